@@ -1,0 +1,1 @@
+"""What changed: rows with integer weights, and the forms in which they travel."""

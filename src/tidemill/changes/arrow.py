@@ -1,0 +1,116 @@
+"""Rows to Arrow and back. Arrow is the form in which changes cross every boundary."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.changes.zset import Row
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field, Type
+
+NAN = math.nan
+"""The one NaN that rows hold: Python finds it in a dictionary because it is the same object."""
+
+_PLAIN: dict[Type, pa.DataType] = {
+    t.VOID: pa.null(),
+    t.BOOLEAN: pa.bool_(),
+    t.INT: pa.int32(),
+    t.BIGINT: pa.int64(),
+    t.DOUBLE: pa.float64(),
+    t.STRING: pa.string(),
+    t.DATE: pa.date32(),
+    t.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_type(type_: Type) -> pa.DataType:
+    """The Arrow type that holds ``type_`` exactly."""
+    match type_:
+        case t.Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case t.Array(element):
+            return pa.list_(arrow_type(element))
+        case t.Struct(fields):
+            return pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
+    return _PLAIN[type_]
+
+
+def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The Arrow schema of weighted rows: ``fields`` and then the weight."""
+    return _schema(tuple(fields))
+
+
+@lru_cache(maxsize=1024)
+def _schema(fields: tuple[Field, ...]) -> pa.Schema:
+    # Single-row epochs ask for the same few schemas thousands of times a second.
+    columns = [pa.field(f.name, arrow_type(f.type)) for f in fields]
+    return pa.schema([*columns, pa.field(WEIGHT, pa.int64())])
+
+
+def to_arrow(pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> pa.Table:
+    """Weighted rows as an Arrow table whose last column is the weight."""
+    schema = arrow_schema(fields)
+    rows = [(*row, weight) for row, weight in pairs]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    convert = [_outward(f.type) for f in fields] + [None]
+    arrays = [
+        pa.array(column if to is None else [None if v is None else to(v) for v in column], type=kind)
+        for column, to, kind in zip(columns, convert, schema.types, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def from_arrow(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Row, int]]:
+    """The rows of an Arrow table of this very schema, with their weights (1 where there is no weight column)."""
+    columns = []
+    for f in fields:
+        column = table.column(f.name).to_pylist()
+        to = _inward(f.type)
+        columns.append(column if to is None else [None if v is None else to(v) for v in column])
+    weights = table.column(WEIGHT).to_pylist() if WEIGHT in table.column_names else [1] * table.num_rows
+    rows = zip(*columns, strict=True) if columns else ((),) * table.num_rows
+    return list(zip(rows, weights, strict=True))
+
+
+def canonical_double(value: float) -> float:
+    """The representative of all doubles that SQL holds equal: one NaN, and 0.0 for -0.0."""
+    return NAN if value != value else value + 0.0
+
+
+def _outward(type_: Type) -> Callable[[Any], Any] | None:
+    """How an inner value becomes what Arrow takes; None where nothing need be done."""
+    match type_:
+        case t.Timestamp():
+            return lambda v: v.replace(tzinfo=datetime.UTC)
+        case t.Array(element):
+            to = _outward(element) or (lambda v: v)
+            return lambda values: [None if v is None else to(v) for v in values]
+        case t.Struct(fields):
+            parts = [(f.name, _outward(f.type) or (lambda v: v)) for f in fields]
+            return lambda value: {
+                name: None if v is None else to(v) for (name, to), v in zip(parts, value, strict=True)
+            }
+    return None
+
+
+def _inward(type_: Type) -> Callable[[Any], Any] | None:
+    """How a value from Arrow becomes an inner value; None where nothing need be done."""
+    match type_:
+        case t.Double():
+            return canonical_double
+        case t.Timestamp():
+            return lambda v: v.replace(tzinfo=None)
+        case t.Array(element):
+            to = _inward(element) or (lambda v: v)
+            return lambda values: tuple(None if v is None else to(v) for v in values)
+        case t.Struct(fields):
+            parts = [(f.name, _inward(f.type) or (lambda v: v)) for f in fields]
+            return lambda value: tuple(None if value[name] is None else to(value[name]) for name, to in parts)
+    return None

@@ -1,0 +1,1 @@
+"""What a row is: types, tables and their keys, and what can go wrong."""

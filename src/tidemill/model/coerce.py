@@ -1,0 +1,208 @@
+"""Values from outside become inner values when nothing is lost; inner values become what people read.
+
+What each type takes, beside its own inner form (``model.types`` has the table):
+
+========== =====================================================================================
+BOOLEAN    nothing else: 0 and 1 are numbers
+INT BIGINT whole floats and decimals, within the type's range
+DECIMAL    integers and strings; never floats, which are seldom the number that people see
+DOUBLE     integers that a double holds exactly, decimals (rounded to the nearest double)
+STRING     nothing else
+DATE       ISO strings, datetimes at midnight
+TIMESTAMP  ISO strings, dates; with a time zone they are brought to UTC, without one they are UTC
+ARRAY      lists and tuples
+STRUCT     mappings by name, tuples and lists by position
+========== =====================================================================================
+
+NumPy's scalars count as the Python values they hold. Converters are built once for a type and kept, so that a row of
+plain values costs one small call for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from tidemill.model import types as t
+from tidemill.model.errors import BadValue, DataError, NullViolation, UnknownName
+from tidemill.model.types import Field, Type
+from tidemill.model.values import PLAIN, Converter, is_numpy, refuse, to_decimal
+
+__all__ = ["coerce", "coerce_row", "coercer", "in_order", "present", "presenter", "row_coercer"]
+
+RowConverter = Callable[[Any], tuple[Any, ...]]
+
+
+def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True) -> Any:
+    """The inner value of ``type_`` that ``value`` stands for; ``where`` names its place in the error if there is none.
+
+    >>> coerce("9.5", t.Decimal(12, 2), where="orders.amount")
+    Decimal('9.50')
+    >>> coerce("2024-02-30", t.DATE, where="orders.day")
+    Traceback (most recent call last):
+    tidemill.model.errors.BadValue: '2024-02-30' is not a value of type DATE
+      orders.day
+    detail: day is out of range for month
+    """
+    try:
+        return _place(type_, nullable)(value)
+    except DataError as error:
+        _locate(error, where)
+        raise
+
+
+@lru_cache(maxsize=1024)
+def coercer(type_: Type) -> Converter:
+    """The converter of ``type_``, for values that are not NULL; its errors do not say where."""
+    match type_:
+        case t.Decimal():
+            return to_decimal(type_)
+        case t.Array(element):
+            return _to_array(type_, element)
+        case t.Struct(fields):
+            return _to_struct(type_, fields)
+    return PLAIN[type_]
+
+
+def coerce_row(row: Any, fields: Sequence[Field], table: str) -> tuple[Any, ...]:
+    """The inner row of ``fields`` that a tuple, list or mapping stands for.
+
+    A mapping goes by name, in any case; a nullable column may be left out.
+
+    >>> coerce_row({"ID": 1}, (Field("id", t.BIGINT, nullable=False), Field("name", t.STRING)), "people")
+    (1, None)
+    """
+    return row_coercer(tuple(fields), table)(row)
+
+
+@lru_cache(maxsize=1024)
+def row_coercer(fields: tuple[Field, ...], table: str) -> RowConverter:
+    """The converter of whole rows of ``table``. It is built once; a row then costs one call for each value."""
+    places = [_place(field.type, field.nullable) for field in fields]
+
+    def convert(row: Any) -> tuple[Any, ...]:
+        values = in_order(row, fields, table)
+        try:
+            return tuple([place(value) for place, value in zip(places, values, strict=True)])
+        except DataError:
+            # Only a row that is refused pays for knowing which column it was.
+            return tuple([_value_of(field, value, table) for field, value in zip(fields, values, strict=True)])
+
+    return convert
+
+
+def in_order(row: Any, fields: Sequence[Field], where: str) -> Sequence[Any]:
+    """The values of a tuple, list or mapping in the order of ``fields``; what a mapping leaves out is NULL."""
+    if type(row) is not tuple:  # the usual row is spared these questions
+        if isinstance(row, Mapping):
+            return _by_name(row, fields, where)
+        if not isinstance(row, (tuple, list)):
+            hint = "Give a tuple, a list or a dict."
+            raise BadValue(f"a row cannot be of type {type(row).__name__}", where=where, hint=hint)
+        # Spark's rows and named tuples know their names, and their order need not be ours.
+        names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
+        if names:
+            return _by_name(dict(zip(names, row, strict=True)), fields, where)
+    if len(row) != len(fields):
+        names = ", ".join(field.name for field in fields)
+        raise BadValue(
+            f"the row has {len(row)} values for {len(fields)} columns", where=where, detail=f"Columns: {names}"
+        )
+    return cast(Sequence[Any], row)
+
+
+def _by_name(row: Mapping[Any, Any], fields: Sequence[Field], where: str) -> list[Any]:
+    given = {str(name).lower(): value for name, value in row.items()}
+    if len(given) < len(row):
+        raise BadValue("the row names a column twice", where=where, detail=f"Names: {', '.join(map(str, row))}")
+    values = [given.pop(field.name.lower(), None) for field in fields]
+    if given:
+        names = ", ".join(field.name for field in fields)
+        raise UnknownName(f'there is no column "{next(iter(given))}"', where=where, detail=f"Columns: {names}")
+    return values
+
+
+def _value_of(field: Field, value: Any, table: str) -> Any:
+    return coerce(value, field.type, where=f"{table}.{field.name}", nullable=field.nullable)
+
+
+def _place(type_: Type, nullable: bool) -> Converter:
+    """The converter of a place that may hold NULL, or may not."""
+    convert = coercer(type_)
+
+    def optional(value: Any) -> Any:
+        return None if value is None else convert(value)
+
+    def required(value: Any) -> Any:
+        if value is None:
+            raise NullViolation("NULL where a value is required")
+        return convert(value)
+
+    return optional if nullable else required
+
+
+def _locate(error: DataError, where: str) -> None:
+    """Put ``where`` in front of the place that the error has so far: a path grows from the inside out."""
+    error.where = f"{where}{error.where or ''}"
+
+
+def present(value: Any, type_: Type) -> Any:
+    """What ``rows()`` shows for an inner value: lists for arrays, dictionaries for structs, all else as it is.
+
+    >>> present((1, 2), t.Array(t.INT))
+    [1, 2]
+    """
+    show = presenter(type_)
+    return value if value is None or show is None else show(value)
+
+
+@lru_cache(maxsize=1024)
+def presenter(type_: Type) -> Converter | None:
+    """How values of ``type_`` are shown; None where they are shown as they are."""
+    match type_:
+        case t.Array(element):
+            return lambda values: [present(value, element) for value in values]
+        case t.Struct(fields):
+            return lambda values: {f.name: present(v, f.type) for f, v in zip(fields, values, strict=True)}
+    return None
+
+
+# ---- nested values ----
+
+
+def _to_array(type_: Type, element: Type) -> Converter:
+    place = _place(element, nullable=True)
+
+    def convert(value: Any) -> tuple[Any, ...]:
+        values = value.tolist() if is_numpy(value) else value
+        if not isinstance(values, (list, tuple)):
+            refuse(value, type_)
+        result = []
+        for position, item in enumerate(values):
+            try:
+                result.append(place(item))
+            except DataError as error:
+                _locate(error, f"[{position}]")
+                raise
+        return tuple(result)
+
+    return convert
+
+
+def _to_struct(type_: Type, fields: tuple[Field, ...]) -> Converter:
+    places = [_place(field.type, field.nullable) for field in fields]
+
+    def convert(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str) or not isinstance(value, (Mapping, list, tuple)):
+            refuse(value, type_)
+        result = []
+        for field, place, item in zip(fields, places, in_order(value, fields, str(type_)), strict=True):
+            try:
+                result.append(place(item))
+            except DataError as error:
+                _locate(error, f".{field.name}")
+                raise
+        return tuple(result)
+
+    return convert

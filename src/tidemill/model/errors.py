@@ -1,0 +1,172 @@
+"""What can go wrong, as one tree. Every error says what, where, why and what next.
+
+TidemillError
+├── SqlError                the text of a statement is at fault
+│   ├── ParseError            it is not SQL that we read
+│   ├── UnknownName           a table, view, column or function that is not there
+│   ├── NameTaken             a table or view of that name exists already
+│   ├── TypeMismatch          an expression whose types do not fit together
+│   └── Unsupported           it is SQL, but cannot be maintained (or not by this strategy)
+├── DataError               a change is refused; its epoch leaves everything as it was
+│   ├── BadValue              a value that does not fit its column
+│   ├── NullViolation         NULL in a NOT NULL column
+│   ├── DuplicateKey          a second row with the same primary key
+│   ├── MissingRow            a row that leaves without ever having arrived
+│   └── ArithmeticFault       overflow, division by zero, an impossible cast
+├── StorageError            the warehouse folder
+│   ├── LockHeld              another writer has it
+│   ├── Corrupt               a file is missing or its checksum differs
+│   ├── FormatMismatch        written by a newer Tidemill
+│   └── EpochGone             that epoch was vacuumed, or is still to come
+└── SetupError              Java, Spark or an optional package is not available
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "ArithmeticFault",
+    "BadValue",
+    "Corrupt",
+    "DataError",
+    "DuplicateKey",
+    "EpochGone",
+    "FormatMismatch",
+    "LockHeld",
+    "MissingRow",
+    "NameTaken",
+    "NullViolation",
+    "ParseError",
+    "Place",
+    "SetupError",
+    "SqlError",
+    "StorageError",
+    "TidemillError",
+    "TypeMismatch",
+    "UnknownName",
+    "Unsupported",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text: file or statement name, line and column from 1, the line itself, how much to underline."""
+
+    name: str
+    line: int
+    column: int
+    text: str = ""
+    length: int = 1
+
+    def __str__(self) -> str:
+        spot = f"{self.name}:{self.line}:{self.column}"
+        if not self.text:
+            return spot
+        excerpt = self.text[self.column - 1 :].rstrip()
+        underline = "^" * max(1, min(self.length, len(excerpt)))
+        return f"{spot}   {excerpt}\n{' ' * (len(spot) + 3)}{underline}"
+
+
+class TidemillError(Exception):
+    """The root: four fields that the command line, HTTP and the console render alike.
+
+    >>> print(MissingRow("a row leaves that never arrived", where="orders (1, 'ann')").render())
+    error: a row leaves that never arrived
+      orders (1, 'ann')
+    """
+
+    def __init__(
+        self, what: str, *, where: Place | str | None = None, detail: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.detail = detail
+        self.hint = hint
+
+    def render(self) -> str:
+        """The error as people read it: what, where, why, what next."""
+        lines = [f"error: {self.what}"]
+        if self.where is not None:
+            lines += [f"  {line}" for line in str(self.where).splitlines()]
+        if self.detail:
+            lines.append(f"detail: {self.detail}")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render().removeprefix("error: ")
+
+
+class SqlError(TidemillError):
+    """The text of a statement is at fault."""
+
+
+class ParseError(SqlError):
+    """The text is not SQL that we read."""
+
+
+class UnknownName(SqlError):
+    """A table, view, column or function that is not there."""
+
+
+class NameTaken(SqlError):
+    """A table or view of that name exists already."""
+
+
+class TypeMismatch(SqlError):
+    """An expression whose types do not fit together."""
+
+
+class Unsupported(SqlError):
+    """SQL that cannot be maintained, or not by the strategy that was asked for."""
+
+
+class DataError(TidemillError):
+    """A change is refused; its epoch leaves everything as it was."""
+
+
+class BadValue(DataError):
+    """A value that does not fit its column."""
+
+
+class NullViolation(DataError):
+    """NULL in a NOT NULL column."""
+
+
+class DuplicateKey(DataError):
+    """A second row with the same primary key."""
+
+
+class MissingRow(DataError):
+    """A row that leaves without ever having arrived."""
+
+
+class ArithmeticFault(DataError):
+    """Overflow, division by zero, or a cast that cannot be done."""
+
+
+class StorageError(TidemillError):
+    """The warehouse folder cannot be used as asked."""
+
+
+class LockHeld(StorageError):
+    """Another writer has the warehouse."""
+
+
+class Corrupt(StorageError):
+    """A file is missing or its checksum differs."""
+
+
+class FormatMismatch(StorageError):
+    """The folder was written by a newer Tidemill."""
+
+
+class EpochGone(StorageError):
+    """That epoch was vacuumed, or is still to come."""
+
+
+class SetupError(TidemillError):
+    """Java, Spark or an optional package is not available."""

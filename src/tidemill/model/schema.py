@@ -1,0 +1,47 @@
+"""Tables and streams as users declare them: fields, keys and references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidemill.model.types import Field
+
+WEIGHT = "_weight"
+"""The name under which a row's weight travels in Arrow tables, frames and files."""
+
+EPOCH = "_epoch"
+"""The name under which the epoch of a change travels in files and feeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key: ``columns`` of this table name a row of ``table`` by ``referenced``, or by its primary key.
+
+    It is a promise that plans may rely on, and is not checked.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A base relation. A *stream* is a table whose rows are not kept (``kept`` is false)."""
+
+    name: str
+    fields: tuple[Field, ...]
+    primary_key: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = field(default=())
+    kept: bool = True
+
+    def key_positions(self) -> tuple[int, ...]:
+        """Where the primary key's columns stand in a row."""
+        names = names_of(self.fields)
+        return tuple(names.index(column) for column in self.primary_key)
+
+
+def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
+    """The field names, in order."""
+    return tuple(f.name for f in fields)

@@ -1,0 +1,139 @@
+"""The types of Tidemill: what a value may be, and how Python, Arrow and SQL spell it.
+
+Inside the engine every value is hashable, because rows are keys of Z-sets:
+
+========== ========================= ==========================
+type       inside                    what ``rows()`` returns
+========== ========================= ==========================
+BOOLEAN    bool                      bool
+INT BIGINT int                       int
+DECIMAL    decimal.Decimal at scale  decimal.Decimal
+DOUBLE     float (one NaN, no -0.0)  float
+STRING     str                       str
+DATE       datetime.date             datetime.date
+TIMESTAMP  naive datetime in UTC     naive datetime in UTC
+ARRAY      tuple                     list
+STRUCT     tuple, in field order     dict
+========== ========================= ==========================
+
+NULL is ``None`` everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_PRECISION = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A SQL type; ``str()`` gives its Spark spelling.
+
+    >>> str(Array(Decimal(12, 2)))
+    'ARRAY<DECIMAL(12,2)>'
+    """
+
+    def __str__(self) -> str:
+        return type(self).__name__.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Void(Type):
+    """The type of a bare NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean(Type):
+    """True, false or NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Int(Type):
+    """A 32-bit integer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BigInt(Type):
+    """A 64-bit integer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal(Type):
+    """An exact number with ``precision`` digits, ``scale`` of them after the point."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Double(Type):
+    """A 64-bit binary floating-point number."""
+
+
+@dataclass(frozen=True, slots=True)
+class String(Type):
+    """Text of any length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Date(Type):
+    """A day of the calendar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp(Type):
+    """An instant: microseconds in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Type):
+    """A list of values of one type."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named, typed place: a column of a relation or a member of a struct."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(Type):
+    """A record of named fields."""
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"STRUCT<{', '.join(map(str, self.fields))}>"
+
+
+VOID = Void()
+BOOLEAN = Boolean()
+INT = Int()
+BIGINT = BigInt()
+DOUBLE = Double()
+STRING = String()
+DATE = Date()
+TIMESTAMP = Timestamp()
+
+INTEGRAL = (Int, BigInt)
+NUMERIC = (Int, BigInt, Decimal, Double)
+
+
+def is_numeric(type_: Type) -> bool:
+    """Whether arithmetic applies to ``type_``."""
+    return isinstance(type_, NUMERIC)

@@ -1,0 +1,224 @@
+"""One converter for each plain type: an outside value becomes the inner one, or a ``BadValue`` says why not.
+
+``model.coerce`` has the table of what each type takes, and does the same for rows and nested values.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tidemill.model import types as t
+from tidemill.model.errors import BadValue
+from tidemill.model.types import Type
+
+__all__ = ["PLAIN", "Converter", "from_numpy", "is_numpy", "refuse", "to_decimal"]
+
+Converter = Callable[[Any], Any]
+
+_EXACT = decimal.Context(prec=t.MAX_PRECISION, traps=[decimal.Inexact, decimal.InvalidOperation])
+_BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
+_LONGEST_SHOWN = 60
+
+
+def refuse(value: Any, type_: Type, detail: str | None = None, hint: str | None = None) -> NoReturn:
+    """Raise the error that ``value`` is not of ``type_``; whoever knows the place adds it."""
+    shown = repr(value)
+    if len(shown) > _LONGEST_SHOWN:
+        shown = f"{shown[:_LONGEST_SHOWN]}..."
+    raise BadValue(f"{shown} is not a value of type {type_}", detail=detail, hint=hint)
+
+
+def is_numpy(value: Any) -> bool:
+    """Whether ``value`` is one of NumPy's scalars or arrays, found out without importing NumPy."""
+    return type(value).__module__ == "numpy"
+
+
+def from_numpy(value: Any) -> Any:
+    """The Python value in a NumPy scalar; anything else as it is."""
+    if not is_numpy(value) or not hasattr(value, "item"):
+        return value
+    if value.dtype.kind == "M":
+        # Nanoseconds would come out as a bare integer; microseconds are a datetime, if nothing is lost.
+        rounded = value.astype("datetime64[us]")
+        return rounded.item() if rounded == value else value
+    return value.item()
+
+
+def to_boolean(value: Any) -> bool:
+    """True and false; 0 and 1 are numbers."""
+    plain = from_numpy(value)
+    if isinstance(plain, bool):
+        return plain
+    refuse(value, t.BOOLEAN)
+
+
+def to_integer(type_: Type, bits: int) -> Converter:
+    """Whole numbers of ``bits`` bits, whichever Python type they have."""
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+    def convert(value: Any) -> int:
+        if type(value) is int and low <= value <= high:
+            return value
+        number = _whole(from_numpy(value))
+        if number is None:
+            refuse(value, type_)
+        if not low <= number <= high:
+            refuse(value, type_, f"{type_} holds {low} to {high}.")
+        return number
+
+    return convert
+
+
+def _whole(number: Any) -> int | None:
+    """The integer that ``number`` is, or None where it is none."""
+    if isinstance(number, int):
+        return None if isinstance(number, bool) else int(number)
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    if isinstance(number, decimal.Decimal) and number.is_finite() and number == number.to_integral_value():
+        return int(number)
+    return None
+
+
+def to_decimal(type_: t.Decimal) -> Converter:
+    """Exact numbers, brought to the type's scale."""
+    quantum = decimal.Decimal(1).scaleb(-type_.scale)
+    limit = decimal.Decimal(10) ** (type_.precision - type_.scale)
+    zero = quantum * 0
+
+    def convert(value: Any) -> decimal.Decimal:
+        number = value if type(value) is decimal.Decimal else _decimal_of(value, type_)
+        if not number.is_finite():
+            refuse(value, type_)
+        try:
+            fitted = _EXACT.quantize(number, quantum)
+        except decimal.Inexact:
+            refuse(value, type_, f"It has more than {type_.scale} digits after the point.", "Round it first.")
+        except decimal.InvalidOperation:
+            fitted = limit
+        if not -limit < fitted < limit:
+            refuse(value, type_, f"It has more than {type_.precision - type_.scale} digits before the point.")
+        return fitted or zero  # there is one zero, without a sign
+
+    return convert
+
+
+def _decimal_of(value: Any, type_: Type) -> decimal.Decimal:
+    plain = from_numpy(value)
+    if isinstance(plain, float):
+        refuse(
+            value, type_, "A binary float is seldom exactly the number that it shows.", "Give a string or a Decimal."
+        )
+    if isinstance(plain, (int, decimal.Decimal)) and not isinstance(plain, bool):
+        return decimal.Decimal(plain)
+    if isinstance(plain, str) and "_" not in plain:
+        try:
+            return decimal.Decimal(plain)
+        except decimal.InvalidOperation:
+            pass
+    refuse(value, type_)
+
+
+def to_double(value: Any) -> float:
+    """Floats, and what is a float exactly or after rounding a decimal."""
+    number = value if type(value) is float else _double_of(value)
+    # One NaN, the same object everywhere, and no negative zero: so that equal doubles are equal keys.
+    return math.nan if number != number else number + 0.0
+
+
+def _double_of(value: Any) -> float:
+    plain = from_numpy(value)
+    if isinstance(plain, bool) or not isinstance(plain, (int, float, decimal.Decimal)):
+        refuse(value, t.DOUBLE)
+    try:
+        number = float(plain)
+    except (OverflowError, ValueError) as error:
+        refuse(value, t.DOUBLE, str(error))
+    if isinstance(plain, int) and number != plain:
+        refuse(value, t.DOUBLE, f"The nearest double is {number:.0f}.")
+    if math.isinf(number) and isinstance(plain, decimal.Decimal) and plain.is_finite():
+        refuse(value, t.DOUBLE, "It is too large for a double.")
+    return number
+
+
+def to_string(value: Any) -> str:
+    """Text that UTF-8 can spell."""
+    if type(value) is str and value.isascii():
+        return value
+    if not isinstance(value, str):
+        refuse(value, t.STRING)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        refuse(value, t.STRING, f"It is not valid Unicode: {error.reason}.")
+    return str.__str__(value)
+
+
+def to_date(value: Any) -> datetime.date:
+    """Days, ISO text of them, and datetimes at midnight."""
+    if type(value) is datetime.date:
+        return value
+    plain = from_numpy(value)
+    if isinstance(plain, str):
+        try:
+            return datetime.date.fromisoformat(plain)
+        except ValueError as error:
+            refuse(value, t.DATE, str(error))
+    if isinstance(plain, datetime.datetime) and plain == plain:  # pandas' NaT is no day
+        if plain.tzinfo is not None or plain.time() != datetime.time():
+            refuse(value, t.DATE, "It has a time of day.", "Take its .date().")
+        return plain.date()
+    if isinstance(plain, datetime.date) and plain == plain:
+        return datetime.date(plain.year, plain.month, plain.day)
+    refuse(value, t.DATE)
+
+
+def to_timestamp(value: Any) -> datetime.datetime:
+    """Instants as naive datetimes in UTC; a time zone is applied and forgotten."""
+    if type(value) is datetime.datetime and value.tzinfo is None and not value.fold:
+        return value
+    moment = _moment_of(from_numpy(value), value)
+    if getattr(moment, "nanosecond", 0):
+        refuse(value, t.TIMESTAMP, "A timestamp has microseconds, not nanoseconds.", "Round it first.")
+    try:
+        shifted = moment if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+    except OverflowError as error:
+        refuse(value, t.TIMESTAMP, str(error))
+    return datetime.datetime.combine(shifted.date(), shifted.time().replace(fold=0))
+
+
+def _moment_of(plain: Any, value: Any) -> datetime.datetime:
+    if isinstance(plain, str):
+        if _BEYOND_MICROSECONDS.search(plain):
+            refuse(value, t.TIMESTAMP, "A timestamp has microseconds, not nanoseconds.", "Round it first.")
+        try:
+            return datetime.datetime.fromisoformat(plain)
+        except ValueError as error:
+            refuse(value, t.TIMESTAMP, str(error))
+    if isinstance(plain, datetime.datetime) and plain == plain:
+        return plain
+    if isinstance(plain, datetime.date) and plain == plain:
+        return datetime.datetime.combine(plain, datetime.time())
+    refuse(value, t.TIMESTAMP)
+
+
+def to_void(value: Any) -> NoReturn:
+    """NULL alone, which no converter ever sees."""
+    refuse(value, t.VOID)
+
+
+PLAIN: dict[Type, Converter] = {
+    t.VOID: to_void,
+    t.BOOLEAN: to_boolean,
+    t.INT: to_integer(t.INT, 32),
+    t.BIGINT: to_integer(t.BIGINT, 64),
+    t.DOUBLE: to_double,
+    t.STRING: to_string,
+    t.DATE: to_date,
+    t.TIMESTAMP: to_timestamp,
+}
