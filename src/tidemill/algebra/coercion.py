@@ -1,0 +1,118 @@
+"""Which conversions Spark makes by itself, under ANSI mode: the common type of several, and what fits a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from tidemill.algebra.casts import can_cast, cast_value
+from tidemill.algebra.decimals import decimal_for, decimal_for_integer, wider
+from tidemill.algebra.scalars import Cast, Literal, Scalar
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
+from tidemill.model.types import Field, Type
+
+ATOMIC = (t.Boolean, t.Int, t.BigInt, t.Decimal, t.Double, t.String, t.Date, t.Timestamp)
+
+
+def common_type(types: Sequence[Type]) -> Type:
+    """The type to which values that stand side by side are brought: in comparisons, CASE, IN, arrays and unions.
+
+    >>> str(common_type([t.INT, t.Decimal(4, 2), t.VOID]))
+    'DECIMAL(12,2)'
+    """
+    void: Type = t.VOID
+    return reduce(_common, types, void)
+
+
+def _common(left: Type, right: Type) -> Type:
+    if left == right:
+        return left
+    match left, right:
+        case (t.Void(), other) | (other, t.Void()):
+            return other
+        case (t.String(), other) | (other, t.String()) if isinstance(other, ATOMIC):
+            return beside_string(other)
+        case (t.Double(), other) | (other, t.Double()) if t.is_numeric(other):
+            return t.DOUBLE
+        case (t.Decimal(), other) | (other, t.Decimal()) if t.is_numeric(other):
+            return wider(decimal_for(left), decimal_for(right))
+        case ((t.Int() | t.BigInt()), (t.Int() | t.BigInt())):
+            return t.BIGINT
+        case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
+            return t.TIMESTAMP
+        case (t.Array(one), t.Array(other)):
+            return t.Array(_common(one, other))
+        case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
+            return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
+    raise TypeMismatch(f"{left} and {right} have no common type", hint="Convert one of them with CAST.")
+
+
+def _common_field(left: Field, right: Field) -> Field:
+    return Field(left.name, _common(left.type, right.type), left.nullable or right.nullable)
+
+
+def beside_string(other: Type) -> Type:
+    """What a STRING becomes beside ``other``: Spark reads it as a value of the other kind, in its widest form."""
+    match other:
+        case t.Int() | t.BigInt():
+            return t.BIGINT
+        case t.Decimal() | t.Double():
+            return t.DOUBLE
+    return other
+
+
+def fits(source: Type, target: Type) -> bool:
+    """Whether Spark converts an argument of type ``source`` to a parameter of type ``target`` unasked."""
+    match source, target:
+        case _ if source == target:
+            return True
+        case t.Void(), _:
+            return True
+        case (t.String(), _) | (_, t.String()):
+            return isinstance(source, ATOMIC) and isinstance(target, ATOMIC)
+        case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
+            return True
+        case t.Array(one), t.Array(other):
+            return fits(one, other)
+    return t.is_numeric(source) and t.is_numeric(target)
+
+
+def convert(scalar: Scalar, target: Type) -> Scalar:
+    """``scalar`` as a ``target``: itself, a converted literal, or a ``Cast``.
+
+    >>> convert(Literal(1, t.INT), t.BIGINT)
+    Literal(value=1, of=BigInt())
+    """
+    if scalar.type == target:
+        return scalar
+    if isinstance(scalar, Literal):
+        try:
+            value = cast_value(scalar.value, scalar.type, target)
+        except ArithmeticFault:
+            return Cast(scalar, target)  # fails where it is computed, which may be nowhere
+        return Literal(value, target)
+    return Cast(scalar, target)
+
+
+def cast(scalar: Scalar, target: Type, lenient: bool = False) -> Scalar:
+    """CAST, or TRY_CAST where ``lenient``, as the user asked for it; refused where no such conversion exists."""
+    if not can_cast(scalar.type, target):
+        raise TypeMismatch(f"{scalar.type} cannot be cast to {target}")
+    if isinstance(scalar, Literal) and lenient:
+        return Literal(cast_value(scalar.value, scalar.type, target, lenient), target)
+    return Cast(scalar, target, lenient) if lenient and scalar.type != target else convert(scalar, target)
+
+
+def narrow_literals(arguments: Sequence[Scalar]) -> list[Scalar]:
+    """Integer literals beside a DECIMAL as the narrowest DECIMAL that holds them: ``price * 2`` stays narrow."""
+    if not any(isinstance(argument.type, t.Decimal) for argument in arguments):
+        return list(arguments)
+    return [_narrow(argument) for argument in arguments]
+
+
+def _narrow(argument: Scalar) -> Scalar:
+    match argument:
+        case Literal(value=int(value), of=t.Int() | t.BigInt()):
+            return convert(argument, decimal_for_integer(value))
+    return argument

@@ -1,0 +1,71 @@
+"""The functions and operators of Spark SQL that views may use: one registry, and ``call`` to apply one by name.
+
+>>> from tidemill.algebra.scalars import Literal
+>>> from tidemill.model import types as t
+>>> str(call("multiply", Literal(2, t.INT), Literal(3, t.BIGINT)).type)
+'BIGINT'
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from tidemill.algebra.coercion import convert, narrow_literals
+from tidemill.algebra.functions.arithmetic import ARITHMETIC
+from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
+from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
+from tidemill.algebra.functions.function import Function
+from tidemill.algebra.functions.mathematics import MATHEMATICS
+from tidemill.algebra.functions.nested import NESTED
+from tidemill.algebra.functions.patterns import PATTERNS
+from tidemill.algebra.functions.strings import STRINGS
+from tidemill.algebra.functions.time import TIME
+from tidemill.algebra.scalars import Call, Literal, Scalar
+from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
+
+__all__ = ["FUNCTIONS", "Function", "call"]
+
+FUNCTIONS: dict[str, Function] = {
+    function.name: function
+    for theme in (ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, NESTED)
+    for function in theme
+}
+"""Every function that a ``Call`` may name."""
+
+OPERATORS = frozenset(function.name for function in (*ARITHMETIC, *RELATIONS))
+"""The functions beside which an integer literal is as narrow as its digits."""
+
+
+def call(name: str, *arguments: Scalar) -> Scalar:
+    """``name`` applied to ``arguments``: types resolved, conversions inserted as Spark inserts them.
+
+    Most names give a ``Call``; forms such as IF, NVL and BETWEEN give what they stand for.
+    """
+    name = name.lower()
+    name = ALIASES.get(name, name)
+    if name in VOLATILE:
+        raise Unsupported(
+            f"{name}() cannot be used in a view",
+            detail="Its value changes although no row changes, so no change would ever carry the new value.",
+            hint="Keep the value in a column or a table, and change it there.",
+        )
+    try:
+        return _apply(name, arguments)
+    except TypeMismatch as error:
+        raise TypeMismatch(f"{name}: {error.what}", where=error.where, detail=error.detail, hint=error.hint) from None
+
+
+def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
+    if form := FORMS.get(name):
+        return form(call, arguments)
+    function = FUNCTIONS.get(name)
+    if function is None:
+        near = difflib.get_close_matches(name, [*FUNCTIONS, *FORMS, *ALIASES], n=3)
+        raise UnknownName(f"there is no function {name}", hint=f"Did you mean {' or '.join(near)}?" if near else None)
+    for position in function.constants:
+        if position < len(arguments) and not isinstance(arguments[position], Literal):
+            raise TypeMismatch(f"argument {position + 1} must be a constant")
+    given = narrow_literals(arguments) if name in OPERATORS else arguments
+    types, of = function.infer([argument.type for argument in given])
+    converted = (convert(argument, type_) for argument, type_ in zip(given, types, strict=True))
+    return Call(name, tuple(converted), of)

@@ -1,0 +1,87 @@
+"""What the engine knows of a function: its types, its meaning in Python, and its spelling in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.algebra.coercion import fits
+from tidemill.model.errors import TypeMismatch
+from tidemill.model.types import Type
+
+Inference = Callable[[Sequence[Type]], tuple[tuple[Type, ...], Type]]
+"""From the types of the arguments to the types that they are cast to, and the type of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or operator. ``apply`` is its meaning on inner values; the rest lets compilers do better.
+
+    ``spark`` is Spark SQL with ``{0}``, ``{1}`` for the arguments, ``{args}`` for all of them, ``{rest}`` for
+    all but the first and ``{type}`` for the result type; ``spell`` fills it in.
+    ``python`` is an expression in the same manner, right for arguments that are not NULL; empty means: call ``apply``.
+    ``strict``: a NULL argument gives NULL without a call. ``typed``: ``apply`` takes the result type first.
+    ``null_when``: whether the result can be NULL, from whether each argument can be.
+    ``constants``: the positions of arguments that Spark wants to be constants.
+    ``specialize``: a Python expression for arguments of certain types, where one for all types would be slow or wrong.
+    """
+
+    name: str
+    infer: Inference
+    apply: Callable[..., Any]
+    spark: str
+    python: str = ""
+    strict: bool = True
+    typed: bool = False
+    null_when: Callable[[Sequence[bool]], bool] = any
+    constants: tuple[int, ...] = ()
+    specialize: Callable[[Sequence[Type], Type], str] | None = None
+
+    def nullable(self, arguments: Sequence[bool]) -> bool:
+        """Whether the result can be NULL, given whether each argument can be."""
+        return self.null_when(arguments)
+
+    def inline(self, types: Sequence[Type], of: Type) -> str:
+        """The Python expression for arguments of ``types`` and a result ``of``; empty means: call ``apply``."""
+        return (self.specialize(types, of) if self.specialize else "") or self.python
+
+    def spell(self, arguments: Sequence[str], of: Type) -> str:
+        """The Spark SQL text of a call with these argument texts."""
+        return self.spark.format(*arguments, args=", ".join(arguments), rest=", ".join(arguments[1:]), type=of)
+
+
+def never(arguments: Sequence[bool]) -> bool:
+    """The result is never NULL."""
+    return False
+
+
+def always(arguments: Sequence[bool]) -> bool:
+    """The result can be NULL whatever the arguments are."""
+    return True
+
+
+def takes(*parameters: Type, gives: Type, optional: int = 0) -> Inference:
+    """A fixed signature; the last ``optional`` parameters may be left out."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        expect_count(types, len(parameters) - optional, len(parameters))
+        wanted = parameters[: len(types)]
+        for given, parameter in zip(types, wanted, strict=True):
+            expect(given, parameter)
+        return wanted, gives
+
+    return infer
+
+
+def expect(given: Type, parameter: Type) -> None:
+    """Refuse an argument that does not become a ``parameter`` by itself."""
+    if not fits(given, parameter):
+        raise TypeMismatch(f"an argument of type {parameter} was expected, not {given}", hint="Convert it with CAST.")
+
+
+def expect_count(types: Sequence[Type], least: int, most: int | None = None) -> None:
+    """Refuse too few or too many arguments."""
+    if len(types) < least or (most is not None and len(types) > most):
+        wanted = str(least) if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+        raise TypeMismatch(f"{wanted} arguments were expected, not {len(types)}")

@@ -1,0 +1,142 @@
+"""Rounding, roots, powers and logarithms."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP
+from typing import Any
+
+from tidemill.algebra.casts import cast_value, checked
+from tidemill.algebra.decimals import EXACT, quantized, unit
+from tidemill.algebra.functions.arithmetic import unary
+from tidemill.algebra.functions.function import Function, always, takes
+from tidemill.changes.arrow import canonical_double
+from tidemill.model import types as t
+from tidemill.model.types import Type
+
+LONGEST_DOUBLE = 325
+"""No double has more digits than this before its point, nor after it in its shortest text."""
+
+ROOMY = decimal.Context(prec=2 * LONGEST_DOUBLE)
+"""Holds every double to that many places."""
+
+
+def _rounded(rounding: str) -> Callable[..., Any]:
+    """Rounding to a number of places, in the type of the result."""
+
+    def apply(of: Type, value: Any, places: int) -> Any:
+        if isinstance(of, t.Double):
+            return _rounded_double(value, places, rounding)
+        number = decimal.Decimal(value).quantize(unit(places), rounding, EXACT)
+        if isinstance(of, t.Decimal):
+            return quantized(number, of)
+        return checked(of, int(number))
+
+    return apply
+
+
+def _rounded_double(value: float, places: int, rounding: str) -> float:
+    if not math.isfinite(value) or places > LONGEST_DOUBLE:
+        return value
+    # By way of the shortest text, as Spark does: 1.005 rounds to 1.01 although its binary value is below it.
+    return canonical_double(float(decimal.Decimal(repr(value)).quantize(unit(places), rounding, ROOMY)))
+
+
+def _whole(rounding: str) -> Callable[..., Any]:
+    """FLOOR and CEIL to a whole number: BIGINT, or a DECIMAL without fraction."""
+
+    def apply(of: Type, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return cast_value(0.0 if value != value else value, t.DOUBLE, of)
+        number = decimal.Decimal(value).to_integral_value(rounding, EXACT)
+        return quantized(number, of) if isinstance(of, t.Decimal) else checked(of, int(number))
+
+    return apply
+
+
+def _whole_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    (type_,), _ = unary(types)
+    match type_:
+        case t.Decimal(precision, scale):
+            return (type_,), t.Decimal(min(precision - scale + 1, t.MAX_PRECISION) if scale else precision, 0)
+        case t.Double():
+            return (type_,), t.BIGINT
+    return (t.BIGINT,), t.BIGINT
+
+
+def _real(compute: Callable[..., float]) -> Callable[..., float | None]:
+    """A function on doubles: NaN where it is undefined, infinity where it is too large."""
+
+    def apply(*values: float) -> float | None:
+        try:
+            return canonical_double(compute(*values))
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return math.nan
+
+    return apply
+
+
+def _logarithm(compute: Callable[[float], float], least: float = 0.0) -> Callable[[float], float | None]:
+    """A logarithm: NULL at and below ``least``, where Spark has NULL too."""
+
+    def apply(value: float) -> float | None:
+        return None if value <= least else canonical_double(compute(value))
+
+    return apply
+
+
+def _log_base(base: float, value: float) -> float | None:
+    if base <= 0 or value <= 0:
+        return None
+    divisor = math.log(base)
+    return canonical_double(math.log(value) / divisor) if divisor else math.inf if value > 1 else math.nan
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        return canonical_double(math.pow(base, exponent))
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+def _sign(value: float) -> float:
+    return value if value != value else float((value > 0) - (value < 0))
+
+
+_DOUBLE = takes(t.DOUBLE, gives=t.DOUBLE)
+_DOUBLES = takes(t.DOUBLE, t.DOUBLE, gives=t.DOUBLE)
+_PLACES = takes(t.DOUBLE, t.INT, gives=t.DOUBLE)
+
+MATHEMATICS = (
+    Function("round", _PLACES, _rounded(ROUND_HALF_UP), "round({0}, {1})", typed=True),
+    Function("bround", _PLACES, _rounded(ROUND_HALF_EVEN), "bround({0}, {1})", typed=True),
+    Function("floor_places", _PLACES, _rounded(ROUND_FLOOR), "floor({0}, {1})", typed=True),
+    Function("ceil_places", _PLACES, _rounded(ROUND_CEILING), "ceil({0}, {1})", typed=True),
+    Function("floor_whole", _whole_types, _whole(ROUND_FLOOR), "floor({0})", typed=True),
+    Function("ceil_whole", _whole_types, _whole(ROUND_CEILING), "ceil({0})", typed=True),
+    Function("sqrt", _DOUBLE, _real(math.sqrt), "sqrt({0})"),
+    Function("cbrt", _DOUBLE, _real(math.cbrt), "cbrt({0})"),
+    Function("exp", _DOUBLE, _real(math.exp), "exp({0})"),
+    Function("ln", _DOUBLE, _logarithm(math.log), "ln({0})", null_when=always),
+    Function("log10", _DOUBLE, _logarithm(math.log10), "log10({0})", null_when=always),
+    Function("log2", _DOUBLE, _logarithm(math.log2), "log2({0})", null_when=always),
+    Function("log1p", _DOUBLE, _logarithm(math.log1p, -1.0), "log1p({0})", null_when=always),
+    Function("log_base", _DOUBLES, _log_base, "log({0}, {1})", null_when=always),
+    Function("power", _DOUBLES, _power, "power({0}, {1})"),
+    Function("sign", _DOUBLE, _sign, "sign({0})"),
+    Function("sin", _DOUBLE, _real(math.sin), "sin({0})"),
+    Function("cos", _DOUBLE, _real(math.cos), "cos({0})"),
+    Function("tan", _DOUBLE, _real(math.tan), "tan({0})"),
+    Function("asin", _DOUBLE, _real(math.asin), "asin({0})"),
+    Function("acos", _DOUBLE, _real(math.acos), "acos({0})"),
+    Function("atan", _DOUBLE, _real(math.atan), "atan({0})"),
+    Function("atan2", _DOUBLES, _real(math.atan2), "atan2({0}, {1})"),
+    Function("degrees", _DOUBLE, _real(math.degrees), "degrees({0})"),
+    Function("radians", _DOUBLE, _real(math.radians), "radians({0})"),
+)

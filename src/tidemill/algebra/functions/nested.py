@@ -1,0 +1,165 @@
+"""Arrays and records: making them, and reaching into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidemill.algebra.coercion import common_type, fits
+from tidemill.algebra.functions.comparison import is_in, order_key
+from tidemill.algebra.functions.function import Function, Inference, always, expect, expect_count, never
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
+from tidemill.model.types import Type
+
+
+def get_item(array: tuple[Any, ...], index: int) -> Any:
+    """``array[index]``, counted from 0; beyond the array is an error."""
+    if 0 <= index < len(array):
+        return array[index]
+    raise _outside(index, array, "GET")
+
+
+def get(array: tuple[Any, ...], index: int) -> Any:
+    """GET: as ``array[index]``, with NULL beyond the array."""
+    return array[index] if 0 <= index < len(array) else None
+
+
+def element_at(array: tuple[Any, ...], position: int) -> Any:
+    """ELEMENT_AT: counted from 1, or from -1 at the end; beyond the array is an error."""
+    if position == 0 or abs(position) > len(array):
+        raise _outside(position, array, "TRY_ELEMENT_AT")
+    return array[position - 1 if position > 0 else position]
+
+
+def try_element_at(array: tuple[Any, ...], position: int) -> Any:
+    """TRY_ELEMENT_AT: as ELEMENT_AT, with NULL beyond the array; there is no element 0."""
+    return element_at(array, position) if not position or abs(position) <= len(array) else None
+
+
+def _outside(index: int, array: tuple[Any, ...], instead: str) -> ArithmeticFault:
+    return ArithmeticFault(
+        f"there is no element {index} in an array of {len(array)}", hint=f"Use {instead} to get NULL instead."
+    )
+
+
+def sort_array(array: tuple[Any, ...], ascending: bool = True) -> tuple[Any, ...]:
+    """The elements in order: NULLs first, or last where descending."""
+    return tuple(sorted(array, key=order_key, reverse=not ascending))
+
+
+def array_join(array: tuple[str | None, ...], separator: str, null: str | None = None) -> str:
+    """The texts with ``separator`` between them; NULLs are left out, or written as ``null``."""
+    texts = (null if text is None else text for text in array)
+    return separator.join(text for text in texts if text is not None)
+
+
+def array_distinct(array: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each value once, where it first stands."""
+    first: dict[Any, Any] = {}
+    for value in array:
+        first.setdefault(order_key(value), value)
+    return tuple(first.values())
+
+
+def array_max(array: tuple[Any, ...]) -> Any:
+    """The greatest element that is not NULL."""
+    return max((value for value in array if value is not None), key=order_key, default=None)
+
+
+def array_min(array: tuple[Any, ...]) -> Any:
+    """The least element that is not NULL."""
+    return min((value for value in array if value is not None), key=order_key, default=None)
+
+
+def element_of(type_: Type) -> Type:
+    """The type of an array's elements; anything but an array is refused."""
+    if isinstance(type_, t.Array):
+        return type_.element
+    raise TypeMismatch(f"an ARRAY was expected, not {type_}")
+
+
+def _of_array(*parameters: Type, gives: Type | None = None, optional: int = 0) -> Inference:
+    """An array and then ``parameters``; gives its elements' type unless told otherwise."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        expect_count(types, 1 + len(parameters) - optional, 1 + len(parameters))
+        element = element_of(types[0])
+        rest = parameters[: len(types) - 1]
+        for given, parameter in zip(types[1:], rest, strict=True):
+            expect(given, parameter)
+        return (types[0], *rest), gives or element
+
+    return infer
+
+
+def _same_array(*parameters: Type, optional: int = 0) -> Inference:
+    """As ``_of_array``, giving an array of the same type."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        wanted, _ = _of_array(*parameters, optional=optional)(types)
+        return wanted, wanted[0]
+
+    return infer
+
+
+def _array_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    common = common_type(types)
+    return (common,) * len(types), t.Array(common)
+
+
+def _contains_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 2, 2)
+    common = common_type((element_of(types[0]), types[1]))
+    return (t.Array(common), common), t.BOOLEAN
+
+
+def _join_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 2, 3)
+    if not fits(element_of(types[0]), t.STRING):
+        raise TypeMismatch(f"an ARRAY of texts was expected, not {types[0]}")
+    for given in types[1:]:
+        expect(given, t.STRING)
+    return (t.Array(t.STRING), *(t.STRING,) * (len(types) - 1)), t.STRING
+
+
+def _record_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    raise TypeMismatch("the names of a record's fields are part of its type")
+
+
+NESTED = (
+    Function("array", _array_types, lambda *values: values, "array({args})", strict=False, null_when=never),
+    Function("get_item", _of_array(t.INT), get_item, "{0}[{1}]", null_when=always),
+    Function("get", _of_array(t.INT), get, "get({args})", null_when=always),
+    Function("element_at", _of_array(t.INT), element_at, "element_at({args})", null_when=always),
+    Function("try_element_at", _of_array(t.INT), try_element_at, "try_element_at({args})", null_when=always),
+    Function("size", _of_array(gives=t.INT), len, "size({0})", python="len({0})"),
+    Function(
+        "array_contains",
+        _contains_types,
+        lambda array, value: is_in(value, *array),
+        "array_contains({args})",
+        null_when=always,
+    ),
+    Function("sort_array", _same_array(t.BOOLEAN, optional=1), sort_array, "sort_array({args})", constants=(1,)),
+    Function("array_distinct", _same_array(), array_distinct, "array_distinct({0})"),
+    Function("array_max", _of_array(), array_max, "array_max({0})", null_when=always),
+    Function("array_min", _of_array(), array_min, "array_min({0})", null_when=always),
+    Function("array_join", _join_types, array_join, "array_join({args})"),
+    Function(
+        "named_struct",
+        _record_types,
+        lambda *parts: parts[1::2],
+        "named_struct({args})",
+        strict=False,
+        null_when=never,
+    ),
+    Function(
+        "get_field",
+        _record_types,
+        lambda record, name, position: record[position],
+        "{0}[{1}]",
+        python="{0}[{2}]",
+        null_when=always,
+    ),
+)

@@ -1,0 +1,181 @@
+"""Text: joining, cutting, padding, searching and hashing. Positions count from 1 and characters are code points."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from tidemill.algebra.functions.function import Function, always, expect, expect_count, takes
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
+from tidemill.model.types import Type
+
+
+def concat(of: Type, *values: Any) -> Any:
+    """The values one after the other: texts, or arrays."""
+    if isinstance(of, t.Array):
+        return tuple(item for value in values for item in value)
+    return "".join(values)
+
+
+def concat_ws(separator: str | None, *values: Any) -> str | None:
+    """The texts that are not NULL, and the elements of arrays, with ``separator`` between them."""
+    if separator is None:
+        return None
+    pieces = [piece for value in values for piece in (value if isinstance(value, tuple) else (value,))]
+    return separator.join(piece for piece in pieces if piece is not None)
+
+
+def substring(text: str, position: int, length: int = 2**31 - 1) -> str:
+    """``length`` characters from ``position``; a negative position counts from the end.
+
+    >>> substring("tidemill", 5), substring("tidemill", -4, 2), substring("tidemill", 0, 2)
+    ('mill', 'mi', 'ti')
+    """
+    start = position - 1 if position > 0 else position + len(text) if position < 0 else 0
+    return text[max(start, 0) : max(start + length, 0)] if length > 0 else ""
+
+
+def initcap(text: str) -> str:
+    """Each word, set off by spaces, with a capital."""
+    return " ".join(word[:1].title() + word[1:].lower() for word in text.split(" "))
+
+
+def trim(text: str, characters: str) -> str:
+    """``text`` without ``characters`` at either end."""
+    return text.strip(characters) if characters else text
+
+
+def trim_left(text: str, characters: str) -> str:
+    """``text`` without ``characters`` at its start."""
+    return text.lstrip(characters) if characters else text
+
+
+def trim_right(text: str, characters: str) -> str:
+    """``text`` without ``characters`` at its end."""
+    return text.rstrip(characters) if characters else text
+
+
+def right(text: str, length: int) -> str:
+    """The last ``length`` characters."""
+    return text[-length:] if length > 0 else ""
+
+
+def replace(text: str, search: str, replacement: str = "") -> str:
+    """Every ``search`` replaced."""
+    return text.replace(search, replacement) if search else text
+
+
+def translate(text: str, characters: str, replacements: str) -> str:
+    """Each of ``characters`` replaced by its counterpart, or dropped where there is none; the first mention counts."""
+    table: dict[int, str | None] = {}
+    for position, character in enumerate(characters):
+        table.setdefault(ord(character), replacements[position] if position < len(replacements) else None)
+    return text.translate(table)
+
+
+def pad_left(text: str, length: int, padding: str = " ") -> str:
+    """``text`` cut or filled from the left to ``length`` characters."""
+    return _padding(len(text), length, padding) + text[: max(length, 0)]
+
+
+def pad_right(text: str, length: int, padding: str = " ") -> str:
+    """``text`` cut or filled from the right to ``length`` characters."""
+    return text[: max(length, 0)] + _padding(len(text), length, padding)
+
+
+def _padding(have: int, want: int, padding: str) -> str:
+    missing = max(want - have, 0)
+    return (padding * missing)[:missing]
+
+
+def locate(search: str, text: str, position: int = 1) -> int:
+    """Where ``search`` first stands in ``text``, from ``position`` on; 0 where it does not."""
+    if position < 1:
+        return 0
+    return text.find(search, position - 1) + 1 if search else 1
+
+
+def split_part(text: str, delimiter: str, number: int) -> str:
+    """The part of that number between delimiters, from the end where negative; empty beyond the parts."""
+    if number == 0:
+        raise ArithmeticFault("SPLIT_PART counts from 1, or from -1 at the end; 0 is no part")
+    parts = text.split(delimiter) if delimiter else [text]
+    index = number - 1 if number > 0 else len(parts) + number
+    return parts[index] if 0 <= index < len(parts) else ""
+
+
+def first_code(text: str) -> int:
+    """ASCII: the code point of the first character; 0 for the empty text."""
+    return ord(text[0]) if text else 0
+
+
+def character(code: int) -> str:
+    """CHR: the character of a code, modulo 256; empty below zero."""
+    return "" if code < 0 else chr(code % 256)
+
+
+def sha2(text: str, bits: int) -> str | None:
+    """The SHA-2 digest of 224, 256 (or 0), 384 or 512 bits; NULL for any other."""
+    name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return hashlib.new(name, text.encode()).hexdigest() if name else None
+
+
+def _concat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    arrays = [type_ for type_ in types if isinstance(type_, t.Array)]
+    of: Type = arrays[0] if arrays else t.STRING
+    for type_ in types:
+        expect(type_, of)
+    return (of,) * len(types), of
+
+
+def _concat_ws_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 1)
+    wanted = tuple(t.Array(t.STRING) if isinstance(type_, t.Array) else t.STRING for type_ in types)
+    if isinstance(types[0], t.Array):
+        raise TypeMismatch("the separator must be a STRING")
+    for type_, parameter in zip(types, wanted, strict=True):
+        expect(type_, parameter)
+    return wanted, t.STRING
+
+
+_TEXT = takes(t.STRING, gives=t.STRING)
+_TEXTS = takes(t.STRING, t.STRING, gives=t.BOOLEAN)
+_TRIM = takes(t.STRING, t.STRING, gives=t.STRING)
+_PAD = takes(t.STRING, t.INT, t.STRING, gives=t.STRING, optional=1)
+_COUNT = takes(t.STRING, t.INT, gives=t.STRING)
+
+STRINGS = (
+    Function("concat", _concat_types, concat, "concat({args})", typed=True),
+    Function("concat_ws", _concat_ws_types, concat_ws, "concat_ws({args})", strict=False, null_when=lambda n: n[0]),
+    Function("length", takes(t.STRING, gives=t.INT), len, "length({0})", python="len({0})"),
+    Function("upper", _TEXT, str.upper, "upper({0})", python="{0}.upper()"),
+    Function("lower", _TEXT, str.lower, "lower({0})", python="{0}.lower()"),
+    Function("initcap", _TEXT, initcap, "initcap({0})"),
+    Function("reverse", _TEXT, lambda text: text[::-1], "reverse({0})", python="{0}[::-1]"),
+    Function("trim", _TRIM, trim, "trim(BOTH {1} FROM {0})"),
+    Function("ltrim", _TRIM, trim_left, "trim(LEADING {1} FROM {0})"),
+    Function("rtrim", _TRIM, trim_right, "trim(TRAILING {1} FROM {0})"),
+    Function("substring", takes(t.STRING, t.INT, t.INT, gives=t.STRING, optional=1), substring, "substring({args})"),
+    Function("left", _COUNT, lambda text, length: text[: max(length, 0)], "left({0}, {1})"),
+    Function("right", _COUNT, right, "right({0}, {1})"),
+    Function("repeat", _COUNT, lambda text, times: text * times, "repeat({0}, {1})", python="({0} * {1})"),
+    Function("replace", takes(t.STRING, t.STRING, t.STRING, gives=t.STRING, optional=1), replace, "replace({args})"),
+    Function("translate", takes(t.STRING, t.STRING, t.STRING, gives=t.STRING), translate, "translate({args})"),
+    Function("lpad", _PAD, pad_left, "lpad({args})"),
+    Function("rpad", _PAD, pad_right, "rpad({args})"),
+    Function("instr", takes(t.STRING, t.STRING, gives=t.INT), lambda text, sub: text.find(sub) + 1, "instr({args})"),
+    Function("locate", takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1), locate, "locate({args})"),
+    Function("position", takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1), locate, "position({args})"),
+    Function("startswith", _TEXTS, str.startswith, "startswith({args})", python="{0}.startswith({1})"),
+    Function("endswith", _TEXTS, str.endswith, "endswith({args})", python="{0}.endswith({1})"),
+    Function("contains", _TEXTS, lambda text, part: part in text, "contains({args})", python="({1} in {0})"),
+    Function("split_part", takes(t.STRING, t.STRING, t.INT, gives=t.STRING), split_part, "split_part({args})"),
+    Function("ascii", takes(t.STRING, gives=t.INT), first_code, "ascii({0})"),
+    Function("chr", takes(t.BIGINT, gives=t.STRING), character, "chr({0})"),
+    Function("md5", _TEXT, lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})"),
+    Function("sha1", _TEXT, lambda text: hashlib.sha1(text.encode()).hexdigest(), "sha1({0})"),
+    Function("sha2", _COUNT, sha2, "sha2({0}, {1})", null_when=always),
+    Function("space", takes(t.INT, gives=t.STRING), lambda count: " " * count, "space({0})"),
+)

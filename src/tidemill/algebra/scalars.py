@@ -1,0 +1,102 @@
+"""Expressions within a row. Every node knows its type; names are unique within a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.model.types import Field, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An expression over the columns of one row."""
+
+    @property
+    def type(self) -> Type:
+        """The type of the value."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Scalar):
+    """The value of a column, such as ``o.amount``."""
+
+    name: str
+    of: Type
+    nullable: bool = True
+
+    @property
+    def type(self) -> Type:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Scalar):
+    """A constant, in the engine's inner form (see ``model.types``)."""
+
+    value: Any
+    of: Type
+
+    @property
+    def type(self) -> Type:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Scalar):
+    """A function or operator of ``algebra.functions`` applied to arguments of the types that it takes."""
+
+    function: str
+    arguments: tuple[Scalar, ...]
+    of: Type
+
+    @property
+    def type(self) -> Type:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Scalar):
+    """A conversion. A value that does not fit is an error, or NULL where ``lenient`` (TRY_CAST)."""
+
+    input: Scalar
+    of: Type
+    lenient: bool = False
+
+    @property
+    def type(self) -> Type:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Scalar):
+    """The first branch whose condition is true, else ``default``. Branches not taken are not computed."""
+
+    branches: tuple[tuple[Scalar, Scalar], ...]
+    default: Scalar
+    of: Type
+
+    @property
+    def type(self) -> Type:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression and the name that its value gets."""
+
+    name: str
+    scalar: Scalar
+
+    @property
+    def field(self) -> Field:
+        """The column that this makes."""
+        from tidemill.algebra.walk import is_nullable
+
+        return Field(self.name, self.scalar.type, is_nullable(self.scalar))
+
+
+def column(field: Field) -> Column:
+    """A reference to ``field``."""
+    return Column(field.name, field.type, field.nullable)

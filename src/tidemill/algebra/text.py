@@ -1,0 +1,96 @@
+"""Expressions as people read them: for EXPLAIN, for the text form of programs, and for errors."""
+
+from __future__ import annotations
+
+from tidemill.algebra.formats import write
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.model import types as t
+
+OPERATORS = {
+    "or": ("OR", 1), "and": ("AND", 2),
+    "eq": ("=", 4), "ne": ("<>", 4), "lt": ("<", 4), "le": ("<=", 4), "gt": (">", 4), "ge": (">=", 4),
+    "null_safe_eq": ("<=>", 4), "like": ("LIKE", 4), "rlike": ("RLIKE", 4),
+    "add": ("+", 5), "subtract": ("-", 5),
+    "multiply": ("*", 6), "divide": ("/", 6), "remainder": ("%", 6), "div": ("DIV", 6),
+}  # fmt: skip
+"""Each binary operator and how strongly it binds."""
+
+NOT, TEST, ATOM = 3, 4, 9
+
+
+def text_of(scalar: Scalar) -> str:
+    """``scalar`` in the manner of SQL, with no more parentheses than it needs.
+
+    >>> from tidemill.algebra.functions import call
+    >>> a, b = Column("o.a", t.INT), Column("o.b", t.INT)
+    >>> text_of(call("multiply", call("add", a, b), Literal(2, t.INT)))
+    '(o.a + o.b) * 2'
+    """
+    return _text(scalar)[0]
+
+
+def _text(scalar: Scalar) -> tuple[str, int]:
+    """The text, and how strongly its outermost operator binds."""
+    match scalar:
+        case Column(name=name):
+            return name, ATOM
+        case Literal():
+            return _literal(scalar), ATOM
+        case Cast(input=input_, of=of, lenient=lenient):
+            return f"{'TRY_CAST' if lenient else 'CAST'}({text_of(input_)} AS {of})", ATOM
+        case Case():
+            return _case(scalar), ATOM
+        case Call():
+            return _call(scalar)
+    raise TypeError(f"no text for {scalar!r}")
+
+
+def _call(node: Call) -> tuple[str, int]:
+    arguments = node.arguments
+    match node.function:
+        case "not":
+            return f"NOT {_within(arguments[0], NOT)}", NOT
+        case "negate":
+            return f"-{_within(arguments[0], ATOM)}", ATOM
+        case "is_null":
+            return f"{_within(arguments[0], TEST + 1)} IS NULL", TEST
+        case "is_not_null":
+            return f"{_within(arguments[0], TEST + 1)} IS NOT NULL", TEST
+        case "in":
+            options = ", ".join(map(text_of, arguments[1:]))
+            return f"{_within(arguments[0], TEST + 1)} IN ({options})", TEST
+        case "get_field":
+            return f"{_within(arguments[0], ATOM)}.{_bare(arguments[1])}", ATOM
+        case "get_item":
+            return f"{_within(arguments[0], ATOM)}[{text_of(arguments[1])}]", ATOM
+        case name if name in OPERATORS and len(arguments) == 2:
+            symbol, strength = OPERATORS[name]
+            # All operators associate to the left: the right operand needs parentheses at equal strength.
+            return f"{_within(arguments[0], strength)} {symbol} {_within(arguments[1], strength + 1)}", strength
+    return f"{node.function.upper()}({', '.join(map(text_of, arguments))})", ATOM
+
+
+def _within(scalar: Scalar, strength: int) -> str:
+    text, own = _text(scalar)
+    return f"({text})" if own < strength else text
+
+
+def _case(node: Case) -> str:
+    branches = "".join(f" WHEN {text_of(condition)} THEN {text_of(value)}" for condition, value in node.branches)
+    return f"CASE{branches} ELSE {text_of(node.default)} END"
+
+
+def _literal(node: Literal) -> str:
+    if node.value is None:
+        return "NULL"
+    text = write(node.value, node.of)
+    match node.of:
+        case t.String():
+            return "'" + text.replace("'", "''") + "'"
+        case t.Date() | t.Timestamp():
+            return f"{node.of} '{text}'"
+    return text
+
+
+def _bare(scalar: Scalar) -> str:
+    return str(scalar.value) if isinstance(scalar, Literal) else text_of(scalar)

@@ -1,0 +1,44 @@
+"""Expressions as people read them."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pytest
+
+from tidemill.algebra.functions import call
+from tidemill.algebra.scalars import Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.text import text_of
+from tidemill.model import types as t
+from tidemill.model.types import Field
+
+A, B, P = Column("o.a", t.INT), Column("o.b", t.INT), Column("o.p", t.BOOLEAN)
+S = Column("o.s", t.STRING)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "text"),
+    [
+        (call("subtract", A, call("subtract", B, A)), "o.a - (o.b - o.a)"),
+        (call("subtract", call("subtract", A, B), A), "o.a - o.b - o.a"),
+        (call("add", A, call("multiply", A, B)), "o.a + o.a * o.b"),
+        (call("and", call("or", P, P), call("not", call("eq", A, B))), "(o.p OR o.p) AND NOT o.a = o.b"),
+        (call("not", call("and", P, P)), "NOT (o.p AND o.p)"),
+        (call("is_null", call("eq", A, B)), "(o.a = o.b) IS NULL"),
+        (call("in", A, Literal(1, t.INT), Literal(None, t.INT)), "o.a IN (1, NULL)"),
+        (call("negate", call("add", A, B)), "-(o.a + o.b)"),
+        (call("coalesce", A, Literal(0, t.INT)), "COALESCE(o.a, 0)"),
+        (call("between", A, B, Literal(9, t.INT)), "o.a >= o.b AND o.a <= 9"),
+        (call("like", S, Literal("it's%", t.STRING)), "o.s LIKE 'it''s%'"),
+        (Case(((P, A),), B, t.INT), "CASE WHEN o.p THEN o.a ELSE o.b END"),
+        (Cast(A, t.DOUBLE), "CAST(o.a AS DOUBLE)"),
+        (Cast(S, t.Decimal(5, 2), lenient=True), "TRY_CAST(o.s AS DECIMAL(5,2))"),
+        (Literal(datetime.date(2024, 2, 29), t.DATE), "DATE '2024-02-29'"),
+        (Literal(Decimal("1.50"), t.Decimal(3, 2)), "1.50"),
+        (call("get_field", Column("o.r", t.Struct((Field("x", t.INT),))), Literal("x", t.STRING)), "o.r.x"),
+        (call("get_item", Column("o.l", t.Array(t.INT)), A), "o.l[o.a]"),
+    ],
+)
+def test_text(scalar: Scalar, text: str) -> None:
+    assert text_of(scalar) == text
