@@ -1,0 +1,1 @@
+"""From SQL to algebra to a program."""

@@ -1,0 +1,103 @@
+"""Blocks: select-project-join trees flattened to a set of leaves, a list of conditions and the columns that come out.
+
+The tree's own order of joins is gone, so an order of loops can be chosen for each changed relation. UNION ALL
+distributes over everything, so the body of a stage is the sum of its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from tidemill.algebra.relations import Change, Filter, Join, Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.walk import columns_in, conjuncts, substitute
+from tidemill.compiler.faults import may_fail
+
+Leaf = Scan | Change
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition, and the aliases of the leaves that must be bound before it may be tried."""
+
+    scalar: Scalar
+    needs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The product of ``leaves`` where all ``conditions`` hold, as ``outputs``: all over the leaves' columns."""
+
+    leaves: tuple[Leaf, ...]
+    conditions: tuple[Condition, ...]
+    outputs: tuple[Named, ...]
+
+
+def blocks(relation: Relation) -> list[Block]:
+    """The blocks whose sum is ``relation``: a tree of scans, changes, values, filters, projections, joins and unions.
+
+    >>> [block.leaves for block in blocks(Join(Scan("r", "r", ()), UnionAll((Scan("s", "s", ()), Values(((),), ())))))]
+    [(Scan(relation='r', alias='r', columns=()), Scan(relation='s', alias='s', columns=())),
+     (Scan(relation='r', alias='r', columns=()),)]
+    """
+    match relation:
+        case Scan() | Change():
+            return [Block((relation,), (), tuple(Named(f.name, column(f)) for f in relation.fields))]
+        case Values():
+            return [_constant(row, relation) for row in relation.rows]
+        case Filter():
+            return [_where(block, relation.condition) for block in blocks(relation.input)]
+        case Project():
+            return [_select(block, relation.outputs) for block in blocks(relation.input)]
+        case Join():
+            pairs = product(blocks(relation.left), blocks(relation.right))
+            return [_joined(left, right, relation.condition) for left, right in pairs]
+        case UnionAll():
+            return [_under_names(block, relation) for part in relation.inputs for block in blocks(part)]
+    raise TypeError(f"{type(relation).__name__} begins a stage of its own")
+
+
+def used_columns(block: Block) -> Iterator[str]:
+    """Every column of the leaves that the block reads, some of them more than once."""
+    for condition in block.conditions:
+        yield from columns_in(condition.scalar)
+    for output in block.outputs:
+        yield from columns_in(output.scalar)
+
+
+def _constant(row: tuple[object, ...], values: Values) -> Block:
+    outputs = (Named(f.name, Literal(value, f.type)) for value, f in zip(row, values.columns, strict=True))
+    return Block((), (), tuple(outputs))
+
+
+def _where(block: Block, condition: Scalar) -> Block:
+    """The block under one more condition.
+
+    A part that cannot fail needs the leaves that it reads and no others. One that can waits for everything below it, so
+    that it sees no row that SQL would not have shown to it.
+    """
+    values = {output.name: output.scalar for output in block.outputs}
+    everything = frozenset(leaf.alias for leaf in block.leaves)
+    owners = {f.name: leaf.alias for leaf in block.leaves for f in leaf.fields}
+    added = []
+    for part in conjuncts(substitute(condition, values)):
+        needs = everything if may_fail(part) else frozenset(owners[name] for name in columns_in(part))
+        added.append(Condition(part, needs))
+    return replace(block, conditions=(*block.conditions, *added))
+
+
+def _select(block: Block, outputs: tuple[Named, ...]) -> Block:
+    values = {output.name: output.scalar for output in block.outputs}
+    return replace(block, outputs=tuple(Named(o.name, substitute(o.scalar, values)) for o in outputs))
+
+
+def _joined(left: Block, right: Block, condition: Scalar | None) -> Block:
+    both = Block(left.leaves + right.leaves, left.conditions + right.conditions, left.outputs + right.outputs)
+    return both if condition is None else _where(both, condition)
+
+
+def _under_names(block: Block, union: UnionAll) -> Block:
+    names = (f.name for f in union.fields)
+    return replace(block, outputs=tuple(Named(n, o.scalar) for n, o in zip(names, block.outputs, strict=True)))

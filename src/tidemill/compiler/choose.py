@@ -1,0 +1,96 @@
+"""Which strategy keeps a stage fresh and which runtime runs it, and why. The rules stand here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from enum import Enum
+
+from tidemill.algebra.walk import columns_in
+from tidemill.compiler.loops import Keys
+from tidemill.compiler.stages import Draft
+from tidemill.compiler.strategies import delta, recompute
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import WEIGHT
+from tidemill.program.statements import Stage
+
+Strategy = Callable[[Draft, Keys, Set[str]], Stage]
+
+STRATEGIES: dict[str, Strategy] = {"delta": delta.delta, "recompute": recompute.recompute}
+"""Every strategy that a view can ask for by name."""
+
+SUPPORTS_STREAMS = {"delta": delta.SUPPORTS_STREAMS, "recompute": recompute.SUPPORTS_STREAMS}
+
+NATIVE_WORK = 200_000
+"""Work on more rows at once, a large change or the filling of a view, goes to Spark."""
+
+NATIVE_ROWS = 50_000_000
+"""Of a warehouse with more rows in its tables, this process cannot hold what changes may look up."""
+
+
+class Reason(Enum):
+    """Why a choice is what it is: the name is a code, the value says it to people."""
+
+    LINEAR = "select, project and join are linear, so the cost follows the change"
+    SUMS = "every aggregate is a sum that deletions take back, so the cost follows the change"
+    COUNTS = "a row is in or out by its count, so the cost follows the change"
+    AGAIN = "everything is computed again, so the cost follows the data"
+    ASKED = "asked for"
+    IN_MEMORY = "an in-memory warehouse stays in this process"
+    SMALL = "the change is small enough for this process"
+    BULK = "the change is better scanned than looked up"
+    LARGE = "the tables are too large for this process"
+
+
+def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
+    """The strategy of one stage: what the view asks for; for ``auto``, delta.
+
+    All that a stage can hold today has a change that costs no more than computing the stage again, so there is nothing
+    to weigh yet. A strategy that cannot do what it is asked for refuses here, before anything is built.
+    """
+    name = "delta" if option == "auto" else option
+    if name not in STRATEGIES:
+        known = ", ".join(f'"{one}"' for one in ("auto", *STRATEGIES))
+        raise Unsupported(f'view "{view}" asks for an unknown strategy "{name}"', hint=f"Strategies are {known}.")
+    read = [relation for relation in draft.inputs if relation in streams]
+    if read and not SUPPORTS_STREAMS[name]:
+        raise Unsupported(
+            f'view "{view}" cannot use strategy "{name}"',
+            detail=f'It reads the stream "{read[0]}", whose rows are not kept and cannot be read again.',
+            hint='Use strategy "delta", or declare a TABLE.',
+        )
+    return name
+
+
+def reason_for(stage: Stage) -> Reason:
+    """Why the strategy of ``stage`` is a good one, or what it costs."""
+    if stage.strategy == "recompute":
+        return Reason.AGAIN
+    if stage.finish is None:
+        return Reason.LINEAR
+    read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}
+    return Reason.COUNTS if not stage.maps[0].values and WEIGHT not in read else Reason.SUMS
+
+
+def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool) -> tuple[str, str]:
+    """The runtime for a piece of work, and why.
+
+    ``work`` are the rows that must be gone through: those of a change, or those of its inputs where a view is filled.
+    ``rows`` are the rows that the warehouse stores in tables.
+
+    1. An ``option`` other than ``auto`` is obeyed.
+    2. An in-memory warehouse runs native: there is no disk to spare and no JVM to wait for.
+    3. Work on up to ``NATIVE_WORK`` rows runs native, in a warehouse of up to ``NATIVE_ROWS``: a lookup in this process
+       takes microseconds, the smallest Spark job 0.1 s.
+    4. Everything larger runs on Spark, which is built for scans.
+
+    >>> choose_runtime("auto", work=1_000, rows=6_000_000, in_memory=False)
+    ('native', 'the change is small enough for this process: 1,000 of at most 200,000 rows')
+    """
+    if option != "auto":
+        return option, Reason.ASKED.value
+    if in_memory:
+        return "native", Reason.IN_MEMORY.value
+    if rows > NATIVE_ROWS:
+        return "spark", f"{Reason.LARGE.value}: {rows:,} of at most {NATIVE_ROWS:,} rows"
+    name, reason = ("native", Reason.SMALL) if work <= NATIVE_WORK else ("spark", Reason.BULK)
+    return name, f"{reason.value}: {work:,} of at most {NATIVE_WORK:,} rows"

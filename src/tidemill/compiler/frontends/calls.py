@@ -1,0 +1,158 @@
+"""Calls: functions by the names that users write, casts, and aggregates on their way to the grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tidemill.algebra.casts import can_cast
+from tidemill.algebra.coercion import convert
+from tidemill.algebra.functions import call
+from tidemill.algebra.scalars import Cast, Literal, Scalar
+from tidemill.compiler.frontends import refusals
+from tidemill.compiler.frontends.grouping import AGGREGATES
+from tidemill.compiler.frontends.kinds import from_type
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.expressions import Expressions
+
+
+def from_cast(self: Expressions, node: exp.Cast) -> Scalar:
+    """CAST, TRY_CAST, ``::`` and typed literals such as ``DATE '2024-01-01'``."""
+    value, target = self.scalar(node.this), from_type(node.to, self.source)
+    check_castable(value.type, target)
+    lenient = isinstance(node, exp.TryCast)
+    if lenient and not isinstance(value, Literal):
+        return Cast(value, target, lenient=True)
+    converted = convert(value, target)
+    return Cast(value, target, lenient=True) if lenient and isinstance(converted, Cast) else converted
+
+
+def check_castable(source: Type, target: Type) -> None:
+    """Refuse a conversion that no value survives."""
+    if not can_cast(source, target):
+        raise TypeMismatch(f"{source} cannot be cast to {target}")
+
+
+def from_extract(self: Expressions, node: exp.Extract) -> Scalar:
+    """``EXTRACT(YEAR FROM date)``."""
+    return call("extract", Literal(node.name, STRING), self.scalar(node.expression))
+
+
+def from_trim(self: Expressions, node: exp.Trim) -> Scalar:
+    """``TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)``."""
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "BOTH", "trim")
+    return call(name, *self.present(node.this, node.args.get("expression")))
+
+
+def from_substring(self: Expressions, node: exp.Substring) -> Scalar:
+    """``SUBSTRING(text, start, length)``, also with FROM and FOR."""
+    return call("substring", *self.present(node.this, node.args.get("start"), node.args.get("length")))
+
+
+def from_position(self: Expressions, node: exp.StrPosition) -> Scalar:
+    """``POSITION(part IN text)``, or ``POSITION(part, text, start)``."""
+    return call("position", *self.present(node.args["substr"], node.this, node.args.get("position")))
+
+
+def from_function(self: Expressions, node: exp.Anonymous) -> Scalar:
+    """A function by the name that the user wrote; an aggregate goes to the grouping."""
+    name = node.name.lower()
+    if name in AGGREGATES:
+        return from_aggregate(self, node)
+    if name in SPECIAL:
+        return SPECIAL[name](self, node)
+    if refusal := refusals.FUNCTIONS.get(name):
+        raise refusal.at(self.source.head(node))
+    return call(name, *map(self.scalar, node.expressions))
+
+
+def from_side_trim(self: Expressions, node: exp.Anonymous) -> Scalar:
+    """``LTRIM(characters, text)``: as a plain call Spark takes the characters first."""
+    return call(node.name, *map(self.scalar, reversed(node.expressions)))
+
+
+def from_cast_function(self: Expressions, node: exp.Anonymous) -> Scalar:
+    """``DATE(x)``, ``INT(x)``: a cast that looks like a function."""
+    if len(node.expressions) != 1:
+        raise TypeMismatch(f"{node.name.upper()} takes one argument")
+    value, target = self.scalar(node.expressions[0]), CASTS[node.name.lower()]
+    check_castable(value.type, target)
+    return convert(value, target)
+
+
+def from_clock(self: Expressions, node: exp.Func) -> Scalar:
+    """``CURRENT_DATE`` and the like, which need no parentheses."""
+    return call(node.sql_name())
+
+
+def from_struct(self: Expressions, node: exp.Anonymous) -> Scalar:
+    """``struct(a, b AS c)``: members are called as in a SELECT list, or ``col1``, ``col2`` ..."""
+    arguments: list[Scalar] = []
+    for position, item in enumerate(node.expressions, start=1):
+        name = item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else f"col{position}"
+        arguments += [Literal(name.lower(), STRING), self.scalar(item.unalias())]
+    return call("named_struct", *arguments)
+
+
+def from_aggregate(self: Expressions, node: exp.Anonymous, condition: exp.Expr | None = None) -> Scalar:
+    """SUM, COUNT or AVG: the column that the grouping makes of it."""
+    if self.grouping is None:
+        raise Unsupported(
+            f"{node.name.upper()} cannot stand here",
+            where=self.source.head(node),
+            detail="An aggregate belongs to the SELECT list or HAVING, and not within another one.",
+        )
+    return self.grouping.aggregate(node, condition)
+
+
+def from_filter(self: Expressions, node: exp.Filter) -> Scalar:
+    """``SUM(x) FILTER (WHERE condition)``."""
+    if not (isinstance(node.this, exp.Anonymous) and node.this.name.lower() in AGGREGATES):
+        raise Unsupported("FILTER belongs to SUM, COUNT or AVG", where=self.source.head(node))
+    return from_aggregate(self, node.this, node.expression.this)
+
+
+def from_array(self: Expressions, node: exp.Array) -> Scalar:
+    """``[a, b]`` is ``array(a, b)``."""
+    return call("array", *map(self.scalar, node.expressions))
+
+
+CASTS = {
+    "bigint": BIGINT,
+    "boolean": BOOLEAN,
+    "date": DATE,
+    "decimal": Decimal(),
+    "double": DOUBLE,
+    "int": INT,
+    "string": STRING,
+    "timestamp": TIMESTAMP,
+}
+"""Types whose names are functions, too."""
+
+SPECIAL: dict[str, Callable[[Expressions, exp.Anonymous], Scalar]] = {
+    **dict.fromkeys(CASTS, from_cast_function),
+    "ltrim": from_side_trim,
+    "rtrim": from_side_trim,
+    "struct": from_struct,
+}
+
+CALLS: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
+    exp.Anonymous: from_function,
+    exp.Array: from_array,
+    exp.Cast: from_cast,
+    exp.CurrentDate: from_clock,
+    exp.CurrentTime: from_clock,
+    exp.CurrentTimestamp: from_clock,
+    exp.CurrentUser: from_clock,
+    exp.Extract: from_extract,
+    exp.Filter: from_filter,
+    exp.StrPosition: from_position,
+    exp.Substring: from_substring,
+    exp.Trim: from_trim,
+    exp.TryCast: from_cast,
+}

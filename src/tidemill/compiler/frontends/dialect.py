@@ -1,0 +1,49 @@
+"""Spark SQL as we read it: sqlglot's grammar, with function calls left exactly as written.
+
+sqlglot turns calls into nodes of its own (``date_add`` becomes ``TsOrDsAdd`` with changed arguments), so that it can
+print them in another dialect. We never print: functions are looked up by the name that the user wrote, and
+``algebra.functions`` gives them Spark's types. So the parser here knows only those few with a grammar of their own.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+E = TypeVar("E", bound=exp.Expr)
+
+OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+"""Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
+
+
+class TidemillParser(SparkParser):
+    """Spark's parser without function signatures; every leaf of its trees knows where it stood."""
+
+    STRICT_CAST = True
+    FUNCTIONS = {}
+    FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in OWN_GRAMMAR}
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+    def expression(self, instance: E, token: Token | None = None, comments: list[str] | None = None) -> E:
+        """As in sqlglot, but a leaf that comes without a position takes that of the token just read."""
+        leaf = not any(isinstance(child, exp.Expr | list) for child in instance.args.values())
+        if token is None and leaf and "start" not in instance.meta:
+            token = self._prev
+        return super().expression(instance, token, comments)
+
+
+class Tidemill(Spark):
+    """The dialect of every text that Tidemill reads."""
+
+    class Tokenizer(Spark.Tokenizer):
+        # sqlglot swallows the rest of SHOW, EXPLAIN and the like as one string; our statements read them word by word.
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    Parser = TidemillParser
+
+
+DIALECT = Tidemill()

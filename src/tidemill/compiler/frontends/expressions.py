@@ -1,0 +1,133 @@
+"""Expressions: from a parse tree to a scalar with Spark's types, every implicit conversion a ``Cast``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, cast
+
+from sqlglot import exp
+
+from tidemill.algebra.coercion import convert
+from tidemill.algebra.functions import call
+from tidemill.algebra.scalars import Literal, Scalar
+from tidemill.compiler.frontends import refusals
+from tidemill.compiler.frontends.calls import CALLS
+from tidemill.compiler.frontends.grouping import Grouping
+from tidemill.compiler.frontends.literals import from_literal
+from tidemill.compiler.frontends.names import Scope
+from tidemill.compiler.frontends.operators import OPERATORS
+from tidemill.compiler.frontends.places import Source
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BOOLEAN, STRING, VOID
+
+
+@dataclass
+class Expressions:
+    """Translates expressions over the columns of ``scope``.
+
+    ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates; without
+    one an aggregate is out of place.
+    """
+
+    source: Source
+    scope: Scope
+    grouping: Grouping | None = None
+    aliases: Mapping[str, Scalar] = field(default_factory=dict)
+    aliases_first: bool = False
+
+    def scalar(self, node: exp.Expr) -> Scalar:
+        """The scalar that ``node`` means."""
+        with self.source.locating(node):
+            return self._rule(node)(self, node)
+
+    def condition(self, node: exp.Expr) -> Scalar:
+        """A scalar that is true, false or NULL."""
+        scalar = self.scalar(node)
+        if scalar.type not in (BOOLEAN, VOID):
+            raise TypeMismatch(f"a condition is BOOLEAN, and this is {scalar.type}", where=self.source.place(node))
+        return convert(scalar, BOOLEAN)
+
+    def present(self, *nodes: exp.Expr | None) -> list[Scalar]:
+        """The scalars of those arguments that are given."""
+        return [self.scalar(node) for node in nodes if node is not None]
+
+    def _rule(self, node: exp.Expr) -> Callable[[Expressions, Any], Scalar]:
+        if rule := RULES.get(type(node)):
+            return rule
+        if refusal := refusals.NODES.get(type(node)):
+            raise refusal.at(self.source.keyword(node, *refusal.words) if refusal.words else self.source.head(node))
+        raise Unsupported(f"this expression is not supported: {node.sql('spark')}", where=self.source.place(node))
+
+
+def from_column(self: Expressions, node: exp.Column) -> Scalar:
+    """A column by its name, or a member of a struct by its path."""
+    if isinstance(node.this, exp.Star):
+        raise Unsupported("a star stands in a SELECT list or in COUNT(*)", where=self.source.place(node))
+    parts = [part.name.lower() for part in node.parts]
+    alias = self.aliases.get(parts[0]) if len(parts) == 1 else None
+    if alias is not None and self.aliases_first:
+        return alias
+    found = self.scope.find(parts)
+    if found is not None:
+        column, members = found
+        return reduce(from_member, members, cast(Scalar, column))
+    if alias is None:
+        raise self.scope.unknown(parts)
+    return alias
+
+
+def from_member(record: Scalar, name: str) -> Scalar:
+    """``record.name``."""
+    return call("get_field", record, Literal(name, STRING))
+
+
+def from_dot(self: Expressions, node: exp.Dot) -> Scalar:
+    """``f(x).name``, or the parts of a path beyond the fourth."""
+    return from_member(self.scalar(node.this), node.expression.name.lower())
+
+
+def from_bracket(self: Expressions, node: exp.Bracket) -> Scalar:
+    """``array[index]``, counted from 0."""
+    (index,) = node.expressions
+    return call("get_item", self.scalar(node.this), self.scalar(index))
+
+
+def from_constant(self: Expressions, node: exp.Literal) -> Scalar:
+    """A number or a string."""
+    return from_literal(node)
+
+
+def from_raw_string(self: Expressions, node: exp.RawString) -> Scalar:
+    """``r'...'``: a string whose backslashes are plain characters."""
+    return Literal(node.this, STRING)
+
+
+def from_boolean(self: Expressions, node: exp.Boolean) -> Scalar:
+    """TRUE or FALSE."""
+    return Literal(bool(node.this), BOOLEAN)
+
+
+def from_null(self: Expressions, node: exp.Null) -> Scalar:
+    """NULL, of a type that its neighbours decide."""
+    return Literal(None, VOID)
+
+
+def from_paren(self: Expressions, node: exp.Paren) -> Scalar:
+    """An expression in parentheses."""
+    return self.scalar(node.this)
+
+
+RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
+    **OPERATORS,
+    **CALLS,
+    exp.Boolean: from_boolean,
+    exp.Bracket: from_bracket,
+    exp.Column: from_column,
+    exp.Dot: from_dot,
+    exp.Literal: from_constant,
+    exp.Null: from_null,
+    exp.Paren: from_paren,
+    exp.RawString: from_raw_string,
+}

@@ -1,0 +1,107 @@
+"""Intervals: spans of time that are added to dates and timestamps. They are no values of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemill.algebra.coercion import convert
+from tidemill.algebra.functions import call
+from tidemill.algebra.scalars import Literal, Scalar
+from tidemill.compiler.frontends.places import Source
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP
+
+MONTHS = {"YEAR": 12, "MONTH": 1}
+DAYS = {"WEEK": 7, "DAY": 1}
+MICROSECONDS = {"HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
+
+
+@dataclass(frozen=True)
+class Span:
+    """Months, days and microseconds: three clocks, because a month has no fixed number of days."""
+
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.months + other.months, self.days + other.days, self.microseconds + other.microseconds)
+
+    def __neg__(self) -> Span:
+        return Span(-self.months, -self.days, -self.microseconds)
+
+    def added_to(self, moment: Scalar) -> Scalar:
+        """``moment`` moved by this span: months first, then days, then time. A date stays one unless time is added."""
+        if moment.type == STRING:
+            moment = convert(moment, TIMESTAMP)
+        if moment.type not in (DATE, TIMESTAMP):
+            raise TypeMismatch(f"an interval is added to a DATE or TIMESTAMP, not to {moment.type}")
+        if self.months:
+            moment = call("add_months_to", moment, Literal(self.months, INT))
+        if self.days and moment.type == DATE:
+            moment = call("add_days", moment, Literal(self.days, INT))
+        elif self.days:
+            moment = call("add_microseconds", moment, Literal(self.days * 24 * MICROSECONDS["HOUR"], BIGINT))
+        if self.microseconds:
+            moment = call("add_microseconds", convert(moment, TIMESTAMP), Literal(self.microseconds, BIGINT))
+        return moment
+
+
+def is_interval(node: exp.Expr) -> bool:
+    """Whether ``node`` is an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
+    if isinstance(node, exp.Add):
+        return is_interval(node.this) and is_interval(node.expression)
+    return isinstance(node, exp.Interval) or (isinstance(node, exp.Paren) and is_interval(node.this))
+
+
+def from_interval(node: exp.Expr, source: Source) -> Span:
+    """The span of ``INTERVAL '90' DAY`` and its like."""
+    if isinstance(node, exp.Add):
+        return from_interval(node.this, source) + from_interval(node.expression, source)
+    if isinstance(node, exp.Paren):
+        return from_interval(node.this, source)
+    return _span(_count(node, source), node, source)
+
+
+def _count(node: exp.Expr, source: Source) -> str:
+    amount, sign = node.this, ""
+    if isinstance(amount, exp.Neg):
+        amount, sign = amount.this, "-"
+    if not isinstance(amount, exp.Literal) or not isinstance(node.args.get("unit"), exp.Var):
+        raise Unsupported(
+            "an interval is a constant and one unit",
+            where=source.place(node),
+            hint="Write INTERVAL '90' DAY; for a number of days in a column, DATE_ADD(date, days).",
+        )
+    return sign + str(amount.this).strip()
+
+
+def _span(count: str, node: exp.Expr, source: Source) -> Span:
+    unit = node.args["unit"].name.upper().removesuffix("S")
+    with source.locating(node):
+        if unit == "SECOND":
+            return Span(microseconds=_microseconds(count))
+        if unit in MONTHS:
+            return Span(months=_whole(count) * MONTHS[unit])
+        if unit in DAYS:
+            return Span(days=_whole(count) * DAYS[unit])
+        if unit in MICROSECONDS:
+            return Span(microseconds=_whole(count) * MICROSECONDS[unit])
+        known = ", ".join((*MONTHS, *DAYS, *MICROSECONDS))
+        raise Unsupported(f"there is no interval unit {unit}", hint=f"Units are {known}.")
+
+
+def _whole(count: str) -> int:
+    try:
+        return int(count)
+    except ValueError:
+        raise TypeMismatch(f'an interval counts whole units, and "{count}" is not a whole number') from None
+
+
+def _microseconds(seconds: str) -> int:
+    """Seconds may have up to six digits after the point."""
+    whole, _, fraction = seconds.partition(".")
+    sign = -1 if whole.startswith("-") else 1
+    return _whole(whole or "0") * 1_000_000 + sign * _whole(fraction[:6].ljust(6, "0"))

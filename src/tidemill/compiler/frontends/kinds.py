@@ -1,0 +1,102 @@
+"""Types as SQL spells them, in declarations and in casts."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidemill.compiler.frontends.places import Source
+from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    MAX_PRECISION,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+)
+
+DType = exp.DType
+
+# Every clock of ours is UTC, so the timestamps with and without a time zone are the same type.
+# A VARCHAR's or CHAR's length is not enforced.
+PLAIN: dict[exp.DType, Type] = {
+    DType.BOOLEAN: BOOLEAN,
+    DType.INT: INT,
+    DType.BIGINT: BIGINT,
+    DType.DOUBLE: DOUBLE,
+    DType.TEXT: STRING,
+    DType.VARCHAR: STRING,
+    DType.CHAR: STRING,
+    DType.DATE: DATE,
+    DType.TIMESTAMP: TIMESTAMP,
+    DType.TIMESTAMPTZ: TIMESTAMP,
+    DType.TIMESTAMPLTZ: TIMESTAMP,
+    DType.TIMESTAMPNTZ: TIMESTAMP,
+    DType.NULL: VOID,
+}
+
+NARROW = (DType.TINYINT, DType.SMALLINT)
+
+TYPES = "BOOLEAN, INT, BIGINT, DECIMAL, DOUBLE, STRING, DATE, TIMESTAMP, ARRAY and STRUCT"
+
+HINTS = {
+    DType.FLOAT: "Use DOUBLE: a 32-bit sum would lose digits with every change.",
+    DType.TINYINT: "Use INT.",
+    DType.SMALLINT: "Use INT.",
+    DType.MAP: "Use an ARRAY of STRUCT<key, value>.",
+}
+
+
+def from_type(kind: exp.DataType, source: Source) -> Type:
+    """The type that ``kind`` spells; one that we do not have is Unsupported."""
+    if kind.this == DType.DECIMAL:
+        return from_decimal(kind, source)
+    if kind.this == DType.ARRAY and len(kind.expressions) == 1:
+        return Array(from_type(kind.expressions[0], source))
+    if kind.this == DType.STRUCT:
+        return Struct(tuple(_member(member, source) for member in kind.expressions))
+    if isinstance(kind.this, exp.DType) and kind.this in PLAIN:
+        return PLAIN[kind.this]
+    raise Unsupported(
+        f"there is no type {kind.sql('spark')}",
+        where=source.place(kind),
+        hint=HINTS.get(kind.this, f"Types are {TYPES}."),
+    )
+
+
+def from_decimal(kind: exp.DataType, source: Source) -> Decimal:
+    """``DECIMAL`` is ``DECIMAL(10,0)`` and ``DECIMAL(p)`` is ``DECIMAL(p,0)``, as in Spark."""
+    digits = [int(parameter.name) for parameter in kind.expressions]
+    decimal = Decimal(*digits)
+    if not (1 <= decimal.precision <= MAX_PRECISION and 0 <= decimal.scale <= decimal.precision):
+        raise ParseError(
+            f"{decimal} is not a type",
+            where=source.place(kind),
+            hint=f"The precision is 1 to {MAX_PRECISION}, and the scale at most the precision.",
+        )
+    return decimal
+
+
+def from_declared(kind: exp.DataType, source: Source) -> Type:
+    """The type of a column. TINYINT and SMALLINT columns are INT: every value fits, and nothing is lost."""
+    return INT if kind.this in NARROW else from_type(kind, source)
+
+
+def is_required(definition: exp.ColumnDef) -> bool:
+    """Whether a column or member is declared NOT NULL."""
+    kinds = [constraint.args["kind"] for constraint in definition.constraints]
+    return any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
+
+
+def _member(member: exp.Expr, source: Source) -> Field:
+    if not isinstance(member, exp.ColumnDef) or not isinstance(member.kind, exp.DataType):
+        raise ParseError("a member of a STRUCT has a name and a type", where=source.place(member))
+    return Field(member.name.lower(), from_declared(member.kind, source), not is_required(member))

@@ -1,0 +1,194 @@
+"""Operators: arithmetic, comparison, logic, CASE, and whatever else is written with words or signs between operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tidemill.algebra.coercion import common_type, convert
+from tidemill.algebra.functions import call
+from tidemill.algebra.scalars import Case, Literal, Scalar
+from tidemill.compiler.frontends import refusals
+from tidemill.compiler.frontends.intervals import Span, from_interval, is_interval
+from tidemill.compiler.frontends.literals import from_literal
+from tidemill.model.errors import Unsupported
+from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.expressions import Expressions
+
+BINARY: dict[type[exp.Expr], str] = {
+    exp.Sub: "subtract",
+    exp.Add: "add",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.Mod: "remainder",
+    exp.IntDiv: "div",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "null_safe_eq",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "concat",
+    exp.ILike: "ilike",
+    exp.Like: "like",
+    exp.RegexpLike: "rlike",
+}
+UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate"}
+
+LONG = 32
+"""Generated conditions chain hundreds of AND and OR; longer chains than this become trees."""
+
+
+def from_binary(self: Expressions, node: exp.Binary) -> Scalar:
+    """An operator between two operands."""
+    return call(BINARY[type(node)], self.scalar(node.this), self.scalar(node.expression))
+
+
+def from_connector(self: Expressions, node: exp.Connector) -> Scalar:
+    """AND and OR, a whole chain of them at once."""
+    return chained(BINARY[type(node)], [self.scalar(operand) for operand in node.flatten()])
+
+
+def chained(name: str, operands: Sequence[Scalar]) -> Scalar:
+    """``a AND b AND c``, from left to right; a long chain is halved, or it would be deeper than Python's stack."""
+    if len(operands) <= LONG:
+        return reduce(partial(call, name), operands)
+    half = len(operands) // 2
+    return call(name, chained(name, operands[:half]), chained(name, operands[half:]))
+
+
+def from_plus(self: Expressions, node: exp.Add) -> Scalar:
+    """Addition; of an interval, or a number of days, to a date, too."""
+    if is_interval(node.expression):
+        return moved(self, node.this, from_interval(node.expression, self.source))
+    if is_interval(node.this):
+        return moved(self, node.expression, from_interval(node.this, self.source))
+    left, right = self.scalar(node.this), self.scalar(node.expression)
+    match left.type, right.type:
+        case Date(), Int():
+            return call("date_add", left, right)
+        case Int(), Date():
+            return call("date_add", right, left)
+    return call("add", left, right)
+
+
+def from_minus(self: Expressions, node: exp.Sub) -> Scalar:
+    """Subtraction; of an interval, or a number of days, from a date, too."""
+    if is_interval(node.expression):
+        return moved(self, node.this, -from_interval(node.expression, self.source))
+    left, right = self.scalar(node.this), self.scalar(node.expression)
+    match left.type, right.type:
+        case Date(), Int():
+            return call("date_sub", left, right)
+        case Date(), Date():
+            raise Unsupported("there is no type for the time between two dates", hint="Use DATEDIFF(end, start).")
+    return call("subtract", left, right)
+
+
+def moved(self: Expressions, node: exp.Expr, span: Span) -> Scalar:
+    """A date or timestamp, ``span`` later."""
+    with self.source.locating(node):
+        return span.added_to(self.scalar(node))
+
+
+def from_unary(self: Expressions, node: exp.Unary) -> Scalar:
+    """An operator before its operand; a minus before a number is part of the number."""
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return from_literal(node.this, negative=True)
+    return call(UNARY[type(node)], self.scalar(node.this))
+
+
+def from_is(self: Expressions, node: exp.Is) -> Scalar:
+    """IS NULL, IS TRUE, IS FALSE; the parser gives IS NOT as NOT (IS)."""
+    value = self.scalar(node.this)
+    if isinstance(node.expression, exp.Null):
+        return call("is_null", value)
+    return call("null_safe_eq", convert(value, BOOLEAN), self.scalar(node.expression))
+
+
+def from_between(self: Expressions, node: exp.Between) -> Scalar:
+    """``low <= value AND value <= high``."""
+    value, low, high = (self.scalar(part) for part in (node.this, node.args["low"], node.args["high"]))
+    return call("and", call("ge", value, low), call("le", value, high))
+
+
+def from_in(self: Expressions, node: exp.In) -> Scalar:
+    """Membership in a list of values."""
+    if node.args.get("query"):
+        raise refusals.SUBQUERY.at(self.source.keyword(node.args["query"], "IN"))
+    return call("in", self.scalar(node.this), *(self.scalar(item) for item in node.expressions))
+
+
+def from_like(self: Expressions, node: exp.Like | exp.ILike, pattern: Scalar | None = None) -> Scalar:
+    """LIKE and ILIKE; the parser keeps their NOT as a flag on the node itself."""
+    matches = call(BINARY[type(node)], self.scalar(node.this), pattern or self.scalar(node.expression))
+    return call("not", matches) if node.args.get("negate") else matches
+
+
+def from_distinct_from(self: Expressions, node: exp.NullSafeNEQ) -> Scalar:
+    """IS DISTINCT FROM: unequal, where NULL is a value like any other."""
+    return call("not", call("null_safe_eq", self.scalar(node.this), self.scalar(node.expression)))
+
+
+def from_escape(self: Expressions, node: exp.Escape) -> Scalar:
+    """LIKE with an escape character of one's own, which becomes the usual backslash."""
+    pattern, mark = self.scalar(node.this.expression), self.scalar(node.expression)
+    if not (isinstance(pattern, Literal) and isinstance(mark, Literal) and len(str(mark.value)) == 1):
+        raise Unsupported("ESCAPE takes a constant pattern and one character")
+    return from_like(self, node.this, Literal(backslashed(pattern.value, mark.value), STRING))
+
+
+def backslashed(pattern: str, mark: str) -> str:
+    """A LIKE pattern escaped by ``mark``, escaped by a backslash instead.
+
+    >>> print(backslashed("50!%_!!", mark="!"))
+    50\\%_!
+    """
+    characters, escaped = iter(pattern), []
+    for character in characters:
+        if character == mark:
+            character = next(characters, mark)
+            escaped.append("\\" + character if character in "%_\\" else character)
+        else:
+            escaped.append("\\\\" if character == "\\" else character)
+    return "".join(escaped)
+
+
+def from_case(self: Expressions, node: exp.Case) -> Scalar:
+    """CASE in both forms, all branches brought to one type."""
+    branches = [(_when(self, node.this, branch.this), self.scalar(branch.args["true"])) for branch in node.args["ifs"]]
+    default = self.scalar(node.args["default"]) if node.args.get("default") else Literal(None, VOID)
+    of = common_type([value.type for _, value in branches] + [default.type])
+    return Case(tuple((when, convert(value, of)) for when, value in branches), convert(default, of), of)
+
+
+def _when(self: Expressions, subject: exp.Expr | None, node: exp.Expr) -> Scalar:
+    if subject is None:
+        return self.condition(node)
+    return call("eq", self.scalar(subject), self.scalar(node))
+
+
+OPERATORS: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
+    **dict.fromkeys(BINARY, from_binary),
+    **dict.fromkeys(UNARY, from_unary),
+    exp.Add: from_plus,
+    exp.And: from_connector,
+    exp.Between: from_between,
+    exp.Case: from_case,
+    exp.Escape: from_escape,
+    exp.ILike: from_like,
+    exp.In: from_in,
+    exp.Is: from_is,
+    exp.Like: from_like,
+    exp.NullSafeNEQ: from_distinct_from,
+    exp.Or: from_connector,
+    exp.Sub: from_minus,
+}

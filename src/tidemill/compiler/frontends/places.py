@@ -1,0 +1,121 @@
+"""Where things stand in a text, so that an error can point at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.errors import ParseError as GlotParseError
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tidemill.compiler.frontends.dialect import DIALECT
+from tidemill.model.errors import ParseError, Place, TidemillError
+
+OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text with its name (``leaders.sql``) and its tokens. Trees parsed from it are pointed at by offset.
+
+    >>> source = Source.of("SELECT a,\\n  b + 1 FROM t", name="demo")
+    >>> print(source.place(source.parse().expressions[1]))
+    demo:2:3   b + 1 FROM t
+               ^^^^^
+    """
+
+    name: str
+    text: str
+    tokens: tuple[Token, ...] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, text: str, name: str) -> Source:
+        """Tokenize ``text``."""
+        try:
+            return cls(name, text, tuple(DIALECT.tokenize(text)))
+        except TokenError as error:
+            raise _unreadable(text, name, error) from error
+
+    def parse(self, tokens: tuple[Token, ...] | None = None) -> exp.Expr:
+        """The tree of one statement: of the whole text, or of the given tokens of it."""
+        tokens = self.tokens if tokens is None else tokens
+        try:
+            trees = DIALECT.parser().parse(list(tokens), self.text)
+        except GlotParseError as error:
+            raise self._not_sql(error) from error
+        if len(trees) != 1 or trees[0] is None:
+            place = self.span(tokens[0].start, tokens[0].end) if tokens else None
+            raise ParseError("one statement was expected here", where=place)
+        return trees[0]
+
+    def place(self, node: exp.Expr) -> Place:
+        """All of ``node``, as far as its first line goes."""
+        spans = [(n.meta["start"], n.meta["end"]) for n in node.walk() if "start" in n.meta]
+        if not spans:
+            return self.place(node.parent) if node.parent else self.span(0, 0)
+        start = min(start for start, _ in spans)
+        return self.span(start, self._closed(start, max(end for _, end in spans)))
+
+    def head(self, node: exp.Expr) -> Place:
+        """The word with which ``node`` begins: of ``RANK() OVER (...)`` the name."""
+        start = min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=0)
+        token = next((t for t in self.tokens if t.start >= start), None)
+        return self.span(token.start, token.end) if token else self.place(node)
+
+    def keyword(self, node: exp.Expr, *words: str) -> Place:
+        """The nearest of ``words`` before ``node``: ``LEFT`` before the table that it joins."""
+        start = min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=0)
+        before = [token for token in self.tokens if token.start <= start and token.text.upper() in words]
+        return self.span(before[-1].start, before[-1].end) if before else self.place(node)
+
+    def span(self, start: int, end: int) -> Place:
+        """From offset ``start`` to ``end``, inclusive."""
+        line_start = self.text.rfind("\n", 0, start) + 1
+        line_end = self.text.find("\n", start)
+        line = self.text[line_start : line_end if line_end >= 0 else None]
+        column = start - line_start
+        return Place(
+            self.name, self.text.count("\n", 0, start) + 1, column + 1, line, min(end - start + 1, len(line) - column)
+        )
+
+    def _closed(self, start: int, end: int) -> int:
+        """``end``, moved on to the parentheses that close those opened since ``start``: they are in no leaf."""
+        depth = 0
+        for token in self.tokens:
+            if token.start > end and depth == 0:
+                break
+            if token.start >= start:
+                depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+                end = max(end, token.end)
+        return end
+
+    def _not_sql(self, error: GlotParseError) -> ParseError:
+        report = error.errors[0] if error.errors else {}
+        token = next((t for t in self.tokens if (t.line, t.col) == (report.get("line"), report.get("col"))), None)
+        place = self.span(token.start, token.end) if token else None
+        reason = str(report.get("description") or "").rstrip(".")
+        # The two commonest reasons speak of the parser's insides; the place says more.
+        plain = not reason or reason.startswith("Invalid expression") or "<Token" in reason
+        return ParseError("this cannot be read as SQL", where=place, detail=None if plain else f"{reason}.")
+
+    @contextmanager
+    def locating(self, node: exp.Expr) -> Iterator[None]:
+        """Errors from within that do not know their place get that of ``node``."""
+        try:
+            yield
+        except TidemillError as error:
+            if error.where is None:
+                error.where = self.place(node)
+            raise
+
+
+def _unreadable(text: str, name: str, error: TokenError) -> ParseError:
+    """Tokenizing fails where a quote is never closed; the cause's message ends with the offset at which it opens."""
+    offset = re.search(r"(\d+)$", str(error.__cause__))
+    start = min(int(offset.group()), len(text) - 1) if offset else 0
+    return ParseError("a quoted text is never closed", where=Source(name, text, ()).span(start, start))

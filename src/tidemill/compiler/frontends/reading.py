@@ -1,0 +1,314 @@
+"""From a script's tokens to statements: what sqlglot does not know is read word by word, the rest is its parser's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tidemill.compiler.frontends import statements as st
+from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.tables import checked_name, read_table, table_name
+from tidemill.model.errors import ParseError, Place, Unsupported
+
+STATEMENTS = "CREATE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, SHOW TABLES or VIEWS"
+
+
+def read_script(source: Source) -> list[st.Statement]:
+    """Every statement of a script, in order."""
+    return [read_statement(Cursor(source, tokens)) for tokens in split(source.tokens)]
+
+
+def split(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    """The tokens of each statement, without the semicolons between them; empty statements are none."""
+    statement: list[Token] = []
+    for token in tokens:
+        if token.token_type != TokenType.SEMICOLON:
+            statement.append(token)
+        elif statement:
+            yield tuple(statement)
+            statement = []
+    if statement:
+        yield tuple(statement)
+
+
+@dataclass
+class Cursor:
+    """The tokens of one statement, and how many of them have been read."""
+
+    source: Source
+    tokens: tuple[Token, ...]
+    position: int = 0
+
+    @property
+    def rest(self) -> tuple[Token, ...]:
+        """The tokens that have not been read."""
+        return self.tokens[self.position :]
+
+    @property
+    def place(self) -> Place:
+        """The next token, or the last one where none is left."""
+        token = self.rest[0] if self.rest else self.tokens[-1]
+        return self.source.span(token.start, token.end)
+
+    def accept(self, *words: str) -> bool:
+        """Read ``words`` if they come next."""
+        found = self.rest[: len(words)]
+        matches = len(found) == len(words) and all(t.text.upper() == word for t, word in zip(found, words, strict=True))
+        self.position += len(words) if matches else 0
+        return matches
+
+    def expect(self, *words: str) -> None:
+        """Read ``words``, which must come next."""
+        if not self.accept(*words):
+            raise ParseError(f"{' '.join(words)} was expected here", where=self.place)
+
+    def next(self, expected: str) -> Token:
+        """Read one token, whatever it is."""
+        if not self.rest:
+            raise ParseError(f"{expected} was expected after this", where=self.place)
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def name(self, of: str) -> str:
+        """Read the name of a table or view: one identifier, bare or in backquotes."""
+        token = self.next(f"the name of a {of}")
+        bare = token.text.isidentifier() and token.token_type != TokenType.STRING
+        if not (bare or token.token_type == TokenType.IDENTIFIER):
+            self.position -= 1
+            raise ParseError(f"the name of a {of} was expected here", where=self.place)
+        if self.rest and self.rest[0].token_type == TokenType.DOT:
+            raise ParseError(f"the name of a {of} has one part", where=self.place, detail="A warehouse is one schema.")
+        return checked_name(token.text, self.source.span(token.start, token.end))
+
+    def end(self) -> None:
+        """Nothing more may come."""
+        if self.rest:
+            raise ParseError("the statement should end before this", where=self.place)
+
+    def parse(self) -> exp.Expr:
+        """The unread tokens, as sqlglot's parser reads them."""
+        if not self.rest:
+            raise ParseError("a query was expected after this", where=self.place)
+        tree = self.source.parse(self.rest)
+        self.position = len(self.tokens)
+        return tree
+
+    def text(self, start: int = 0) -> str:
+        """The text from token ``start`` to the end of the statement, exactly as written."""
+        return self.source.text[self.tokens[start].start : self.tokens[-1].end + 1]
+
+
+def read_statement(cursor: Cursor) -> st.Statement:
+    """One statement, by its first words."""
+    place = cursor.place
+    for words, read in READERS.items():
+        if cursor.accept(*words):
+            return read(cursor, place)
+    raise ParseError(
+        f'a statement cannot begin with "{cursor.tokens[0].text}"', where=place, hint=f"Statements are {STATEMENTS}."
+    )
+
+
+def read_create_table(cursor: Cursor, place: Place) -> st.CreateTable:
+    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys)``, and STREAM alike."""
+    kept = cursor.tokens[1].text.upper() == "TABLE"
+    tree = cursor.source.parse(_as_table(cursor.tokens))
+    table = read_table(tree, cursor.source, kept)
+    return st.CreateTable(place, table, bool(tree.args.get("exists")))
+
+
+def _as_table(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """``CREATE STREAM`` with TABLE in the place of STREAM: to sqlglot they are declared alike."""
+    create, stream, *rest = tokens
+    table = Token(TokenType.TABLE, "TABLE", stream.line, stream.col, stream.start, stream.end)
+    return (create, table, *rest)
+
+
+def read_create_view(cursor: Cursor, place: Place) -> st.CreateView:
+    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query``."""
+    or_replace = cursor.tokens[1].text.upper() == "OR"
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("view")
+    if cursor.rest and cursor.rest[0].token_type == TokenType.L_PAREN:
+        raise Unsupported(
+            "a view's columns cannot be named in front",
+            where=cursor.place,
+            hint="Name them in the SELECT list, with AS.",
+        )
+    options = read_options(cursor) if cursor.accept("WITH") else {}
+    cursor.expect("AS")
+    query = cursor.text(cursor.position) if cursor.rest else ""
+    tree = st.Tree(cursor.parse(), cursor.source)
+    return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace)
+
+
+def read_options(cursor: Cursor) -> dict[str, str]:
+    """``(strategy = 'viewlet', runtime = native)``: values are strings, words or numbers."""
+    options: dict[str, str] = {}
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        key = cursor.next("an option").text.lower()
+        cursor.expect("=")
+        sign = "-" if cursor.accept("-") else ""
+        options[key] = sign + cursor.next(f'the value of "{key}"').text
+        if not cursor.accept(","):
+            cursor.expect(")")
+            break
+    return options
+
+
+def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
+    """``CREATE VIEW``: refused, with the way out."""
+    raise Unsupported(
+        "views that are not materialized are not kept",
+        where=place,
+        detail="Every view of a warehouse is stored and kept fresh.",
+        hint="Say CREATE MATERIALIZED VIEW.",
+    )
+
+
+def read_drop(cursor: Cursor, place: Place) -> st.Drop:
+    """``DROP TABLE | STREAM | [MATERIALIZED] VIEW [IF EXISTS] name``."""
+    cursor.accept("MATERIALIZED")
+    for kind in ("table", "stream", "view"):
+        if cursor.accept(kind.upper()):
+            if_exists = cursor.accept("IF", "EXISTS")
+            name = cursor.name(kind)
+            cursor.end()
+            return st.Drop(place, kind, name, if_exists)
+    raise ParseError("TABLE, STREAM or VIEW was expected here", where=cursor.place)
+
+
+def read_explain(cursor: Cursor, place: Place) -> st.ExplainView:
+    """``EXPLAIN [MATERIALIZED] VIEW name``."""
+    return st.ExplainView(place, _view_name(cursor))
+
+
+def read_refresh(cursor: Cursor, place: Place) -> st.RefreshView:
+    """``REFRESH [MATERIALIZED] VIEW name``."""
+    return st.RefreshView(place, _view_name(cursor))
+
+
+def _view_name(cursor: Cursor) -> str:
+    cursor.accept("MATERIALIZED")
+    cursor.expect("VIEW")
+    name = cursor.name("view")
+    cursor.end()
+    return name
+
+
+def read_show_tables(cursor: Cursor, place: Place) -> st.ShowTables:
+    """``SHOW TABLES``."""
+    cursor.end()
+    return st.ShowTables(place)
+
+
+def read_show_views(cursor: Cursor, place: Place) -> st.ShowViews:
+    """``SHOW [MATERIALIZED] VIEWS``."""
+    cursor.end()
+    return st.ShowViews(place)
+
+
+def read_query(cursor: Cursor, place: Place) -> st.Statement:
+    """A SELECT, or the INSERT that follows a WITH."""
+    cursor.position = 0
+    tree = cursor.parse()
+    if isinstance(tree, exp.Insert):
+        return _insert(tree, cursor.source, place)
+    return st.Select(place, st.Tree(tree, cursor.source))
+
+
+def read_insert(cursor: Cursor, place: Place) -> st.Insert:
+    """``INSERT INTO [TABLE] name [(columns)] query``."""
+    cursor.position = 0
+    tree = cursor.parse()
+    assert isinstance(tree, exp.Insert)
+    return _insert(tree, cursor.source, place)
+
+
+def _insert(tree: exp.Insert, source: Source, place: Place) -> st.Insert:
+    if any(tree.args.get(clause) for clause in ("overwrite", "partition", "by_name", "where")):
+        raise Unsupported(
+            "INSERT takes a table, columns and a query only",
+            where=place,
+            hint="Write INSERT INTO table (columns) SELECT ..., with a DELETE before it where rows must go.",
+        )
+    target, query = tree.this, tree.expression
+    if tree.args.get("with_"):
+        query.set("with_", tree.args["with_"])
+    columns = tuple(c.name.lower() for c in target.expressions) if isinstance(target, exp.Schema) else None
+    table = target.this if isinstance(target, exp.Schema) else target
+    return st.Insert(place, table_name(table, source), columns, st.Tree(query, source))
+
+
+def read_update(cursor: Cursor, place: Place) -> st.Update:
+    """``UPDATE name SET column = value, ... [WHERE condition]``."""
+    cursor.position = 0
+    tree = cursor.parse()
+    source = cursor.source
+    unread = tree.args.get("from_") or tree.args.get("order") or tree.args.get("limit")
+    if unread:
+        raise Unsupported("UPDATE takes SET and WHERE only", where=source.place(unread))
+    assignments = []
+    for assignment in tree.expressions:
+        if not (isinstance(assignment, exp.EQ) and isinstance(assignment.this, exp.Column)):
+            raise ParseError("SET takes column = value", where=source.place(assignment))
+        assignments.append((assignment.this.name.lower(), st.Tree(assignment.expression, source)))
+    return st.Update(
+        place, table_name(tree.this, source), tuple(assignments), _where(tree, source), tree.this.alias_or_name.lower()
+    )
+
+
+def read_delete(cursor: Cursor, place: Place) -> st.Delete:
+    """``DELETE FROM name [WHERE condition]``."""
+    cursor.position = 0
+    tree = cursor.parse()
+    source = cursor.source
+    unread = tree.args.get("using") or tree.args.get("order") or tree.args.get("limit")
+    if isinstance(unread, exp.Expr):
+        raise Unsupported("DELETE takes WHERE only", where=source.place(unread))
+    return st.Delete(place, table_name(tree.this, source), _where(tree, source), tree.this.alias_or_name.lower())
+
+
+def read_truncate(cursor: Cursor, place: Place) -> st.Delete:
+    """``TRUNCATE TABLE name``: a DELETE of every row."""
+    name = cursor.name("table")
+    cursor.end()
+    return st.Delete(place, name, None, name)
+
+
+def _where(tree: exp.Expr, source: Source) -> st.Tree | None:
+    where = tree.args.get("where")
+    return st.Tree(where.this, source) if where else None
+
+
+Reader = Callable[[Cursor, Place], st.Statement]
+
+READERS: dict[tuple[str, ...], Reader] = {
+    ("CREATE", "TABLE"): read_create_table,
+    ("CREATE", "STREAM"): read_create_table,
+    ("CREATE", "MATERIALIZED", "VIEW"): read_create_view,
+    ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"): read_create_view,
+    ("CREATE", "VIEW"): read_plain_view,
+    ("CREATE", "OR", "REPLACE", "VIEW"): read_plain_view,
+    ("DROP",): read_drop,
+    ("EXPLAIN",): read_explain,
+    ("REFRESH",): read_refresh,
+    ("SHOW", "TABLES"): read_show_tables,
+    ("SHOW", "VIEWS"): read_show_views,
+    ("SHOW", "MATERIALIZED", "VIEWS"): read_show_views,
+    ("INSERT",): read_insert,
+    ("UPDATE",): read_update,
+    ("DELETE",): read_delete,
+    ("TRUNCATE", "TABLE"): read_truncate,
+    ("TRUNCATE",): read_truncate,
+    ("SELECT",): read_query,
+    ("WITH",): read_query,
+    ("VALUES",): read_query,
+    ("FROM",): read_query,
+    ("(",): read_query,
+}
+"""By first words; a longer beginning stands before the shorter one that it contains."""

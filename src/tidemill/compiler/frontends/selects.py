@@ -1,0 +1,196 @@
+"""One SELECT above its FROM and WHERE: the list, GROUP BY, HAVING, DISTINCT, and what ORDER BY needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sqlglot import exp
+
+from tidemill.algebra.relations import Distinct, Filter, Project, Relation
+from tidemill.algebra.scalars import Named, Scalar
+from tidemill.algebra.walk import columns_in
+from tidemill.compiler.frontends import refusals
+from tidemill.compiler.frontends.expressions import Expressions
+from tidemill.compiler.frontends.grouping import Grouping, has_aggregate
+from tidemill.compiler.frontends.labels import label
+from tidemill.compiler.frontends.names import Allotment, Scope, unknown
+from tidemill.compiler.frontends.places import Source
+from tidemill.model.errors import ParseError, Unsupported
+
+
+@dataclass(frozen=True)
+class Item:
+    """One column of the SELECT list: ``scalar`` is over the rows of FROM and the aggregates."""
+
+    name: str
+    node: exp.Expr
+    scalar: Scalar
+
+
+@dataclass
+class Selection:
+    """A SELECT whose FROM and WHERE have become ``relation`` and ``scope``.
+
+    ``extra`` are expressions beside the list that may ask for an aggregate: those of ORDER BY.
+    """
+
+    source: Source
+    node: exp.Select
+    relation: Relation
+    scope: Scope
+    prefix: str = ""
+    extra: Sequence[exp.Expr] = ()
+    hidden: list[Item] = field(default_factory=list)
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The SELECT list, stars expanded. An item may use the aliases of those before it."""
+        if not self.node.expressions:
+            raise ParseError("a SELECT needs a list of columns", where=self.source.place(self.node))
+        items: list[Item] = []
+        for node in self.node.expressions:
+            aliases = {item.name: item.scalar for item in items if item.node is not node}
+            items += self._star(node) if _is_star(node) else [self._item(node, aliases)]
+        return items
+
+    @cached_property
+    def grouping(self) -> Grouping | None:
+        """The groups, where there are any: by GROUP BY, by HAVING, or because an aggregate is asked for."""
+        asked = any(has_aggregate(node) for node in (*self.node.expressions, *self.extra))
+        if not (asked or self.node.args.get("group") or self.node.args.get("having")):
+            return None
+        rows = Expressions(self.source, self.scope)
+        return Grouping(self.source, rows.scalar, rows.condition)
+
+    @cached_property
+    def aliases(self) -> Mapping[str, Scalar]:
+        """What the names given in the SELECT list stand for."""
+        return {item.name: item.scalar for item in reversed(self.items)}
+
+    def relation_and_names(self) -> tuple[Relation, tuple[str, ...]]:
+        """The SELECT as algebra, and what it calls its columns, hidden ones left out."""
+        relation, outputs = self.relation, [*self.items, *self.hidden]
+        if self.grouping is not None:
+            relation, outputs = self._grouped(self.grouping, outputs)
+        names = Allotment()
+        projected: Relation = Project(
+            relation, tuple(Named(self.prefix + names.take(item.name), item.scalar) for item in outputs)
+        )
+        if self._is_distinct():
+            projected = Distinct(projected)
+        return projected, tuple(item.name for item in self.items)
+
+    def order_position(self, node: exp.Expr) -> int:
+        """Where the column stands that ORDER BY names by number, alias or expression; a new one is added, hidden."""
+        if (position := self._ordinal(node)) is not None:
+            return position
+        scalar = self._expressions(self.aliases, aliases_first=True).scalar(node)
+        outputs = [*self.items, *self.hidden]
+        for position, item in enumerate(outputs):
+            if item.scalar == scalar:
+                return position
+        if self._is_distinct():
+            raise Unsupported(
+                "ORDER BY of a SELECT DISTINCT takes its columns only",
+                where=self.source.place(node),
+                detail="Rows that become one may differ in it.",
+            )
+        self.hidden.append(Item(f"order_{len(self.hidden) + 1}", node, scalar))
+        return len(outputs)
+
+    def _item(self, node: exp.Expr, aliases: Mapping[str, Scalar]) -> Item:
+        name = node.alias.lower() if isinstance(node, exp.Alias) else label(node)
+        return Item(name, node.unalias(), self._expressions(aliases).scalar(node.unalias()))
+
+    def _expressions(self, aliases: Mapping[str, Scalar], aliases_first: bool = False) -> Expressions:
+        return Expressions(self.source, self.scope, self.grouping, aliases, aliases_first)
+
+    def _star(self, node: exp.Expr) -> Iterator[Item]:
+        star = node.this if isinstance(node, exp.Column) else node
+        qualifier = node.args["table"].name.lower() if isinstance(node, exp.Column) else None
+        if qualifier and qualifier not in self.scope.qualifiers:
+            raise unknown("table in FROM called", qualifier, self.scope.qualifiers, self.source.place(node))
+        if star.args.get("replace") or star.args.get("rename"):
+            raise Unsupported("a star takes EXCEPT only", where=self.source.place(node))
+        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+        bindings = self.scope.star(qualifier)
+        if not bindings:
+            raise ParseError("a star needs a FROM", where=self.source.place(node))
+        for name in left_out - {binding.name for binding in bindings}:
+            raise unknown("column", name, [binding.name for binding in bindings], self.source.place(node))
+        return (Item(b.name, node, b.column) for b in bindings if b.name not in left_out)
+
+    def _grouped(self, grouping: Grouping, outputs: Sequence[Item]) -> tuple[Relation, list[Item]]:
+        """The groups, filtered by HAVING, and the outputs over them."""
+        self._add_keys(grouping)
+        condition = self._having(grouping)
+        outputs = [Item(item.name, item.node, grouping.over_groups(item.scalar, item.node)) for item in outputs]
+        groups = grouping.relation(self.relation)
+        return groups if condition is None else Filter(groups, condition), outputs
+
+    def _add_keys(self, grouping: Grouping) -> None:
+        clause = self.node.args.get("group")
+        if clause is None:
+            return
+        for several in ("grouping_sets", "cube", "rollup"):
+            if clause.args.get(several):
+                raise refusals.GROUPING_SETS.at(self.source.place(clause))
+        if clause.args.get("all"):
+            keys = [(item.scalar, item.node) for item in self.items if not self._is_aggregated(item.scalar, grouping)]
+        else:
+            keys = [(self._key(node, grouping), node) for node in clause.expressions]
+        for scalar, node in keys:
+            grouping.add_key(scalar, self._key_name(scalar, node))
+
+    def _key(self, node: exp.Expr, grouping: Grouping) -> Scalar:
+        """A grouping expression: the number of an item, or over the columns of FROM, else an alias."""
+        position = self._ordinal(node)
+        scalar = (
+            self.items[position].scalar
+            if position is not None
+            else Expressions(self.source, self.scope, None, self.aliases).scalar(node)
+        )
+        if self._is_aggregated(scalar, grouping):
+            raise Unsupported("GROUP BY cannot contain an aggregate", where=self.source.place(node))
+        return scalar
+
+    def _key_name(self, scalar: Scalar, node: exp.Expr) -> str:
+        return next((item.name for item in self.items if item.scalar == scalar), label(node))
+
+    def _having(self, grouping: Grouping) -> Scalar | None:
+        """HAVING: a name is a grouped column, else an alias, else a column of FROM, as in Spark."""
+        clause = self.node.args.get("having")
+        if clause is None:
+            return None
+        aliases = {name: scalar for name, scalar in self.aliases.items() if not self._hides_key(name, scalar, grouping)}
+        condition = self._expressions(aliases, aliases_first=True).condition(clause.this)
+        return grouping.over_groups(condition, clause.this)
+
+    def _hides_key(self, name: str, alias: Scalar, grouping: Grouping) -> bool:
+        """Whether ``alias`` has the name of a grouped column and is another value."""
+        keys = [key.scalar for key in grouping.keys]
+        namesakes = [b.column for b in self.scope.bindings if b.name == name and b.column in keys]
+        return bool(namesakes) and alias not in namesakes
+
+    def _is_aggregated(self, scalar: Scalar, grouping: Grouping) -> bool:
+        return not columns_in(scalar).isdisjoint(column.name for column in grouping.calls.values())
+
+    def _ordinal(self, node: exp.Expr) -> int | None:
+        """The index of the item whose number ``node`` is."""
+        if not (isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()):
+            return None
+        if not 1 <= int(node.name) <= len(self.items):
+            raise ParseError(f"there is no column number {node.name}", where=self.source.place(node))
+        return int(node.name) - 1
+
+    def _is_distinct(self) -> bool:
+        clause = self.node.args.get("distinct")
+        if clause is not None and clause.args.get("on"):
+            raise Unsupported("DISTINCT ON is not supported", where=self.source.place(clause))
+        return clause is not None
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))

@@ -1,0 +1,141 @@
+"""Spark SQL to algebra: ``parse`` reads a script, ``translate`` a query, and each kind of DML has its own.
+
+Everything a statement can do wrong is found here: unknown names, types that do not fit, constructs that cannot be
+maintained. Each error points into the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.algebra.casts import can_cast
+from tidemill.algebra.coercion import convert
+from tidemill.algebra.relations import Filter, Project, Relation, Scan
+from tidemill.algebra.scalars import Literal, Named, Scalar, column
+from tidemill.compiler.frontends.expressions import Expressions
+from tidemill.compiler.frontends.names import Allotment, Binding, Scope, unknown
+from tidemill.compiler.frontends.ordering import Order, ordered
+from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.queries import Queries
+from tidemill.compiler.frontends.reading import read_script
+from tidemill.compiler.frontends.statements import Delete, Insert, Statement, Tree, Update
+from tidemill.model.errors import ParseError, Place, TypeMismatch
+from tidemill.model.schema import Table, names_of
+from tidemill.model.types import VOID, Field
+
+__all__ = ["Translated", "parse", "translate", "translate_delete", "translate_insert", "translate_update"]
+
+Relations = Mapping[str, tuple[Field, ...]]
+
+
+def parse(text: str, name: str = "sql") -> list[Statement]:
+    """The statements of a script. ``name`` is what errors call the text.
+
+    >>> [type(statement).__name__ for statement in parse("SHOW TABLES; SELECT ';' -- a semicolon; in a comment")]
+    ['ShowTables', 'Select']
+    """
+    return read_script(Source.of(text, name))
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A query as algebra. Its first ``visible`` columns are the answer; ``order`` may sort by those behind them.
+
+    ``order`` is a tuple of (column index, descending, nulls first).
+    """
+
+    relation: Relation
+    visible: int
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int | None = None
+
+
+def translate(query: str | Tree, relations: Relations, name: str | None = None) -> Translated:
+    """The meaning of ``query`` over the known ``relations``.
+
+    With a ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing and LIMIT is refused.
+    Without one it is asked once, and its order and limit are kept beside the algebra.
+
+    >>> from tidemill.model.types import INT
+    >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
+    >>> [f.name for f in translated.relation.fields], translated.visible, translated.order
+    (['b', 'order_1'], 1, ((1, False, True),))
+    """
+    tree = _tree(query, name or "sql")
+    queries = Queries(tree.source, relations)
+    if name is None:
+        return Translated(*ordered(queries, tree.node))
+    relation = queries.rows(tree.node).relation
+    return Translated(relation, len(relation.fields))
+
+
+def _tree(query: str | Tree, name: str) -> Tree:
+    if isinstance(query, Tree):
+        return query
+    source = Source.of(query, name)
+    if not source.tokens:
+        raise ParseError("a query was expected", where=name)
+    return Tree(source.parse(), source)
+
+
+def translate_insert(statement: Insert, table: Table, relations: Relations) -> Relation:
+    """The rows that come: the table's columns in order, converted to their types; NULL where none is given."""
+    queries = Queries(statement.query.source, relations, prefix="given.")
+    given = queries.rows(statement.query.node).relation
+    columns = statement.columns if statement.columns is not None else names_of(table.fields)
+    for position, name in enumerate(columns):
+        if name not in names_of(table.fields):
+            raise unknown("column", name, names_of(table.fields), statement.place)
+        if name in columns[:position]:
+            raise ParseError(f'column "{name}" is given twice', where=statement.place)
+    if len(columns) != len(given.fields):
+        raise TypeMismatch(
+            f'{len(given.fields)} values are given for {len(columns)} columns of "{table.name}"', where=statement.place
+        )
+    values = dict(zip(columns, map(column, given.fields), strict=True))
+    missing = Literal(None, VOID)
+    return Project(given, tuple(assigned(f, values.get(f.name, missing), statement.place) for f in table.fields))
+
+
+def assigned(target: Field, value: Scalar, place: Place, prefix: str = "") -> Named:
+    """``value`` as it is stored in ``target``: converted, and refused where no value could be."""
+    if not can_cast(value.type, target.type):
+        raise TypeMismatch(f'column "{target.name}" is {target.type}, and {value.type} does not convert', where=place)
+    return Named(prefix + target.name, convert(value, target.type))
+
+
+def translate_delete(statement: Delete, table: Table, relations: Relations) -> Relation:
+    """The rows that go."""
+    return _matching(statement.alias, statement.where, table)
+
+
+def translate_update(statement: Update, table: Table, relations: Relations) -> Relation:
+    """Each row that changes: its old columns, followed by its new ones."""
+    matching = _matching(statement.alias, statement.where, table)
+    values: dict[str, Scalar] = {}
+    for name, tree in statement.assignments:
+        if name not in names_of(table.fields):
+            raise unknown("column", name, names_of(table.fields), tree.source.place(tree.node.parent or tree.node))
+        if name in values:
+            raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
+        values[name] = Expressions(tree.source, _scope(statement.alias, table, matching)).scalar(tree.node)
+    old = [Named(f.name, column(f)) for f in matching.fields]
+    current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
+    prefix = Allotment([statement.alias]).take("new") + "."
+    new = [assigned(f, values.get(f.name, current[f.name]), statement.place, prefix) for f in table.fields]
+    return Project(matching, (*old, *new))
+
+
+def _matching(alias: str, where: Tree | None, table: Table) -> Relation:
+    scan = Scan(table.name, alias, table.fields)
+    if where is None:
+        return scan
+    expressions = Expressions(where.source, _scope(alias, table, scan))
+    return Filter(scan, expressions.condition(where.node))
+
+
+def _scope(alias: str, table: Table, relation: Relation) -> Scope:
+    pairs = zip(names_of(table.fields), relation.fields, strict=True)
+    return Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))

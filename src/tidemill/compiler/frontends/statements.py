@@ -1,0 +1,123 @@
+"""The statements of a script, as plain data. ``place`` says where each one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlglot import exp
+
+from tidemill.compiler.frontends.places import Source
+from tidemill.model.errors import Place
+from tidemill.model.schema import Table
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A parsed piece of a text together with that text, so that an error found later can still point at it."""
+
+    node: exp.Expr
+    source: Source
+
+    def __str__(self) -> str:
+        return self.node.sql("spark")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a script."""
+
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """``CREATE TABLE`` or ``CREATE STREAM``, whose table is not kept."""
+
+    table: Table
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    """``CREATE MATERIALIZED VIEW``: ``query`` is its SELECT as written, ``text`` the whole statement.
+
+    ``tree`` is the same SELECT, parsed: translate that one and errors point into the user's script.
+    """
+
+    name: str
+    query: str
+    options: Mapping[str, str]
+    text: str
+    tree: Tree = field(compare=False)
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """``DROP TABLE``, ``STREAM`` or ``[MATERIALIZED] VIEW``."""
+
+    kind: Literal["table", "stream", "view"]
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """``INSERT INTO``: ``columns`` is None where the statement does not name any."""
+
+    table: str
+    columns: tuple[str, ...] | None
+    query: Tree
+
+
+@dataclass(frozen=True)
+class Update(Statement):
+    """``UPDATE``: each assignment is a column and its new value. ``alias`` is what the statement calls the table."""
+
+    table: str
+    assignments: tuple[tuple[str, Tree], ...]
+    where: Tree | None
+    alias: str
+
+
+@dataclass(frozen=True)
+class Delete(Statement):
+    """``DELETE FROM``, or ``TRUNCATE TABLE``, which has no ``where``."""
+
+    table: str
+    where: Tree | None
+    alias: str
+
+
+@dataclass(frozen=True)
+class Select(Statement):
+    """A query to be answered once."""
+
+    query: Tree
+
+
+@dataclass(frozen=True)
+class ExplainView(Statement):
+    """``EXPLAIN VIEW``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RefreshView(Statement):
+    """``REFRESH VIEW``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowTables(Statement):
+    """``SHOW TABLES``."""
+
+
+@dataclass(frozen=True)
+class ShowViews(Statement):
+    """``SHOW VIEWS``."""

@@ -1,0 +1,169 @@
+"""From a block to nested loops: which relation first, which by lookup, and where each condition is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.relations import Change
+from tidemill.algebra.scalars import Call, Cast, Column, Scalar
+from tidemill.algebra.walk import columns_in
+from tidemill.compiler.blocks import Block, Condition, Leaf
+from tidemill.compiler.faults import is_exact, may_fail
+from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
+from tidemill.program.statements import Query, Source, Version
+
+Keys = Mapping[str, frozenset[str]]
+"""For each relation with a known key: columns of which no two rows have the same values."""
+
+MOST_LEAVES = 9
+"""With more leaves than this still to place, the first good one is taken without comparing."""
+
+_PLAIN = (BOOLEAN, INT, BIGINT, STRING, DATE, TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One leaf in its place: the conditions that earlier leaves answer by lookup, as column, expression, condition."""
+
+    leaf: Leaf
+    lookup: tuple[tuple[str, Scalar, Condition], ...]
+    rank: int
+
+
+BY_KEY, BY_LOOKUP, BY_CHANGE, BY_SCAN = range(4)
+"""How a loop finds its rows, best first: at most one row, some, all of a change, all of the relation."""
+
+
+def nest(block: Block, keys: Keys) -> Query:
+    """The block as nested loops: the change outermost, then whatever can be looked up, whole scans last.
+
+    Of all orders the one with the fewest scans wins, then the one with the fewest lookups that may find many rows. So
+    the load of a join starts from the relation whose foreign keys lead to the others, and a change takes the way that
+    soonest reaches such a relation.
+    """
+    search = _Search(block, keys)
+    changes = [leaf for leaf in block.leaves if isinstance(leaf, Change)]
+    orders = [search.starting_with(first) for first in changes or block.leaves]
+    return narrow(_place(block, min(orders, key=_cost, default=())))
+
+
+def narrow(query: Query) -> Query:
+    """The query with each source reduced to the columns that are used."""
+    used = {name for output in query.outputs for name in columns_in(output.scalar)}
+    for source in query.sources:
+        used.update(f"{source.alias}.{name}" for name, _ in source.lookup)
+        used.update(name for _, key in source.lookup for name in columns_in(key))
+        used.update(name for condition in source.filters for name in columns_in(condition))
+    return replace(query, sources=tuple(_reduced(source, used) for source in query.sources))
+
+
+def _reduced(source: Source, used: set[str]) -> Source:
+    return replace(source, columns=tuple(f for f in source.columns if f"{source.alias}.{f.name}" in used))
+
+
+def _cost(loops: Sequence[Loop]) -> tuple[int, int]:
+    ranks = [loop.rank for loop in loops]
+    return ranks.count(BY_SCAN), ranks.count(BY_LOOKUP)
+
+
+class _Search:
+    """Looks for the best order of a block's leaves.
+
+    What the next leaf costs depends on which leaves are bound and not on their order, so each set of bound leaves is
+    solved once. A leaf that is found by its key is taken at once, as it can only help; of the others only the best kind
+    is tried, which keeps scans for the end.
+    """
+
+    def __init__(self, block: Block, keys: Keys) -> None:
+        self._block = block
+        self._keys = keys
+        self._known: dict[frozenset[str], tuple[Loop, ...]] = {}
+
+    def starting_with(self, first: Leaf) -> tuple[Loop, ...]:
+        """The best order that begins with ``first``."""
+        return (Loop(first, (), BY_CHANGE), *self._after(frozenset((first.alias,))))
+
+    def _after(self, bound: frozenset[str]) -> tuple[Loop, ...]:
+        """The best order of the leaves that are not ``bound`` yet."""
+        if bound not in self._known:
+            left = [leaf for leaf in self._block.leaves if leaf.alias not in bound]
+            reached = [_reach(self._block, leaf, bound, self._keys) for leaf in left]
+            best = min((loop.rank for loop in reached), default=BY_KEY)
+            tried = [loop for loop in reached if loop.rank == best]
+            orders = [(loop, *self._after(bound | {loop.leaf.alias})) for loop in tried[: self._width(best, left)]]
+            self._known[bound] = min(orders, key=_cost, default=())
+        return self._known[bound]
+
+    def _width(self, rank: int, left: Sequence[Leaf]) -> int:
+        """How many ways to try: one where it makes no difference, or where there would be too many sets."""
+        return 1 if rank != BY_LOOKUP or len(left) > MOST_LEAVES else len(left)
+
+
+def _reach(block: Block, leaf: Leaf, bound: Set[str], keys: Keys) -> Loop:
+    """How the rows of ``leaf`` are found once the leaves ``bound`` have theirs."""
+    lookup: dict[str, tuple[str, Scalar, Condition]] = {}
+    for condition in block.conditions:
+        if leaf.alias in condition.needs and condition.needs <= {leaf.alias, *bound}:
+            for name, key in _equality(condition.scalar, leaf):
+                lookup.setdefault(name, (name, key, condition))
+    rank, names = _rank(leaf, lookup.keys(), keys)
+    # Columns in the order of the relation, so that all programs that look them up can share one index.
+    return Loop(leaf, tuple(lookup[f.name] for f in leaf.columns if f.name in names), rank)
+
+
+def _rank(leaf: Leaf, found: Set[str], keys: Keys) -> tuple[int, Set[str]]:
+    """How a loop finds its rows, given that it could look up the columns ``found``; and those that it should."""
+    key = keys.get(leaf.relation)
+    if key is not None and key <= found:
+        return BY_KEY, key
+    if found:
+        return BY_LOOKUP, found
+    return (BY_CHANGE if isinstance(leaf, Change) else BY_SCAN), found
+
+
+def _equality(condition: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]]:
+    """Columns of ``leaf`` that ``condition`` says to equal an expression over other leaves."""
+    match condition:
+        case Call(function="eq", arguments=(left, right)) if not may_fail(condition):
+            yield from _sides(left, right, leaf)
+            yield from _sides(right, left, leaf)
+
+
+def _sides(side: Scalar, key: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]]:
+    # An exact cast leaves the number what it is, so the column can be looked up by the wider key as it stands.
+    found = side.input if isinstance(side, Cast) and is_exact(side) else side
+    own = {f"{leaf.alias}.{f.name}": f.name for f in leaf.columns}
+    read = columns_in(key)
+    # A comparison with a constant stays a filter: it would only widen the index that the other columns need anyway.
+    if isinstance(found, Column) and found.name in own and read and own.keys().isdisjoint(read) and _indexable(key):
+        yield own[found.name], key
+
+
+def _indexable(key: Scalar) -> bool:
+    """Whether an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
+    return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
+
+
+def _place(block: Block, loops: Sequence[Loop]) -> Query:
+    """Each condition at the first loop that has all it needs; conditions at one loop keep the order of the text."""
+    answered = [condition for loop in loops for _, _, condition in loop.lookup]
+    position = {loop.leaf.alias: i for i, loop in enumerate(loops)}
+    at: list[list[Scalar]] = [[] for _ in loops]
+    free = []
+    for condition in block.conditions:
+        if any(condition is one for one in answered):
+            continue
+        if condition.needs:
+            at[max(position[alias] for alias in condition.needs)].append(condition.scalar)
+        else:
+            free.append(condition.scalar)
+    sources = tuple(_source(loop, filters) for loop, filters in zip(loops, at, strict=True))
+    return Query(sources, block.outputs, tuple(free))
+
+
+def _source(loop: Loop, filters: list[Scalar]) -> Source:
+    leaf = loop.leaf
+    version = Version.CHANGE if isinstance(leaf, Change) else Version.STATE
+    lookup = tuple((name, key) for name, key, _ in loop.lookup)
+    return Source(leaf.relation, leaf.alias, version, leaf.columns, lookup, tuple(filters))

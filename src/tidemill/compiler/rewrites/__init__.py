@@ -1,0 +1,1 @@
+"""Algebra to algebra, one function a file."""

@@ -1,0 +1,116 @@
+"""Filters as far down as they may go, so that a stage holds and visits as few rows as possible.
+
+Projections need no pass of their own: ``blocks`` merges them, and columns that nothing reads are never asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, UnionAll
+from tidemill.algebra.scalars import Scalar, column
+from tidemill.algebra.walk import columns_in, conjunction, substitute
+from tidemill.compiler.faults import may_fail
+from tidemill.compiler.rewrites.canonical import canonical
+from tidemill.compiler.rewrites.factor import factor
+from tidemill.compiler.rewrites.repeats import is_grouped, repeats
+
+Conditions = list[Scalar]
+
+
+def normalize(relation: Relation) -> Relation:
+    """``relation`` with each condition at the lowest node that has its columns.
+
+    Two things stop a condition. One that can fail stays where it was written, because a condition below it may protect
+    it (``x <> 0`` before ``10 / x > 1``). And nothing is pushed into a grouped subquery that occurs more than once: its
+    uses would no longer be equal, and would be kept twice.
+    """
+    return _Pushing(repeats(relation)).push(relation, [])
+
+
+class _Pushing:
+    """Carries conditions, none of which can fail, down from each node to its inputs."""
+
+    def __init__(self, occurrences: Counter[Relation]) -> None:
+        self._occurrences = occurrences
+
+    def push(self, node: Relation, conditions: Conditions) -> Relation:
+        if conditions and is_grouped(node) and self._occurrences[canonical(node)] > 1:
+            return _filtered(self.push(node, []), conditions)
+        match node:
+            case Filter():
+                return self._push_filter(node, conditions)
+            case Project():
+                return self._push_project(node, conditions)
+            case Join():
+                return self._push_join(node, conditions)
+            case UnionAll():
+                return self._push_union_all(node, conditions)
+            case Aggregate():
+                return self._push_aggregate(node, conditions)
+            case Distinct():
+                return Distinct(self.push(node.input, conditions))
+        return _filtered(node, conditions)
+
+    def _push_filter(self, node: Filter, conditions: Conditions) -> Relation:
+        parts = factor(node.condition)
+        movable = [part for part in parts if not may_fail(part)]
+        fixed = [part for part in parts if may_fail(part)]
+        return _filtered(self.push(node.input, movable + conditions), fixed)
+
+    def _push_project(self, node: Project, conditions: Conditions) -> Relation:
+        values = {output.name: output.scalar for output in node.outputs}
+        below, above = _translated(conditions, values)
+        return _filtered(replace(node, input=self.push(node.input, below)), above)
+
+    def _push_join(self, node: Join, conditions: Conditions) -> Relation:
+        parts = [] if node.condition is None else factor(node.condition)
+        fixed = [part for part in parts if may_fail(part)]
+        left, right, both = _sides([part for part in parts if not may_fail(part)] + conditions, node)
+        return Join(self.push(node.left, left), self.push(node.right, right), conjunction(both + fixed))
+
+    def _push_union_all(self, node: UnionAll, conditions: Conditions) -> Relation:
+        names = [f.name for f in node.fields]
+        inputs = []
+        for part in node.inputs:
+            values = dict(zip(names, map(column, part.fields), strict=True))
+            inputs.append(self.push(part, [substitute(condition, values) for condition in conditions]))
+        return UnionAll(tuple(inputs))
+
+    def _push_aggregate(self, node: Aggregate, conditions: Conditions) -> Relation:
+        """A condition on grouping columns alone keeps or drops whole groups, so it may as well drop their rows."""
+        keys = {key.name: key.scalar for key in node.keys}
+        # A global aggregate has its row even when no row passes: nothing may go below it.
+        on_keys = [c for c in conditions if keys and columns_in(c) <= keys.keys()]
+        below, above = _translated(on_keys, keys)
+        above += [condition for condition in conditions if condition not in on_keys]
+        return _filtered(replace(node, input=self.push(node.input, below)), above)
+
+
+def _translated(conditions: Conditions, values: Mapping[str, Scalar]) -> tuple[Conditions, Conditions]:
+    """Conditions on computed columns as conditions on what these are computed from; and those that could then fail."""
+    below: Conditions = []
+    above: Conditions = []
+    for condition in conditions:
+        translated = substitute(condition, values)
+        if may_fail(translated):
+            above.append(condition)
+        else:
+            below.append(translated)
+    return below, above
+
+
+def _sides(conditions: Conditions, join: Join) -> tuple[Conditions, Conditions, Conditions]:
+    """The conditions that read the left input alone, the right alone, and all others."""
+    lefts = {f.name for f in join.left.fields}
+    rights = {f.name for f in join.right.fields}
+    left = [c for c in conditions if columns_in(c) and columns_in(c) <= lefts]
+    right = [c for c in conditions if columns_in(c) and columns_in(c) <= rights]
+    return left, right, [c for c in conditions if c not in left and c not in right]
+
+
+def _filtered(relation: Relation, conditions: Sequence[Scalar]) -> Relation:
+    condition = conjunction(conditions)
+    return relation if condition is None else Filter(relation, condition)

@@ -1,0 +1,1 @@
+"""Algebra to program. Strangers to each other."""

@@ -1,0 +1,94 @@
+"""What a stage holds of its streams.
+
+A stream keeps no rows. Where a trigger needs those that came before, a map of the stage holds them, reduced to the
+columns and rows that its loops can use. So a stream costs what its views need of it, and nothing where they only sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.relations import Relation, Scan
+from tidemill.algebra.scalars import Column, Named, Scalar, column
+from tidemill.algebra.walk import columns_in, substitute, walk
+from tidemill.compiler.loops import narrow
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Query, Source, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What ``map`` holds of the rows that a stream has brought: those that pass ``filters``, and the columns in use."""
+
+    scan: Scan
+    map: Map
+    filters: tuple[Scalar, ...]
+
+    def growth(self) -> Add:
+        """What a change of the stream adds to the map."""
+        fields = dict(zip((f.name for f in self.scan.columns), self.scan.fields, strict=True))
+        outputs = tuple(Named(f.name, column(fields[f.name])) for f in self.map.keys)
+        source = Source(self.scan.relation, self.scan.alias, Version.CHANGE, self.scan.columns, filters=self.filters)
+        return Add(self.map.name, narrow(Query((source,), outputs)))
+
+    def holds_the_same_as(self, other: Past) -> bool:
+        """Whether both hold the same rows of the same stream, as the two sides of a self join often do."""
+        return (self.scan.relation, self.map.keys, self._bare()) == (other.scan.relation, other.map.keys, other._bare())
+
+    def _bare(self) -> list[Scalar]:
+        """The filters without the alias."""
+        bare = {f"{self.scan.alias}.{f.name}": Column(f.name, f.type, f.nullable) for f in self.scan.columns}
+        return [substitute(condition, bare) for condition in self.filters]
+
+
+def find_pasts(stage: str, body: Relation, queries: Sequence[Query], streams: Set[str]) -> dict[str, Past]:
+    """What to hold for each alias under which ``queries`` read the state of a stream. Equal pasts share one map."""
+    pasts: dict[str, Past] = {}
+    for scan in walk(body):
+        if isinstance(scan, Scan) and scan.relation in streams:
+            readers = [query for query in queries if _loops([query], scan)]
+            if readers:
+                past = _past(stage, scan, readers)
+                same = next((known for known in pasts.values() if known.holds_the_same_as(past)), past)
+                pasts[scan.alias] = replace(past, map=same.map)
+    return pasts
+
+
+def held(pasts: Mapping[str, Past]) -> list[Past]:
+    """For each map the past that it is named after."""
+    first: dict[str, Past] = {}
+    for past in pasts.values():
+        first.setdefault(past.map.name, past)
+    return list(first.values())
+
+
+def from_past(query: Query, pasts: Mapping[str, Past]) -> Query:
+    """The query with each state of a stream read from the map that holds it, whose filters need no second trial."""
+
+    def moved(source: Source) -> Source:
+        past = pasts.get(source.alias)
+        if past is None or source.version is Version.CHANGE:
+            return source
+        filters = tuple(f for f in source.filters if f not in past.filters)
+        return replace(source, relation=past.map.name, filters=filters)
+
+    return narrow(replace(query, sources=tuple(map(moved, query.sources))))
+
+
+def _past(stage: str, scan: Scan, readers: Sequence[Query]) -> Past:
+    """The past of one scan: filtered by what all readers ask of the stream alone, with the columns that any reads."""
+    own = {f.name for f in scan.fields}
+    first, *others = [[f for f in source.filters if columns_in(f) <= own] for source in _loops(readers, scan)]
+    filters = tuple(f for f in first if all(f in other for other in others))
+    whole = Past(scan, Map(f"{stage}:{scan.alias}", scan.columns), filters)
+    rest = [from_past(query, {scan.alias: whole}) for query in readers]
+    read = {f.name for source in _loops(rest, scan) for f in source.columns}
+    # A row must keep one column at least, if only to carry its weight through files and frames.
+    keys = tuple(f for f in scan.columns if f.name in read) or scan.columns[:1]
+    return replace(whole, map=replace(whole.map, keys=keys))
+
+
+def _loops(queries: Sequence[Query], scan: Scan) -> list[Source]:
+    """The loops over the state that ``scan`` stands for."""
+    return [s for query in queries for s in query.sources if s.alias == scan.alias and s.version is Version.STATE]

@@ -1,0 +1,1 @@
+"""What keeps a view fresh: maps, triggers and statements, for any runtime to run."""

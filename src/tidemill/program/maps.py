@@ -1,0 +1,62 @@
+"""Maps: the state of a program. A key row leads to a weight and to ring values.
+
+The weight of a key is how many rows carry it (COUNT(*) of a group, the multiplicity of a stored row). A ring value is
+the sum of weight times an argument over those rows. Both add up, so a map is the sum of its changes, in any order.
+
+=====================  =======================  ================
+map                    keys                     values
+=====================  =======================  ================
+contents of a relation its columns              none
+state of DISTINCT      the columns              none
+state of GROUP BY      the grouping columns     sums and counts
+=====================  =======================  ================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.model.types import BIGINT, DOUBLE, Field, Type
+
+LOW = ".lo"
+"""A DOUBLE ring value is a double-double: in files its low part has the value's name with this suffix."""
+
+SPECIALS = (".nan", ".inf", ".ninf")
+"""Columns that count the NaN, +inf and -inf of a DOUBLE ring value (with their weights).
+
+The double-double sums the finite arguments only. So a NaN or an infinity can leave again, and the finite sum is still
+there. Expressions see NaN where ``.nan`` is not 0 or both infinities are counted, else an infinity that is counted,
+else the finite sum, rounded.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A ring value: BIGINT, DECIMAL(38, s) or DOUBLE (kept as a double-double)."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A named piece of state: key columns, and the values summed for each key."""
+
+    name: str
+    keys: tuple[Field, ...]
+    values: tuple[Value, ...] = ()
+
+
+def map_fields(map_: Map) -> tuple[Field, ...]:
+    """The columns in which a map is stored: keys, then values; a DOUBLE value is two DOUBLEs and three BIGINT counts.
+
+    >>> [f.name for f in map_fields(Map("m", (Field("k", DOUBLE),), (Value("s", DOUBLE),)))]
+    ['k', 's', 's.lo', 's.nan', 's.inf', 's.ninf']
+    """
+    columns = list(map_.keys)
+    for value in map_.values:
+        columns.append(Field(value.name, value.type, nullable=False))
+        if value.type == DOUBLE:
+            columns.append(Field(value.name + LOW, DOUBLE, nullable=False))
+            columns += [Field(value.name + special, BIGINT, nullable=False) for special in SPECIALS]
+    return tuple(columns)

@@ -1,0 +1,199 @@
+"""What is refused: the kind of error, where it points, and what it suggests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.compiler.frontends.sql import translate
+from tidemill.model import types as t
+from tidemill.model.errors import ParseError, Place, SqlError, TidemillError, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.types import Field
+
+TABLES = {
+    "orders": (
+        Field("id", t.INT),
+        Field("amount", t.Decimal(12, 2)),
+        Field("placed", t.DATE),
+        Field("note", t.STRING),
+        Field("spot", t.Struct((Field("x", t.INT),))),
+        Field("tags", t.Array(t.STRING)),
+    ),
+    "customers": (Field("id", t.INT), Field("name", t.STRING)),
+}
+
+
+def refused(query: str, name: str | None = "v") -> TidemillError:
+    with pytest.raises(SqlError) as caught:
+        translate(query, TABLES, name=name)
+    return caught.value
+
+
+def pointed(error: TidemillError) -> str:
+    """The text that an error underlines."""
+    assert isinstance(error.where, Place)
+    start = error.where.column - 1
+    return error.where.text[start : start + error.where.length]
+
+
+UNSUPPORTED = [
+    ("SELECT * FROM orders o LEFT JOIN customers c ON o.id = c.id", "LEFT"),
+    ("SELECT * FROM orders o RIGHT OUTER JOIN customers c ON o.id = c.id", "RIGHT"),
+    ("SELECT * FROM orders o FULL JOIN customers c USING (id)", "FULL"),
+    ("SELECT * FROM orders o LEFT SEMI JOIN customers c ON o.id = c.id", "LEFT"),
+    ("SELECT * FROM orders o LEFT ANTI JOIN customers c ON o.id = c.id", "LEFT"),
+    ("SELECT id FROM orders WHERE id IN (SELECT id FROM customers)", "IN"),
+    ("SELECT id FROM orders WHERE EXISTS (SELECT 1 FROM customers)", "SELECT"),
+    ("SELECT (SELECT COUNT(*) FROM customers) FROM orders", "SELECT"),
+    ("SELECT RANK() OVER (PARTITION BY id ORDER BY amount) FROM orders", "RANK"),
+    ("SELECT SUM(amount) OVER () FROM orders", "SUM"),
+    ("SELECT id FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY id) = 1", "QUALIFY"),
+    ("SELECT MIN(amount) FROM orders", "MIN"),
+    ("SELECT 1 + MAX(id) FROM orders", "MAX"),
+    ("SELECT COLLECT_LIST(id) FROM orders", "COLLECT_LIST"),
+    ("SELECT STDDEV(amount) FROM orders", "STDDEV"),
+    ("SELECT COUNT(DISTINCT id) FROM orders", "COUNT(DISTINCT id)"),
+    ("SELECT id, COUNT(*) FROM orders GROUP BY ROLLUP (id)", "ROLLUP"),
+    ("SELECT id, COUNT(*) FROM orders GROUP BY CUBE (id)", "CUBE"),
+    ("SELECT id, COUNT(*) FROM orders GROUP BY GROUPING SETS ((id), ())", "GROUPING SETS"),
+    ("SELECT id FROM orders INTERSECT SELECT id FROM customers", "INTERSECT"),
+    ("SELECT id FROM orders EXCEPT ALL SELECT id FROM customers", "EXCEPT"),
+    ("SELECT id FROM orders MINUS SELECT id FROM customers", "MINUS"),
+    ("SELECT t FROM orders LATERAL VIEW EXPLODE(tags) x AS t", "LATERAL"),
+    ("SELECT EXPLODE(tags) FROM orders", "EXPLODE"),
+    ("SELECT * FROM orders, LATERAL (SELECT 1)", "LATERAL"),
+    ("SELECT NOW() FROM orders", "NOW"),
+    ("SELECT CURRENT_DATE FROM orders", "CURRENT_DATE"),
+    ("SELECT id FROM orders WHERE RAND() < 0.5", "RAND"),
+    ("SELECT id FROM orders LIMIT 3", "LIMIT"),
+    ("SELECT id FROM (SELECT id FROM orders ORDER BY amount LIMIT 3)", "LIMIT"),
+    ("WITH RECURSIVE r AS (SELECT 1 AS a) SELECT a FROM r", "RECURSIVE"),
+    ("SELECT * FROM RANGE(3)", "RANGE(3)"),
+    ("SELECT placed - placed FROM orders", "placed - placed"),
+    ("SELECT CAST(amount AS FLOAT) FROM orders", "amount"),
+]
+
+
+@pytest.mark.parametrize(("query", "underlined"), UNSUPPORTED)
+def test_unsupported(query: str, underlined: str) -> None:
+    error = refused(query)
+    assert isinstance(error, Unsupported)
+    assert pointed(error) == underlined
+    assert error.hint or error.detail
+
+
+def test_an_error_reads_like_this() -> None:
+    query = "SELECT o.id\nFROM orders o\n  LEFT JOIN customers c ON o.id = c.id"
+    assert refused(query, name="leaders").render() == (
+        "error: an outer join cannot be maintained yet\n"
+        "  leaders:3:3   LEFT JOIN customers c ON o.id = c.id\n"
+        "                ^^^^\n"
+        "detail: A row without a partner disappears when the first partner arrives, so matches must be counted.\n"
+        "hint: Use an inner join, or UNION ALL it with the rows that you know have no partner."
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "underlined", "hint"),
+    [
+        ("SELECT amuont FROM orders", "amuont", 'Did you mean "amount"?'),
+        ("SELECT o.nam FROM orders o", "o.nam", None),
+        ("SELECT c.nam FROM customers c", "c.nam", 'Did you mean "name"?'),
+        ("SELECT x.id FROM orders o", "x.id", None),
+        ("SELECT id FROM order", "order", 'Did you mean "orders"?'),
+        ("SELECT id FROM orders o, customers c", "id", "It may be o.id, c.id."),
+        (
+            "SELECT s.a FROM (SELECT id AS a, note AS a FROM orders) s",
+            "s.a",
+            "Give the columns different names, with AS.",
+        ),
+        ("SELECT orders.id FROM orders o", "orders.id", None),
+        ("SELECT x.* FROM orders o", "x.*", "There is: o."),
+        ("SELECT lenght(note) FROM orders", "lenght(note)", None),
+        ("SELECT spot.y FROM orders", "spot.y", None),
+        ("SELECT id FROM orders JOIN customers USING (name)", "customers USING (name)", None),
+        ("WITH w AS (SELECT 1 AS a) SELECT b FROM w", "b", None),
+        ("SELECT o.id FROM orders o JOIN (SELECT o.id FROM customers) c ON TRUE", "o.id", None),
+        ("SELECT * EXCEPT (nothing) FROM orders", "*", None),
+    ],
+)
+def test_unknown_names(query: str, underlined: str, hint: str | None) -> None:
+    error = refused(query)
+    assert isinstance(error, UnknownName)
+    assert pointed(error).startswith(underlined)
+    assert hint is None or error.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("query", "underlined"),
+    [
+        ("SELECT id FROM orders WHERE id", "id"),
+        ("SELECT id FROM orders WHERE amount + 1", "amount + 1"),
+        ("SELECT o.id FROM orders o JOIN customers c ON o.id", "o.id"),
+        ("SELECT id + TRUE FROM orders", "id + TRUE"),
+        ("SELECT SUM(placed) FROM orders", "SUM(placed)"),
+        ("SELECT SUM(id, amount) FROM orders", "SUM(id, amount)"),
+        ("SELECT placed = id FROM orders", "placed = id"),
+        ("SELECT CASE WHEN id = 1 THEN placed ELSE id END FROM orders", "id = 1 THEN placed ELSE id"),
+        ("SELECT UPPER(note, note) FROM orders", "UPPER(note, note)"),
+        ("SELECT CAST(placed AS INT) FROM orders", "placed"),
+        ("SELECT id.x FROM orders", "id.x"),
+        ("SELECT id[0] FROM orders", "id[0]"),
+        ("SELECT note + INTERVAL 1 DAY, id + INTERVAL 1 DAY FROM orders", "id"),
+        ("SELECT placed + INTERVAL '1.5' DAY FROM orders", "'1.5'"),
+        ("SELECT id FROM orders UNION ALL SELECT id, name FROM customers", "UNION"),
+        ("SELECT placed FROM orders UNION ALL SELECT id FROM customers", "id FROM customers"),
+        ("SELECT * FROM (SELECT id FROM orders) AS q (a, b)", "q (a, b)"),
+        ("SELECT * FROM (VALUES (1, 2), (3)) AS v", "3"),
+    ],
+)
+def test_types_that_do_not_fit(query: str, underlined: str) -> None:
+    error = refused(query)
+    assert isinstance(error, TypeMismatch)
+    assert pointed(error).startswith(underlined)
+
+
+@pytest.mark.parametrize(
+    ("query", "underlined"),
+    [
+        ("SELECT note, COUNT(*) FROM orders GROUP BY id", "note"),
+        ("SELECT id FROM orders HAVING COUNT(*) > 1", "id"),
+        ("SELECT * FROM orders GROUP BY id", "*"),
+        ("SELECT COUNT(*) FROM orders GROUP BY id HAVING note = 'x'", "note = 'x'"),
+        ("SELECT SUM(id) FROM orders GROUP BY SUM(id)", "SUM"),
+        ("SELECT SUM(id) AS s FROM orders GROUP BY s", "s"),
+        ("SELECT id FROM orders WHERE SUM(id) > 1", "SUM"),
+        ("SELECT SUM(COUNT(*)) FROM orders", "COUNT"),
+        ("SELECT o.id FROM orders o JOIN customers c ON COUNT(*) = 1", "COUNT"),
+    ],
+)
+def test_groups(query: str, underlined: str) -> None:
+    error = refused(query)
+    assert isinstance(error, Unsupported)
+    assert pointed(error).startswith(underlined)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "SELECT",
+        "SELECT FROM WHERE",
+        "SELECT id FROM orders WHERE",
+        "SELECT id FROM orders; SELECT 1",
+        "SHOW TABLES",
+        "SELECT id FROM a.orders",
+        "SELECT COUNT(*) FROM orders GROUP BY 2",
+        "SELECT 123456789012345678901234567890123456789",
+        "SELECT *",
+    ],
+)
+def test_not_a_query(query: str) -> None:
+    assert isinstance(refused(query), ParseError)
+
+
+def test_order_of_a_distinct_takes_its_columns_only() -> None:
+    assert isinstance(refused("SELECT DISTINCT id FROM orders ORDER BY amount", name=None), Unsupported)
+
+
+def test_a_limit_is_a_number() -> None:
+    assert isinstance(refused("SELECT id FROM orders LIMIT id", name=None), ParseError)

@@ -1,0 +1,79 @@
+"""A small world of tables for the compiler's tests, with values so few that rows meet, repeat and are NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tidemill.algebra.relations import Relation
+from tidemill.changes.zset import ZSet
+from tidemill.compiler.compile import compile_view
+from tidemill.compiler.frontends.sql import parse, translate
+from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.model import types as t
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+from tidemill.program.statements import Program
+
+DDL = """
+CREATE TABLE customers (id INT PRIMARY KEY, name STRING, region STRING);
+CREATE TABLE orders (id BIGINT PRIMARY KEY, customer INT REFERENCES customers (id), amount DECIMAL(10,2), day INT);
+CREATE TABLE items (orders BIGINT, part INT, price DECIMAL(8,2), rate DOUBLE);
+CREATE TABLE edges (a INT, b INT);
+CREATE STREAM clicks (customer INT, page STRING, seconds INT);
+"""
+
+TABLES: dict[str, Table] = {s.table.name: s.table for s in parse(DDL) if isinstance(s, CreateTable)}
+
+VALUES: dict[type[t.Type], list[Any]] = {
+    t.Int: [0, 1, 2, 3],
+    t.BigInt: [0, 1, 2, 3],
+    t.String: ["a", "b", "c"],
+    t.Decimal: [Decimal("0.50"), Decimal("2.00"), Decimal("-1.25")],
+    t.Double: [0.1, 0.2, -3.0, 1e15],
+}
+
+
+def relation_of(sql: str) -> Relation:
+    """The algebra of a query over the shop."""
+    return translate(sql, {name: table.fields for name, table in TABLES.items()}, name="v").relation
+
+
+def program_of(sql: str, strategy: str = "auto") -> Program:
+    """The program of a view over the shop."""
+    return compile_view("v", relation_of(sql), TABLES, strategy)
+
+
+def value_of(field: Field) -> st.SearchStrategy[Any]:
+    known = st.sampled_from(VALUES[type(field.type)])
+    return st.none() | known if field.nullable else known
+
+
+def row_of(table: Table) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(*(value_of(field) for field in table.fields))
+
+
+def move_of(table: Table) -> st.SearchStrategy[tuple[str, tuple[Any, ...], int]]:
+    """A row that arrives, or, with a number, the row with that number among those there that leaves."""
+    return st.tuples(st.just(table.name), row_of(table), st.none() | st.integers(0, 20)).map(tuple)
+
+
+def epochs_of(names: tuple[str, ...]) -> st.SearchStrategy[list[list[tuple[str, tuple[Any, ...], int | None]]]]:
+    """Epochs of moves in several tables at once."""
+    return st.lists(st.lists(st.one_of([move_of(TABLES[name]) for name in names]), max_size=6), max_size=5)
+
+
+def changes_of(moves: list[tuple[str, tuple[Any, ...], int | None]], contents: Mapping[str, ZSet]) -> dict[str, ZSet]:
+    """The net change of each table; a row leaves only where it is there, so every change is possible."""
+    changes: dict[str, ZSet] = {}
+    for name, row, number in moves:
+        change = changes.setdefault(name, ZSet())
+        rows = sorted((contents[name] + change).expand(), key=repr)
+        if number is None:
+            change.add(row, 1)
+        elif rows:
+            change.add(rows[number % len(rows)], -1)
+    return changes

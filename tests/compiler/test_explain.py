@@ -1,0 +1,69 @@
+"""EXPLAIN as people see it."""
+
+from __future__ import annotations
+
+from tests.compiler.shop import program_of
+from tidemill.compiler.explain import cost_of, explain
+from tidemill.program.statements import Program
+from tidemill.program.text import text_of_program
+
+SQL = """
+WITH t AS (SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer)
+SELECT c.name, t.total FROM customers c JOIN t ON t.customer = c.id
+"""
+
+TREE = """\
+view v
+  runtime      native (asked for)
+  shows epoch  7
+
+v: delta
+│ why: select, project and join are linear, so the cost follows the change
+│ a change of customers costs O(matches): index lookups only
+│ a change of v/1 costs O(matches): index lookups only
+│ keeps its rows: 1,234 stored
+├─ customers
+└─ v/1: delta
+   │ why: every aggregate is a sum that deletions take back, so the cost follows the change
+   │ a change of orders costs O(1): the changed row is enough
+   │ keeps map v/1/groups[orders.customer]: 56 stored
+   │ keeps its rows
+   └─ orders
+
+"""
+
+
+def test_explain() -> None:
+    program = program_of(SQL)
+    facts = {"runtime": "native (asked for)", "shows epoch": "7"}
+    text = explain(program, facts=facts, sizes={"v": 1234, "v/1/groups": 56})
+    assert text == TREE + text_of_program(program)
+
+
+def cost(program: Program, relation: str) -> str:
+    stage = program.stages[-1]
+    return cost_of(next(trigger for trigger in stage.triggers if trigger.relation == relation), program)
+
+
+def test_a_scan_is_named() -> None:
+    program = program_of("SELECT o.id FROM orders o JOIN items i ON i.price > o.amount")
+    assert cost(program, "orders") == "O(data): it visits all of items"
+
+
+def test_a_global_aggregate_is_one_row_and_no_scan() -> None:
+    program = program_of("SELECT o.id, t.n FROM orders o CROSS JOIN (SELECT COUNT(*) AS n FROM items) t")
+    assert cost(program, "orders") == "O(matches): index lookups only"
+    assert cost(program, "v/1") == "O(data): it visits all of orders"
+
+
+def test_recomputation_costs_the_data() -> None:
+    assert cost(program_of("SELECT id FROM orders", "recompute"), "orders").startswith("O(data)")
+
+
+def test_a_shared_stage_is_drawn_once() -> None:
+    program = program_of(
+        """WITH t AS (SELECT a, COUNT(*) AS n FROM edges GROUP BY a),
+                u AS (SELECT n, COUNT(*) AS m FROM t GROUP BY n)
+           SELECT t.a, u.m FROM t JOIN u ON t.n = u.n"""
+    )
+    assert explain(program).count("(as above)") == 1

@@ -1,0 +1,201 @@
+"""Each invariant, broken on purpose in a program that was right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.compiler.shop import TABLES, program_of
+from tidemill.algebra.scalars import Column, Literal, Named
+from tidemill.model.types import BIGINT, INT, STRING, Field
+from tidemill.program.maps import Value
+from tidemill.program.statements import Add, Program, Query, Replace, Source, Stage, Trigger, Version
+from tidemill.program.verify import BrokenInvariant, verify
+
+JOIN = """SELECT c.region, SUM(o.day) AS total FROM customers c JOIN orders o ON o.customer = c.id GROUP BY c.region"""
+STREAM = "SELECT c.name, k.page FROM clicks k JOIN customers c ON c.id = k.customer"
+NESTED = "SELECT n, COUNT(*) AS m FROM (SELECT a, COUNT(*) AS n FROM edges GROUP BY a) t GROUP BY n"
+
+
+def broken(program: Program) -> str:
+    with pytest.raises(BrokenInvariant) as caught:
+        verify(program, TABLES)
+    return str(caught.value)
+
+
+def with_stage(program: Program, change: Callable[[Stage], Stage]) -> Program:
+    """The program with its last stage changed."""
+    return replace(program, stages=(*program.stages[:-1], change(program.stages[-1])))
+
+
+def with_first_query(program: Program, change: Callable[[Query], Query]) -> Program:
+    """The program with the first statement of its first trigger changed."""
+
+    def changed(stage: Stage) -> Stage:
+        trigger, *others = stage.triggers
+        add, *more = trigger.statements
+        assert isinstance(add, Add)
+        return replace(
+            stage, triggers=(replace(trigger, statements=(replace(add, query=change(add.query)), *more)), *others)
+        )
+
+    return with_stage(program, changed)
+
+
+def with_source(position: int, change: Callable[[Source], Source]) -> Callable[[Query], Query]:
+    def changed(query: Query) -> Query:
+        sources = list(query.sources)
+        sources[position] = change(sources[position])
+        return replace(query, sources=tuple(sources))
+
+    return changed
+
+
+def test_a_good_program_passes() -> None:
+    for sql in (JOIN, STREAM, NESTED):
+        verify(program_of(sql), TABLES)
+
+
+def test_unbound_column() -> None:
+    program = with_first_query(program_of(JOIN), lambda query: replace(query, sources=query.sources[::-1]))
+    message = broken(program)
+    assert 'column "c.id" is used before it is bound' in message
+    assert "for c in change of customers" in message
+
+
+def test_output_of_an_unbound_column() -> None:
+    stray = (Named("x", Column("z.region", STRING)),)
+    program = with_first_query(program_of(JOIN), lambda query: replace(query, outputs=stray + query.outputs[1:]))
+    assert 'column "z.region"' in broken(program)
+
+
+def test_column_of_another_type() -> None:
+    wrong = (Literal(1, INT), Column("c.id", BIGINT))
+    filters = with_source(0, lambda source: replace(source, filters=wrong))
+    assert "is used as BIGINT" in broken(with_first_query(program_of(JOIN), filters))
+
+
+def test_column_that_is_not_there() -> None:
+    extra = with_source(0, lambda source: replace(source, columns=(*source.columns, Field("ghost", INT))))
+    assert '"customers" has no column ghost: INT' in broken(with_first_query(program_of(JOIN), extra))
+
+
+def test_alias_bound_twice() -> None:
+    twice = with_first_query(program_of(JOIN), lambda query: replace(query, sources=(query.sources[0], *query.sources)))
+    assert "is bound twice" in broken(twice)
+
+
+def test_lookup_by_another_type() -> None:
+    by_text = with_source(1, lambda source: replace(source, lookup=(("customer", Literal("x", STRING)),)))
+    assert "cannot be looked up by a STRING" in broken(with_first_query(program_of(JOIN), by_text))
+
+
+def test_target_that_is_not_there() -> None:
+    def changed(stage: Stage) -> Stage:
+        return replace(stage, load=(replace(stage.load[0], target="elsewhere"),))
+
+    assert 'adds to "elsewhere"' in broken(with_stage(program_of(JOIN), changed))
+
+
+def test_target_of_another_arity() -> None:
+    fewer = with_first_query(program_of(JOIN), lambda query: replace(query, outputs=query.outputs[:1]))
+    assert "takes (STRING, BIGINT" in broken(fewer)
+
+
+def test_target_of_other_types() -> None:
+    swapped = with_first_query(program_of(JOIN), lambda query: replace(query, outputs=query.outputs[::-1]))
+    assert "takes (STRING, BIGINT" in broken(swapped)
+
+
+def test_value_outside_the_rings() -> None:
+    def changed(stage: Stage) -> Stage:
+        return replace(stage, maps=(replace(stage.maps[0], values=(Value("sum_0", STRING),)),))
+
+    assert "which is no ring" in broken(with_stage(program_of(JOIN), changed))
+
+
+def test_add_that_reads_no_change() -> None:
+    state = with_source(0, lambda source: replace(source, version=Version.STATE))
+    assert 'should read the change of "customers"' in broken(with_first_query(program_of(JOIN), state))
+
+
+def test_add_that_reads_the_change_of_another_relation() -> None:
+    both = with_source(1, lambda source: replace(source, version=Version.CHANGE))
+    assert 'should read the change of "customers"' in broken(with_first_query(program_of(JOIN), both))
+
+
+def test_load_that_reads_a_change() -> None:
+    def changed(stage: Stage) -> Stage:
+        add = stage.triggers[0].statements[0]
+        assert isinstance(add, Add)
+        return replace(stage, load=(add,))
+
+    assert "should read no change" in broken(with_stage(program_of(JOIN), changed))
+
+
+def test_replace_that_reads_a_change() -> None:
+    def changed(stage: Stage) -> Stage:
+        trigger, *others = stage.triggers
+        add = trigger.statements[0]
+        assert isinstance(add, Add)
+        again = Trigger(trigger.relation, (Replace(add.target, (add.query,)),))
+        return replace(stage, triggers=(again, *others))
+
+    assert "should read no change" in broken(with_stage(program_of(JOIN), changed))
+
+
+def test_statement_that_reads_what_an_earlier_one_added_to() -> None:
+    def changed(stage: Stage) -> Stage:
+        (clicks, customers) = stage.triggers
+        late = Query(
+            (
+                Source("clicks", "k", Version.CHANGE, (Field("page", STRING),)),
+                Source("v:k", "past", Version.STATE, (Field("page", STRING),)),
+            ),
+            (Named("name", Column("past.page", STRING)), Named("page", Column("k.page", STRING))),
+        )
+        return replace(stage, triggers=(replace(clicks, statements=(*clicks.statements, Add("v", late))), customers))
+
+    assert 'it reads "v:k" after adding to it' in broken(with_stage(program_of(STREAM), changed))
+
+
+def test_missing_trigger() -> None:
+    assert "there are triggers for" in broken(
+        with_stage(program_of(JOIN), lambda stage: replace(stage, triggers=stage.triggers[:1]))
+    )
+
+
+def test_trigger_of_something_that_is_no_input() -> None:
+    assert "there are triggers for" in broken(
+        with_stage(program_of(JOIN), lambda stage: replace(stage, inputs=("customers",)))
+    )
+
+
+def test_stages_out_of_order() -> None:
+    first, last = program_of(NESTED).stages
+    early = replace(last, name="w", maps=(replace(last.maps[0], name="w/groups"),))
+    assert 'it reads stage "v/1", which does not come before it' in broken(Program("v", (early, first, last)))
+
+
+def test_names_used_twice() -> None:
+    program = program_of(JOIN)
+    assert "is used twice" in broken(replace(program, stages=program.stages * 2))
+
+
+def test_view_without_its_stage() -> None:
+    assert "does not carry its name" in broken(replace(program_of(JOIN), view="w"))
+
+
+def test_finish_from_a_map_that_is_not_there() -> None:
+    def changed(stage: Stage) -> Stage:
+        assert stage.finish is not None
+        return replace(stage, finish=replace(stage.finish, source="elsewhere"))
+
+    assert 'its rows come from "elsewhere"' in broken(with_stage(program_of(JOIN), changed))
+
+
+def test_finish_that_emits_something_else() -> None:
+    shorter = with_stage(program_of(JOIN), lambda stage: replace(stage, output=stage.output[:1]))
+    assert "not what it declares" in broken(shorter)
