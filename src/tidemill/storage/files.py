@@ -1,0 +1,128 @@
+"""Files that survive a crash: written whole, synced with their folder, never overwritten.
+
+A file that a manifest names is first written and synced, then named; a manifest is first written under another name
+and then linked to its own. So a crash at any point leaves either the old state or the new one, and at most files that
+nothing names. ``FAULT_POINTS`` are the points at which the crash tests kill the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidemill.model.errors import Corrupt, StorageError
+
+FAULT_POINTS = (
+    "before-data",
+    "between-files",
+    "before-manifest",
+    "after-manifest",
+    "before-log",
+    "torn-log",
+    "after-log",
+    "during-compaction",
+    "during-vacuum",
+)
+"""Where a commit can be cut short: before its data, between two of its files, on either side of its manifest or of its
+log record, within that record, between a compaction's files and its manifest, and within the deletions of a vacuum."""
+
+FAULT_VARIABLE = "TIDEMILL_FAULT"
+"""The environment variable that names a point to die at: ``before-manifest``, or ``before-manifest:3`` at its third
+passing."""
+
+CHUNK = 1 << 20
+
+_fault, _, _passing = os.environ.get(FAULT_VARIABLE, "").partition(":")
+_passed: Counter[str] = Counter()
+
+
+def fault(point: str) -> None:
+    """Kill this process with SIGKILL if the environment it was started in asks for it at this point."""
+    if armed(point):
+        _passed[point] += 1
+        if _passed[point] == int(_passing or 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def armed(point: str) -> bool:
+    """Whether the environment names this point."""
+    return point == _fault
+
+
+def sync_file(file: Path) -> None:
+    """Wait until the file's content is on the disk."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the folder's entries are on the disk: without it a synced file may have lost its name."""
+    sync_file(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder unless it is there, durably."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Create ``file`` with all of ``content`` or not at all; ``FileExistsError`` where it exists."""
+    with _draft_of(file, content) as draft:
+        os.link(draft, file)
+    sync_folder(file.parent)
+
+
+def write_over(file: Path, content: bytes) -> None:
+    """Put ``content`` in the place of ``file`` in one step."""
+    with _draft_of(file, content) as draft:
+        os.replace(draft, file)
+    sync_folder(file.parent)
+
+
+@contextmanager
+def _draft_of(file: Path, content: bytes) -> Iterator[Path]:
+    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
+    try:
+        draft.write_bytes(content)
+        sync_file(draft)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def checksum(file: Path) -> int:
+    """The CRC-32 of a file; zlib reads about 3 GB a second, so it costs less than writing the file did."""
+    crc = 0
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+def damaged(file: Path, detail: str, hint: str = "Restore the file from a backup of the warehouse.") -> Corrupt:
+    """The error for a file that is not what was written."""
+    return Corrupt(f"{file.name} is damaged", where=str(file), detail=detail, hint=hint)
+
+
+@contextmanager
+def explained(doing: str, where: Path, hint: str = "Nothing was changed. Make room or fix rights.") -> Iterator[None]:
+    """What the operating system refuses (a full disk, a missing right) as an error with the usual fields."""
+    try:
+        yield
+    except OSError as refused:
+        raise StorageError(
+            f"cannot {doing}",
+            where=str(where),
+            detail=f"The system says: {refused.strerror or refused}.",
+            hint=hint,
+        ) from refused

@@ -1,0 +1,320 @@
+"""A store in a folder: epochs on disk, one atomic commit for all maps at once. ``layout.py`` draws the folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from threading import RLock
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from tidemill.changes.batch import Epoch
+from tidemill.model.errors import StorageError
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.storage.compact import choose
+from tidemill.storage.files import explained, fault
+from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
+from tidemill.storage.layout import Current, Layout, last_token, recover, trace
+from tidemill.storage.lock import WriterLock
+from tidemill.storage.merge import Merge, merge_map
+from tidemill.storage.parts import check_number, check_reach, counts
+from tidemill.storage.runs import write_table
+from tidemill.storage.snapshot import Pins, Snapshot
+from tidemill.storage.store import Run
+from tidemill.storage.sweep import Inspection, inspect, passed_logs, sweep
+from tidemill.storage.writer import LOG_ROWS, Writer, map_id
+
+DURABILITIES = ("epoch", "checkpoint")
+"""When a commit is on the disk: before it returns, or with the next checkpoint. It survives the process either way."""
+
+
+class FolderStore:
+    """Named maps of weighted rows in a folder, with an epoch each; made by ``FolderStore.open``.
+
+    Readers in this process are never disturbed: ``pin`` keeps what they see. A reader in another process sees the
+    epoch that it opened for as long as the files are there, that is, until a ``vacuum`` after they were merged; it then
+    opens again (``refresh``). Vacuum with a ``keep`` that covers the longest such reader.
+    """
+
+    def __init__(self, layout: Layout, now: Current, writer: Writer | None) -> None:
+        self._layout = layout
+        self._now = now
+        self._writer = writer
+        self._lock = RLock()
+        self._merging = RLock()
+        self._pins = Pins()
+        self._staged: list[Path] = []
+        self._spent: list[Path] = []
+        self._spill: TemporaryDirectory[str] | None = None
+        self._seen: tuple[int, int] | None = None
+
+    @classmethod
+    def open(
+        cls, path: str | Path, *, create: bool = True, read_only: bool = False, durability: str = "epoch"
+    ) -> FolderStore:
+        """Open the warehouse in a folder, or make one there; ``LockHeld`` if another process writes to it.
+
+        Reading needs no lock. Opening for writing takes in what waits in the log and clears what a crash left.
+        """
+        if durability not in DURABILITIES:
+            raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
+        layout = Layout(Path(path).absolute())
+        with explained("open the warehouse", layout.root, "Look at the folder and its rights."):
+            require_warehouse(layout.root, create=create and not read_only)
+            return cls._open_to_read(layout) if read_only else cls._open_to_write(layout, synced=durability == "epoch")
+
+    @classmethod
+    def _open_to_read(cls, layout: Layout) -> FolderStore:
+        require_current(layout.root)
+        return cls(layout, recover(layout), None)
+
+    @classmethod
+    def _open_to_write(cls, layout: Layout, *, synced: bool) -> FolderStore:
+        read_format(layout.root)
+        lock = WriterLock.acquire(layout.root, partial(last_token, layout))
+        try:
+            migrate(layout.root)
+            layout.create()
+            store = cls(layout, recover(layout), Writer(layout, lock, synced=synced))
+            store.checkpoint()
+            store._spent = list(layout.staging.iterdir())
+            store._clear()
+            return store
+        except BaseException:
+            lock.release()
+            raise
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 before the first."""
+        return self._now.epoch
+
+    @property
+    def oldest(self) -> int:
+        """The oldest epoch that time travel still reaches."""
+        return self._now.state.oldest
+
+    @property
+    def catalog(self) -> Mapping[str, object]:
+        """The committed catalog; empty in a new warehouse."""
+        return self._now.state.catalog
+
+    @property
+    def positions(self) -> Mapping[str, str]:
+        """Where each source stood at the last epoch."""
+        return self._now.positions
+
+    def pin(self) -> Snapshot:
+        """The current epoch, to be read as it is now. Until it is closed, no file named meanwhile is deleted."""
+        with self._lock:
+            now = self._now
+            parts = partial(now.parts, self._layout.maps)
+            state = now.state
+            snapshot = Snapshot(now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin)
+            return self._pins.add(snapshot, state)
+
+    def _unpin(self, snapshot: Snapshot) -> None:
+        with self._lock:
+            self._pins.discard(snapshot)
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
+        with self.pin() as snapshot:
+            return snapshot.read(name, fields, until=until, since=since)
+
+    def runs(self, name: str, *, until: int | None = None) -> tuple[Run, ...]:
+        """The files whose rows make up the map. What waits in the log is first taken into files.
+
+        A run may also have rows of epochs after ``until``: compare its ``last_epoch``, and filter by ``_epoch``.
+        """
+        with self._lock:
+            bound = check_reach(self.oldest, self.epoch, None, until)
+            spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
+            parts = self._now.parts(self._layout.maps, name)
+            return (*(part.as_run() for part in parts if counts(part, bound)), *spilled)
+
+    def _spilled(self, name: str, until: int) -> list[Run]:
+        """A reader may not write a checkpoint, so what waits goes to a file of its own; a writer has none."""
+        if self._writer is not None:
+            self.checkpoint()
+            return []
+        part = self._now.tail.part(name, until=until)
+        if part is None:
+            return []
+        self._spill = self._spill or TemporaryDirectory(prefix="tidemill-")
+        file = Path(mkdtemp(dir=self._spill.name)) / "waiting.parquet"
+        write_table(part.table, file)
+        return [Run(file, part.table.num_rows, file.stat().st_size, part.first, part.last)]
+
+    def rows(self, name: str) -> int:
+        """How many stored rows the map has, before summing: an upper bound of its size."""
+        now = self._now
+        return sum(run.rows for run in now.state.runs.get(name, ()) if run.ended is None) + now.tail.rows(name)
+
+    def refresh(self) -> bool:
+        """Let a read-only store see what was committed since; whether there was anything. Looks at two folders."""
+        with self._lock:
+            seen = trace(self._layout)
+            if self._writer is not None or (seen is not None and seen == self._seen):
+                return False
+            before, now = self._now, recover(self._layout)
+            self._seen = seen
+            self._become(now)
+            return (before.epoch, before.state.sequence) != (now.epoch, now.state.sequence)
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def staging(self, name: str) -> Path:
+        """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them.
+
+        Each file has the map's fields and ``_weight``, and may have ``_epoch``, the number of the epoch to come;
+        without it the commit writes the file again. The files stay where they are until the next ``compact`` or
+        ``vacuum``, so the change can still be read after its commit.
+        """
+        with self._lock:
+            self._require_writer()
+            folder = Path(mkdtemp(prefix=f"{map_id(name, self._now.state.ids)}-", dir=self._layout.staging))
+            self._staged.append(folder)
+            return folder
+
+    def commit(self, epoch: Epoch) -> None:
+        """Make the epoch durable and visible, or leave everything as it was."""
+        self.append(epoch)()
+
+    def append(self, epoch: Epoch) -> Callable[[], None]:
+        """Make the epoch visible in this process; the returned function waits until it is durable.
+
+        Callers that append one after the other and then wait together share one sync of the disk.
+        """
+        with self._lock:
+            writer = self._require_writer()
+            check_number(epoch.number, self.epoch)
+            if not _may_wait(epoch, self.epoch):
+                self._become(writer.commit(self._now, epoch))
+                self._spent, self._staged = [*self._spent, *self._staged], []
+                return _durable
+            self._now, durable = writer.append(self._now, epoch)
+            if writer.full(self._now):
+                self.checkpoint()
+            return durable
+
+    def checkpoint(self) -> None:
+        """Write what waits in the log as runs, one for each map, and commit them by one manifest."""
+        with self._lock:
+            self._become(self._require_writer().checkpoint(self._now))
+
+    def compaction_due(self, name: str, most: int | None = None) -> bool:
+        """Whether merging runs of the map, of up to ``most`` rows together, would pay."""
+        return bool(choose(self._now.state.runs.get(name, ()), self.oldest, most))
+
+    def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
+        """Merge runs where it pays; returns by how many bytes the maps are smaller. Old files stay until ``vacuum``.
+
+        Runs never change, so epochs go on being committed while they are merged; only the last step excludes them.
+        """
+        with self._merging:
+            writer = self._require_writer()
+            with self.pin(), explained("compact", self._layout.maps):
+                folder, now = self._layout.maps, self._now
+                merges = [merge_map(folder, writer, now, map_, name, most) for name, map_ in maps.items()]
+            fault("during-compaction")
+            with self._lock:
+                return self._install(writer, [m for m in merges if m is not None and m.holds(self._now.state)])
+
+    def _install(self, writer: Writer, merges: Sequence[Merge]) -> int:
+        if not merges:
+            return 0
+        removed = tuple(run.file for merge in merges for run in merge.before)
+        added = {merge.name: merge.after for merge in merges}
+        self._become(writer.publish(self._now, replace(writer.next(self._now), removed=removed, added=added)))
+        self._clear()
+        return sum(merge.freed for merge in merges)
+
+    def vacuum(self, keep: int) -> int:
+        """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""
+        with self._merging, self._lock:
+            writer = self._require_writer()
+            oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
+            ended = self._now.state.ended(oldest)
+            manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
+            self._become(writer.publish(self._now, manifest, whole=True))
+            self._clear()
+            state = self._now.state
+            with explained("delete old files", self._layout.root, "Fix the folder's rights and vacuum again."):
+                return sweep(self._layout, state.files() | self._pins.files(), state.sequence)
+
+    def check(self) -> Inspection:
+        """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
+        with self.pin():
+            return inspect(self._layout, self._now.state)
+
+    def close(self) -> None:
+        """Take what waits in the log into a manifest and let go of the lock."""
+        with self._merging, self._lock:
+            writer, spill = self._writer, self._spill
+            try:
+                if writer is not None:
+                    self.checkpoint()
+                    self._spent += self._staged
+                    self._clear()
+            finally:
+                self._writer, self._spill = None, None
+                if writer is not None:
+                    writer.close()
+                if spill is not None:
+                    spill.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _become(self, now: Current) -> None:
+        self._now = now
+        self._pins.witness(now.state)
+
+    def _clear(self) -> None:
+        """Remove staging folders whose epoch is over, and logs that a crash left behind their manifest."""
+        for folder in self._spent:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._spent = []
+        for file in passed_logs(self._layout, self._now.state.sequence):
+            file.unlink(missing_ok=True)
+
+    def _require_writer(self) -> Writer:
+        if self._writer is None:
+            raise StorageError(
+                "the warehouse is not open for writing",
+                where=str(self._layout.root),
+                hint="Open it, or open it without read_only=True.",
+            )
+        return self._writer
+
+
+def _may_wait(epoch: Epoch, last: int) -> bool:
+    """Whether an epoch can wait in the log: it is small, it is here and not in files, and it changes data only."""
+    changes = epoch.changes.values()
+    return (
+        epoch.number > last
+        and epoch.catalog is None
+        and not epoch.dropped
+        and not epoch.replaced
+        and all(change.files is None for change in changes)
+        and sum(map(len, changes)) <= LOG_ROWS
+    )
+
+
+def _durable() -> None:
+    """Nothing to wait for: a manifest is durable when it is there."""

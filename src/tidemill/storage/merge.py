@@ -1,0 +1,47 @@
+"""Merging runs in a folder: chosen, summed and written beside the old ones, for a manifest to swap them in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidemill.program.maps import Map, map_fields
+from tidemill.storage.compact import choose, fold
+from tidemill.storage.layout import Current
+from tidemill.storage.manifest import State
+from tidemill.storage.parts import stored_schema
+from tidemill.storage.runs import FilePart, StoredRun
+from tidemill.storage.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Runs of a map and those that say the same in fewer rows."""
+
+    name: str
+    before: tuple[StoredRun, ...]
+    after: tuple[StoredRun, ...]
+
+    @property
+    def freed(self) -> int:
+        """By how many bytes the map is smaller."""
+        return sum(run.bytes for run in self.before) - sum(run.bytes for run in self.after)
+
+    def holds(self, state: State) -> bool:
+        """Whether the map still has the old runs: an epoch may have dropped or replaced it meanwhile."""
+        return set(self.before) <= set(state.runs.get(self.name, ()))
+
+
+def merge_map(maps: Path, writer: Writer, now: Current, map_: Map, name: str, most: int | None = None) -> Merge | None:
+    """Merge the runs of a map that are worth it; None if none are. Holds those runs, up to ``most`` rows, in memory."""
+    stored, oldest = now.state.runs.get(name, ()), now.state.oldest
+    chosen = choose(stored, oldest, most)
+    if not chosen:
+        return None
+    schema = stored_schema(map_fields(map_))
+    table = pa.concat_tables([FilePart(run, maps / run.file).load(schema) for run in chosen])
+    whole = all(run in chosen or run.ended is not None or run.first > oldest for run in stored)
+    folded = fold(table, map_, oldest, whole=whole)
+    return Merge(name, chosen, tuple(writer.write(table, now, name) for table, _, _ in folded))

@@ -1,0 +1,218 @@
+"""Parts: weighted rows that lie together, in a file or in memory. A map is the sum of its parts.
+
+Both stores read alike, so reading is written once, here, over parts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.errors import EpochGone, StorageError
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import Field
+
+
+class Part(Protocol):
+    """Rows of epochs ``first`` to ``last`` that count until epoch ``ended``, when their map was replaced."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int: ...
+
+    @property
+    def ended(self) -> int | None: ...
+
+    def load(self, schema: pa.Schema) -> pa.Table:
+        """The rows, with exactly the columns of ``schema``."""
+
+
+class Arrowable(Protocol):
+    """A change that can be had as Arrow; most are a ``ChangeSet``."""
+
+    def arrow(self) -> pa.Table: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """A part in memory: an Arrow table that has its epochs in a column."""
+
+    table: pa.Table
+    first: int
+    last: int
+    ended: int | None = None
+
+    def load(self, schema: pa.Schema) -> pa.Table:
+        """The rows, with exactly the columns of ``schema``."""
+        return self.table.select(schema.names).cast(schema)
+
+
+class Tail:
+    """The newest epochs, in memory and by map: in a folder those that wait in the log, in a memory store most of them.
+
+    Adding an epoch appends to one list per changed map; a feed finds the epochs after its own by bisection. So both
+    cost what the change costs, however long the tail is.
+    """
+
+    def __init__(self) -> None:
+        self.epochs = 0
+        self._numbers: dict[str, list[int]] = {}
+        self._changes: dict[str, list[Arrowable]] = {}
+        self._rows: Counter[str] = Counter()
+
+    def add(self, number: int, name: str, change: Arrowable) -> None:
+        """Append what epoch ``number`` changes in map ``name``."""
+        self._numbers.setdefault(name, []).append(number)
+        self._changes.setdefault(name, []).append(change)
+        self._rows[name] += len(change)
+
+    def names(self) -> tuple[str, ...]:
+        """The maps that have changes here."""
+        return tuple(self._changes)
+
+    def count(self, name: str) -> int:
+        """How many changes of map ``name`` are held."""
+        return len(self._changes.get(name, ()))
+
+    def rows(self, name: str) -> int:
+        """How many rows those changes have."""
+        return self._rows[name]
+
+    def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TablePart | None:
+        """The changes of map ``name`` of epochs in ``(since, until]`` as one part."""
+        numbers = self._numbers.get(name, [])
+        begin = 0 if since is None else bisect_right(numbers, since)
+        end = len(numbers) if until is None else bisect_right(numbers, until)
+        if begin >= end:
+            return None
+        table = _gather(numbers[begin:end], self._changes[name][begin:end])
+        return TablePart(table, numbers[begin], numbers[end - 1])
+
+    def forget(self, name: str) -> None:
+        """Let go of what map ``name`` has here."""
+        self._numbers.pop(name, None)
+        self._changes.pop(name, None)
+        self._rows.pop(name, None)
+
+    def copy(self) -> Tail:
+        """The same tail, deaf to what is added later."""
+        result = Tail()
+        result.epochs = self.epochs
+        result._numbers = {name: list(numbers) for name, numbers in self._numbers.items()}
+        result._changes = {name: list(changes) for name, changes in self._changes.items()}
+        result._rows = self._rows.copy()
+        return result
+
+
+def _gather(numbers: Sequence[int], changes: Sequence[Arrowable]) -> pa.Table:
+    """All changes in one table, each row with the number of its epoch."""
+    epochs = np.repeat(np.array(numbers, dtype=np.int64), [len(change) for change in changes])
+    return pa.concat_tables(_tables_of(changes)).append_column(EPOCH, pa.array(epochs)).combine_chunks()
+
+
+def _tables_of(changes: Sequence[Arrowable]) -> Iterator[pa.Table]:
+    """The changes as tables. Making a table costs as much as filling it with dozens of rows, so neighbours that are
+    plain rows still become one."""
+    for loose, neighbours in groupby(changes, key=lambda change: isinstance(change, ChangeSet) and change.loose):
+        if loose:
+            plain = [change for change in neighbours if isinstance(change, ChangeSet)]
+            yield to_arrow(chain.from_iterable(change.pairs() for change in plain), plain[0].fields)
+        else:
+            yield from (change.arrow() for change in neighbours)
+
+
+def stored_schema(fields: Iterable[Field]) -> pa.Schema:
+    """The columns of a run: the map's fields, the weight and the epoch.
+
+    >>> stored_schema([]).names
+    ['_weight', '_epoch']
+    """
+    return arrow_schema(tuple(fields)).append(pa.field(EPOCH, pa.int64()))
+
+
+def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
+    """The table with one epoch for all of its rows."""
+    column = pa.array(np.full(table.num_rows, epoch, dtype=np.int64))
+    return table.append_column(pa.field(EPOCH, pa.int64()), column)
+
+
+def read_parts(parts: Iterable[Part], schema: pa.Schema, since: int | None, until: int) -> pa.Table:
+    """The rows of epochs in ``(since, until]``; a part outside those bounds is never loaded.
+
+    A part that ended is as if its epoch had taken all its rows back: a reader from before sees both, a reader from
+    after sees neither.
+    """
+    tables = [table for part in parts for table in _rows_of(part, schema, since, until)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _rows_of(part: Part, schema: pa.Schema, since: int | None, until: int) -> list[pa.Table]:
+    ended = part.ended is not None and part.ended <= until
+    if ended and (since is None or since >= (part.ended or 0)):
+        return []
+    if ended:
+        whole = part.load(schema)
+        return [_between(whole, part, since, until), _taken_back(whole, part.ended or 0)]
+    if part.first > until or (since is not None and part.last <= since):
+        return []
+    return [_between(part.load(schema), part, since, until)]
+
+
+def _between(table: pa.Table, part: Part, since: int | None, until: int) -> pa.Table:
+    if since is not None and part.first <= since:
+        table = table.filter(pc.greater(table.column(EPOCH), since))
+    if part.last > until:
+        table = table.filter(pc.less_equal(table.column(EPOCH), until))
+    return table
+
+
+def _taken_back(table: pa.Table, epoch: int) -> pa.Table:
+    place = table.schema.get_field_index(WEIGHT)
+    table = table.set_column(place, table.schema.field(place), pc.negate(table.column(WEIGHT)))
+    return with_epoch(table.drop_columns([EPOCH]), epoch)
+
+
+def counts(part: Part, until: int) -> bool:
+    """Whether the part has rows of the map as it was at ``until``."""
+    return part.first <= until and (part.ended is None or part.ended > until)
+
+
+def check_reach(oldest: int, epoch: int, since: int | None, until: int | None) -> int:
+    """The epoch to read up to, if the store reaches from there back to ``since``; else ``EpochGone``.
+
+    >>> check_reach(3, 9, since=4, until=None)
+    9
+    """
+    for asked in (since, until):
+        if asked is not None and not oldest <= asked <= epoch:
+            happened = "is still to come" if asked > epoch else "is no longer kept"
+            raise EpochGone(
+                f"epoch {asked} {happened}",
+                detail=f"The store reaches from epoch {oldest} to epoch {epoch}.",
+                hint="Read the current epoch, or vacuum with a larger keep.",
+            )
+    return epoch if until is None else until
+
+
+def check_number(number: int, epoch: int) -> None:
+    """Refuse to commit an epoch that lies before the last one."""
+    if number < epoch:
+        raise StorageError(
+            f"epoch {number} cannot be committed",
+            detail=f"The last epoch is {epoch}, and epochs only go forward.",
+            hint="Open the warehouse again and continue from its epoch.",
+        )

@@ -1,0 +1,86 @@
+"""Snapshots: an epoch as a reader has opened it, whatever the writer does meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from tidemill.model.types import Field
+from tidemill.storage.manifest import State
+from tidemill.storage.parts import Part, Tail, check_reach, read_parts, stored_schema
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The maps of a store as of ``epoch``. While it is open, no file that it may read is deleted.
+
+    >>> from tidemill.storage.memory import MemoryStore
+    >>> with MemoryStore().pin() as snapshot:
+    ...     snapshot.epoch, snapshot.read("never written", []).num_rows
+    (0, 0)
+    """
+
+    epoch: int
+    oldest: int
+    catalog: Mapping[str, object]
+    positions: Mapping[str, str]
+    parts: Callable[[str], Sequence[Part]]
+    tail: Tail
+    let_go: Callable[[Snapshot], None] = field(default=lambda snapshot: None)
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` of epochs in ``(since, until]``, as ``Store.read`` gives them."""
+        bound = check_reach(self.oldest, self.epoch, since, until)
+        waiting = self.tail.part(name, since=since, until=bound)
+        parts = [*self.parts(name), *([waiting] if waiting else [])]
+        return read_parts(parts, stored_schema(fields), since, bound)
+
+    def close(self) -> None:
+        """Let go of the epoch."""
+        self.let_go(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Pins:
+    """The open snapshots of a folder, and the run files that must stay for them.
+
+    Those are the files of every state since the first of them was opened, not only of the states that are pinned: a
+    reader may also have asked for the files by name meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[Snapshot] = set()
+        self._states: list[State] = []
+
+    def add(self, snapshot: Snapshot, state: State) -> Snapshot:
+        """Remember a snapshot that was taken of ``state``."""
+        if not self._open:
+            self._states = [state]
+        self._open.add(snapshot)
+        return snapshot
+
+    def discard(self, snapshot: Snapshot) -> None:
+        """Forget a snapshot; with the last one, all files that stayed for it."""
+        self._open.discard(snapshot)
+        if not self._open:
+            self._states = []
+
+    def witness(self, state: State) -> None:
+        """Tell the open snapshots of a new state."""
+        if self._open:
+            self._states.append(state)
+
+    def files(self) -> set[str]:
+        """The files that must stay."""
+        return {file for state in self._states for file in state.files()}

@@ -1,0 +1,83 @@
+"""What the engine asks of a store: read maps as of an epoch, commit an epoch in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidemill.changes.batch import Epoch
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An immutable Parquet file of weighted rows: a map's fields, ``_weight`` and ``_epoch``."""
+
+    file: Path
+    rows: int
+    bytes: int
+    first_epoch: int
+    last_epoch: int
+
+
+class Store(Protocol):
+    """Named maps of weighted rows with an epoch each. One writer; readers see whole epochs only."""
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 before the first."""
+
+    @property
+    def oldest(self) -> int:
+        """The oldest epoch that time travel still reaches."""
+
+    @property
+    def catalog(self) -> Mapping[str, object]:
+        """The committed catalog; empty in a new warehouse."""
+
+    @property
+    def positions(self) -> Mapping[str, str]:
+        """Where each source stood at the last epoch."""
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
+
+    def runs(self, name: str, *, until: int | None = None) -> tuple[Run, ...]:
+        """The files whose rows (of epochs up to ``until``) make up the map; empty for a map never written."""
+
+    def rows(self, name: str) -> int:
+        """How many stored rows the map's runs hold, before summing: an upper bound of its size."""
+
+    def staging(self, name: str) -> Path:
+        """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them."""
+
+    def commit(self, epoch: Epoch) -> None:
+        """Make the epoch durable and visible, or leave everything as it was. ``epoch.number`` may equal the current
+        epoch where only the catalog changes or a new view is filled."""
+
+    def append(self, epoch: Epoch) -> Callable[[], None]:
+        """Make the epoch visible; the returned function waits until it is durable, together with others who wait."""
+
+    def refresh(self) -> bool:
+        """Let a store that is open for reading see what was committed since; whether there was anything."""
+
+    def compaction_due(self, name: str, most: int | None = None) -> bool:
+        """Whether merging what the map has, in files of up to ``most`` rows together, would pay; quickly told."""
+
+    def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
+        """Merge runs and drop rows whose weights cancel, epoch by epoch for those still reachable; returns bytes freed.
+        The mapping goes by the name of each stored map; maps that it does not name are left alone. With ``most``, only
+        the smallest files of a map are merged, that have so many rows together."""
+
+    def vacuum(self, keep: int) -> int:
+        """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""
+
+    def close(self) -> None:
+        """Let go of the lock."""

@@ -1,0 +1,202 @@
+"""The change log: durable at once, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.storage.samples import change, commit, contents, files
+from tidemill.changes.batch import Epoch
+from tidemill.changes.zset import ZSet
+from tidemill.model.errors import Corrupt, StorageError
+from tidemill.storage import writer
+from tidemill.storage.folder import FolderStore
+from tidemill.storage.log import Log, decode, encode, replay
+
+ANN, BOB = (1, "ann"), (2, "bob")
+
+
+def record(number: int, synced: bool = True) -> bytes:
+    return encode(
+        Epoch(number, {"people": change([((number, "x"), 1)]), "none": change([])}, {"s": str(number)}), synced
+    )
+
+
+def test_a_record_holds_the_epoch() -> None:
+    found = decode(record(7), 0)
+    assert found is not None
+    assert (found[0].epoch, found[0].positions, list(found[0].changes)) == (7, {"s": "7"}, ["people"])
+    assert found[0].changes["people"].arrow().to_pylist() == [{"id": 7, "name": "x", "_weight": 1}]
+    assert found[1] == len(record(7))
+
+
+@pytest.mark.parametrize("keep", [0, 1, 15, 16, 19, 20, 60, -1])
+def test_a_torn_tail_is_cut_off(tmp_path: Path, keep: int) -> None:
+    file = tmp_path / "x.log"
+    whole, torn = record(1) + record(2), record(3)
+    file.write_bytes(whole + torn[:keep])
+    records, good = replay(file)
+    assert [found.epoch for found in records] == [1, 2]
+    assert good == len(whole)
+
+
+def test_a_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "x.log"
+    file.write_bytes(record(1) + bytes(5000))
+    assert len(replay(file)[0]) == 1
+
+
+@pytest.mark.parametrize("at", [0, 5, 9, 17, 40, 200])
+def test_damage_before_a_durable_record_is_not_passed_over(tmp_path: Path, at: int) -> None:
+    file = tmp_path / "x.log"
+    content = bytearray(record(1) + record(2))
+    content[at] ^= 0x40
+    file.write_bytes(content)
+    with pytest.raises(Corrupt, match="The record at byte 0 is damaged"):
+        replay(file)
+
+
+def test_damage_before_records_that_were_never_durable_cuts_them_off(tmp_path: Path) -> None:
+    file = tmp_path / "x.log"
+    content = bytearray(record(1, synced=False) + record(2, synced=False) + record(3, synced=False))
+    content[len(record(1)) + 60] ^= 1
+    file.write_bytes(content)
+    assert [found.epoch for found in replay(file)[0]] == [1]
+
+
+def test_small_epochs_wait_in_the_log_until_close(tmp_path: Path) -> None:
+    with FolderStore.open(tmp_path) as store:
+        commit(store, 1, [(ANN, 1)])
+        commit(store, 2, [(BOB, 1)])
+        assert files(tmp_path) == []
+        assert len(files(tmp_path, ".log")) == 1
+        assert contents(store) == ZSet({ANN: 1, BOB: 1})
+    assert len(files(tmp_path)) == 1
+    assert files(tmp_path, ".log") == []
+    assert len(files(tmp_path / "manifests", ".json")) == 1
+
+
+def test_a_reader_sees_what_waits(tmp_path: Path) -> None:
+    with FolderStore.open(tmp_path) as store, FolderStore.open(tmp_path, read_only=True) as reader:
+        commit(store, 1, [(ANN, 1)], positions={"s": "1"})
+        assert contents(reader) == ZSet()
+        assert reader.refresh()
+        assert not reader.refresh()
+        assert (reader.epoch, reader.positions, contents(reader)) == (1, {"s": "1"}, ZSet({ANN: 1}))
+        assert [run.rows for run in reader.runs("people")] == [1]
+        store.checkpoint()
+        assert reader.refresh()
+        commit(store, 2, [(BOB, 1)])
+        assert reader.refresh()
+        assert contents(reader) == ZSet({ANN: 1, BOB: 1})
+        assert contents(reader, until=1) == ZSet({ANN: 1})
+
+
+def test_large_epochs_do_not_wait(tmp_path: Path) -> None:
+    with FolderStore.open(tmp_path) as store:
+        commit(store, 1, [(ANN, 1)])
+        commit(store, 2, [((n, "x"), 1) for n in range(writer.LOG_ROWS + 1)])
+        assert sorted(run.rows for run in store.runs("people")) == [1, writer.LOG_ROWS + 1]
+        assert len(files(tmp_path / "manifests", ".json")) == 1
+        assert files(tmp_path, ".log") == []
+
+
+def test_a_long_log_is_taken_into_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "CHECKPOINT_EPOCHS", 10)
+    with FolderStore.open(tmp_path) as store:
+        for number in range(1, 26):
+            commit(store, number, [((number, "x"), 1)])
+        assert [run.rows for run in store._now.state.runs["people"]] == [10, 10]
+        assert len(contents(store)) == 25
+
+
+def test_a_large_log_is_taken_into_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "CHECKPOINT_BYTES", 2000)
+    with FolderStore.open(tmp_path) as store:
+        for number in range(1, 11):
+            commit(store, number, [((number, "x" * 500), 1)])
+        assert len(store.runs("people")) > 1
+
+
+def test_concurrent_callers_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, real = [], os.fdatasync
+    slow = threading.Event()
+
+    def sync(handle: int) -> None:
+        calls.append(handle)
+        slow.wait(0.02)
+        real(handle)
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    with FolderStore.open(tmp_path) as store:
+        turn = threading.Lock()
+
+        def work() -> None:
+            for _ in range(5):
+                with turn:
+                    durable = store.append(Epoch(store.epoch + 1, {"people": change([(ANN, 1)])}))
+                durable()
+
+        threads = [threading.Thread(target=work) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert store.epoch == 100
+        assert len(calls) <= 30
+        assert contents(store) == ZSet({ANN: 100})
+
+
+def test_durability_checkpoint_does_not_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fdatasync", lambda handle: pytest.fail("synced"))
+    with FolderStore.open(tmp_path, durability="checkpoint") as store:
+        commit(store, 1, [(ANN, 1)])
+    with pytest.raises(pytest.fail.Exception), FolderStore.open(tmp_path) as store:
+        commit(store, 2, [(ANN, 1)])
+
+
+def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="durability"):
+        FolderStore.open(tmp_path, durability="never")
+
+
+def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+
+    def refuse(handle: int, content: bytes, at: int) -> int:
+        real(handle, bytes(content)[:10], at)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with FolderStore.open(tmp_path) as store:
+        commit(store, 1, [(ANN, 1)])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", refuse)
+            with pytest.raises(StorageError, match="No space left"):
+                commit(store, 2, [(BOB, 1)])
+        assert (store.epoch, contents(store)) == (1, ZSet({ANN: 1}))
+        commit(store, 2, [(BOB, 2)])
+        [log] = files(tmp_path, ".log")
+        assert [found.epoch for found in replay(log)[0]] == [1, 2]
+    with FolderStore.open(tmp_path) as store:
+        assert contents(store) == ZSet({ANN: 1, BOB: 2})
+
+
+def test_after_a_failed_sync_nothing_more_is_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    log = Log(tmp_path / "x.log")
+    end = log.append(record(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            log.sync(end)
+    with pytest.raises(StorageError, match="can no longer be written"):
+        log.append(record(2))
+    with pytest.raises(StorageError, match="can no longer be written"):
+        log.sync(end)
+    log.close()
