@@ -1,0 +1,1 @@
+"""What runs a program: in this process, or on Spark."""

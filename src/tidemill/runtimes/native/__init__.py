@@ -1,0 +1,1 @@
+"""The program in this process: readable Python over dictionaries."""

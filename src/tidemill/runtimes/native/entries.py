@@ -1,0 +1,123 @@
+"""Entries of a map as Python: how sums are added to one, and how its row comes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Type
+from tidemill.program.maps import Map, Value
+from tidemill.program.statements import Finish
+from tidemill.runtimes.native import doubles
+from tidemill.runtimes.native.expressions import Expressions, tidy
+from tidemill.runtimes.native.loops import Body, zero
+from tidemill.runtimes.native.names import Globals, Names
+from tidemill.runtimes.native.traits import simplified
+
+
+def zero_entry(map_: Map) -> tuple[Any, ...]:
+    """The entry of a key that is not there: its weight and its values, a DOUBLE in three places.
+
+    >>> zero_entry(Map("m", (), (Value("n", t.BIGINT), Value("x", t.DOUBLE))))
+    (0, 0, 0.0, 0.0, 0)
+    """
+    entry: list[Any] = [0]
+    for value in map_.values:
+        entry += doubles.ZERO if isinstance(value.type, t.Double) else (zero(value.type),)
+    return tuple(entry)
+
+
+def write_combine(name: str, map_: Map, known: Globals) -> Body:
+    """The function that adds sums to an entry. A DOUBLE has three places in an entry and two lists in the sums."""
+    known.enter()
+    body = Body(f"def {name}(entry, sums):")
+    body.document(f"An entry of {map_.name} with sums added to it.")
+    body.write("return (")
+    body.write("    entry[0] + sums[0],")
+    place, summed = 1, 1
+    for value in map_.values:
+        if isinstance(value.type, t.Double):
+            plus = known.give("plus", doubles.plus)
+            body.write(f"    *{plus}(*entry[{place}:{place + 3}], sums[{summed}], sums[{summed + 1}]),")
+            place, summed = place + 3, summed + 2
+        else:
+            body.write(f"    entry[{place}] + sums[{summed}],")
+            place, summed = place + 1, summed + 1
+    body.write(")")
+    return body
+
+
+def write_finish(name: str, finish: Finish, map_: Map, known: Globals) -> Body:
+    """The function that turns an entry into its row, or into None where it has none."""
+    names = known.enter()
+    body = Body(f"def {name}(key, entry):")
+    body.document(f"The row of a key of {map_.name}, or None where it has none.")
+    body.rows.append((0, map_.name, "key"))
+    body.write("if entry is None:")
+    if finish.always:
+        nothing = known.give(f"nothing in {map_.name}", zero_entry(map_)) if map_.values else "0"
+        body.write(f"    entry = {nothing}")
+    else:
+        body.write("    return None")
+    columns = _unpack_entry(names, body, map_, known)
+    if not finish.always:
+        body.write("if weight <= 0:")
+        body.write("    return None")
+    _unpack_key(names, body, map_, columns)
+    _check_ranges(body, map_.values, columns, known)
+    _write_row(finish, Expressions(columns, known, names), body)
+    return body
+
+
+def _unpack_entry(names: Names, body: Body, map_: Map, known: Globals) -> dict[str, str]:
+    """Bind the weight and the values, a DOUBLE as it is seen; returns the local variable of each."""
+    columns, places, seen = {WEIGHT: "weight"}, ["weight"], []
+    for value in map_.values:
+        local = columns[value.name] = names.give(value.name)
+        places.append(local)
+        if isinstance(value.type, t.Double):
+            special = names.give(f"{local}_special")
+            places += ["_", special]
+            seen.append(f"{local} = {known.give('seen', doubles.seen)}({local}, {special})")
+    body.write(f"{', '.join(places)} = entry")
+    for line in seen:
+        body.write(line)
+    return columns
+
+
+def _unpack_key(names: Names, body: Body, map_: Map, columns: dict[str, str]) -> None:
+    for key in map_.keys:
+        columns[key.name] = names.give(key.name.rpartition(".")[2], key.name)
+    if map_.keys:
+        locals_ = [columns[key.name] for key in map_.keys]
+        body.write(f"{', '.join(locals_)}{',' if len(locals_) == 1 else ''} = key")
+
+
+def _check_ranges(body: Body, values: Sequence[Value], columns: dict[str, str], known: Globals) -> None:
+    """Sums are kept without bounds, so that the order of changes does not matter; what comes out must fit its type."""
+    for value in values:
+        if isinstance(value.type, t.Double):
+            continue
+        refuse = known.give(f"refuse {value.type}", partial(_refuse, value.type), value.type)
+        total = columns[value.name]
+        if isinstance(value.type, t.Decimal):
+            body.write(f"if {total}.adjusted() >= {value.type.precision - value.type.scale}:")
+        else:
+            body.write(f"if not -2**63 <= {total} < 2**63:")
+        body.write(f"    {refuse}({total})")
+
+
+def _write_row(finish: Finish, expressions: Expressions, body: Body) -> None:
+    if finish.condition is not None:
+        body.write(f"if {tidy(f'not ({expressions.condition(simplified(finish.condition))})')}:")
+        body.write("    return None")
+    outputs = [simplified(output.scalar) for output in finish.outputs]
+    body.write_row("return", [tidy(expressions.settled(output)) for output in outputs])
+
+
+def _refuse(type_: Type, total: Any) -> None:
+    raise ArithmeticFault(f"a sum does not fit {type_}: {total}", hint="Convert its argument to DOUBLE.")

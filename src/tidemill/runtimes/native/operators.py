@@ -1,0 +1,53 @@
+"""Functions that the native runtime writes in place instead of calling them.
+
+A template holds ``{0}``, ``{1}`` for its arguments and is right where none is NULL, as ``Function.python`` is. These
+few are here and not with the functions because they lean on what the generated code does around them: decimals are
+computed in the context ``EXACT``, and NaN and zero get their one representative only where they leave the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidemill.algebra.functions import FUNCTIONS
+from tidemill.model import types as t
+from tidemill.model.types import Type
+
+_SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*"}
+
+_LIMITS: dict[type[Type], str] = {t.Int: "2**31", t.BigInt: "2**63"}
+
+# NaN equals itself and is greater than every number; Python's comparisons say neither.
+_DOUBLES = {
+    "eq": "({0} == {1} or ({0} != {0} and {1} != {1}))",
+    "ne": "not ({0} == {1} or ({0} != {0} and {1} != {1}))",
+    "lt": "({0} < {1} or ({1} != {1} and {0} == {0}))",
+    "le": "({0} <= {1} or {1} != {1})",
+    "gt": "({1} < {0} or ({0} != {0} and {1} == {1}))",
+    "ge": "({1} <= {0} or {0} != {0})",
+}
+
+
+def template(name: str, types: Sequence[Type], of: Type) -> str:
+    """The Python expression of function ``name`` for arguments of ``types``; empty means: call the function.
+
+    >>> template("add", (t.DOUBLE, t.DOUBLE), t.DOUBLE)
+    '{0} + {1}'
+    """
+    doubles = bool(types) and all(isinstance(type_, t.Double) for type_ in types)
+    if name in _DOUBLES and doubles:
+        return _DOUBLES[name]
+    if name in _SYMBOLS:
+        symbol = _SYMBOLS[name]
+        if doubles or (isinstance(of, t.Decimal) and of.precision < t.MAX_PRECISION):
+            return f"{{0}} {symbol} {{1}}"
+    return FUNCTIONS[name].inline(types, of)
+
+
+def checked_template(name: str, of: Type) -> str:
+    """The expression of integer arithmetic; ``{temporary}`` holds the result while its range is looked at. Or empty."""
+    if name not in _SYMBOLS or type(of) not in _LIMITS:
+        return ""
+    limit = _LIMITS[type(of)]
+    raw = f"{{temporary}} := {{0}} {_SYMBOLS[name]} {{1}}"
+    return f"{{temporary}} if -{limit} <= ({raw}) < {limit} else {{overflow}}"

@@ -1,0 +1,199 @@
+"""Stages as readable Python: a function for each statement, for the sums of each map, and for the rows that come out.
+
+``source`` gives the text as EXPLAIN shows it; ``compile_stage`` makes it run. Tracebacks show the generated lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidemill.algebra.scalars import Named
+from tidemill.model.types import Type
+from tidemill.program.reads import queries_of
+from tidemill.program.statements import Query, Replace, Stage, Statement, Version
+from tidemill.program.text import text_of_statement
+from tidemill.runtimes.native.entries import write_combine, write_finish, zero_entry
+from tidemill.runtimes.native.loops import Access, Body, FieldsOf, Loops, quotable
+from tidemill.runtimes.native.maps import Contents, RingMap
+from tidemill.runtimes.native.names import Globals
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A compiled query: ``run(sums, *dictionaries)``, and which dictionaries those are."""
+
+    run: Callable[..., None]
+    accesses: tuple[Access, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a query looks up in one of its sources: ``keys`` sums exactly the keys that its loops will ask for."""
+
+    access: Access
+    keys: Routine
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A compiled statement: what its routines sum is added to the target, or takes the place of its entries."""
+
+    target: str
+    replaces: bool
+    routines: tuple[Routine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStage:
+    """A stage, ready to run. ``rows`` is, by function, what ``loops.Body`` noted for the report of a fault."""
+
+    stage: Stage
+    text: str
+    file: str
+    triggers: dict[str, tuple[Step, ...]]
+    load: tuple[Step, ...]
+    finish: Callable[[Any, Any], Any] | None
+    combines: dict[str, Callable[..., tuple[Any, ...]]]
+    rows: dict[str, list[tuple[int, str, str]]]
+
+    def empty_maps(self) -> dict[str, Contents | RingMap]:
+        """The stage's maps, with nothing in them."""
+        return {
+            map_.name: RingMap(map_, zero_entry(map_), self.combines[map_.name]) if map_.values else Contents()
+            for map_ in self.stage.maps
+        }
+
+
+def source(stage: Stage, fields_of: FieldsOf) -> str:
+    """The Python text that runs ``stage``; ``fields_of`` gives the columns of the relations that it reads."""
+    return compile_stage(stage, fields_of).text
+
+
+def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
+    """Generate the functions of ``stage`` and compile them."""
+    maps = {map_.name: map_ for map_ in stage.maps}
+    module = _Module(stage, lambda name: maps[name].keys if name in maps else fields_of(name))
+    triggers = {
+        trigger.relation: [module.statement(s, f"on_{trigger.relation}") for s in trigger.statements]
+        for trigger in stage.triggers
+    }
+    load = [module.statement(statement, "load") for statement in stage.load]
+    combines = {map_.name: module.known.function(f"add_to_{map_.name}") for map_ in stage.maps if map_.values}
+    for map_name, name in combines.items():
+        module.add(name, write_combine(name, maps[map_name], module.known))
+    finish = module.known.function("finish")
+    if stage.finish is not None:
+        module.add(finish, write_finish(finish, stage.finish, maps[stage.finish.source], module.known))
+    space = module.execute()
+    return CompiledStage(
+        stage,
+        module.text(),
+        module.file,
+        {relation: tuple(step.found_in(space) for step in steps) for relation, steps in triggers.items()},
+        tuple(step.found_in(space) for step in load),
+        space.get(finish),
+        {map_name: space[name] for map_name, name in combines.items()},
+        module.rows,
+    )
+
+
+def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bool) -> tuple[Probe, ...]:
+    """For each stored source of ``query`` that is looked up, in order: the query over the sources before it whose rows
+    are the keys. Where a relation is too large to stand in a dictionary, they say which of its rows to fetch.
+
+    Without ``filtered`` they give the keys of rows that the query's filters leave out as well.
+    """
+    if not filtered:
+        query = replace(query, sources=tuple(replace(source, filters=()) for source in query.sources), filters=())
+    looked_up = [i for i, s in enumerate(query.sources) if s.lookup and s.version is Version.STATE]
+    return tuple(_probe(stage, query, i, fields_of) for i in looked_up)
+
+
+def _probe(stage: Stage, query: Query, place: int, fields_of: FieldsOf) -> Probe:
+    source = query.sources[place]
+    maps = {map_.name: map_.keys for map_ in stage.maps}
+    module = _Module(
+        replace(stage, name=f"{stage.name}, keys of {source.alias}"),
+        lambda name: maps[name] if name in maps else fields_of(name),
+    )
+    sought = Query(query.sources[:place], tuple(Named(c, scalar) for c, scalar in source.lookup), query.filters)
+    loops = Loops(sought, (), module.fields_of, module.known)
+    name = module.known.function("keys")
+    module.add(name, loops.write(name, f"The keys by which {source.relation} is looked up."))
+    columns = [f.name for f in module.fields_of(source.relation)]
+    positions = tuple(columns.index(column) for column, _ in source.lookup)
+    routine = Routine(module.execute()[name], loops.accesses, sought)
+    return Probe(Access(source.relation, source.version, positions), routine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A statement whose functions have names but do not run yet."""
+
+    target: str
+    replaces: bool
+    functions: tuple[tuple[str, tuple[Access, ...], Query], ...]
+
+    def found_in(self, space: dict[str, Any]) -> Step:
+        routines = tuple(Routine(space[name], accesses, query) for name, accesses, query in self.functions)
+        return Step(self.target, self.replaces, routines)
+
+
+@dataclass
+class _Module:
+    """The text of a stage while it is written."""
+
+    stage: Stage
+    fields_of: FieldsOf
+    known: Globals = field(default_factory=Globals)
+    lines: list[str] = field(default_factory=list)
+    rows: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        return f"<tidemill native {self.stage.name}>"
+
+    def statement(self, statement: Statement, wish: str) -> _Written:
+        """Write the functions of a statement, one for each of its queries."""
+        values = self._values_of(statement.target)
+        document = text_of_statement(statement, self.stage)
+        functions = []
+        for query in queries_of(statement):
+            name = self.known.function(wish)
+            loops = Loops(query, values, self.fields_of, self.known)
+            self.add(name, loops.write(name, document))
+            functions.append((name, loops.accesses, query))
+        return _Written(statement.target, isinstance(statement, Replace), tuple(functions))
+
+    def add(self, name: str, body: Body) -> None:
+        """Append a function."""
+        self.lines += ["", "", body.head, *body.lines]
+        self.rows[name] = body.rows
+
+    def text(self) -> str:
+        """The whole module; the constants stand in comments, their values are handed to ``execute``."""
+        title = quotable(f"Stage {self.stage.name}, strategy {self.stage.strategy}: what runs when an input changes.")
+        head = '"""' + title.replace("\n", " ") + '"""'
+        constants = [f"# {name} = {value!r}" for name, value in self.known.values.items() if not callable(value)]
+        return "\n".join([head, *([""] if constants else []), *constants, *self.lines, ""])
+
+    def execute(self) -> dict[str, Any]:
+        """The functions, by name."""
+        text = self.text()
+        linecache.cache[self.file] = (len(text), None, text.splitlines(keepends=True), self.file)
+        space = dict(self.known.values)
+        with warnings.catch_warnings():
+            # Constants make conditions such as ``0 is not None``: they are right, and Python would find them odd.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            code = compile(text, self.file, "exec")
+        exec(code, space)
+        return space
+
+    def _values_of(self, target: str) -> tuple[Type, ...]:
+        map_ = next((map_ for map_ in self.stage.maps if map_.name == target), None)
+        return tuple(value.type for value in map_.values) if map_ else ()

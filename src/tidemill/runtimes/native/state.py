@@ -1,0 +1,199 @@
+"""Where the native runtime's state comes from: read from the store when it is first used, then kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from tidemill.changes.arrow import from_arrow
+from tidemill.changes.batch import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.schema import EPOCH
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import sources_of
+from tidemill.program.statements import Replace, Stage, Version
+from tidemill.runtimes.native.base import Base, ColumnBase, Places
+from tidemill.runtimes.native.layered import Layered
+from tidemill.runtimes.native.maps import Contents, Journaled, Pairs, RingMap
+from tidemill.runtimes.native.python import CompiledStage
+from tidemill.storage.store import Store
+
+Maps = dict[str, Contents | RingMap]
+
+RESIDENT_ROWS = 200_000
+"""A relation or map of more stored rows stays in a ``Base``, and only what changes touch becomes rows."""
+
+LAYERED_ROWS = 500_000
+"""Once so many rows of a large relation have become rows all the same, it starts again from a new base."""
+
+BaseOf = Callable[[str, tuple[Field, ...], bool], Base]
+"""Where the stored rows of a large relation or map are found; in the order of their epochs where that is asked."""
+
+
+def columns_of(store: Store) -> BaseOf:
+    """Bases that hold the columns of a relation in this process."""
+
+    def base_of(name: str, fields: tuple[Field, ...], in_order: bool) -> Base:
+        table = store.read(name, fields)
+        return ColumnBase(table.sort_by(EPOCH) if in_order else table, fields)
+
+    return base_of
+
+
+class State:
+    """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch."""
+
+    def __init__(
+        self, store: Store, fields_of: Callable[[str], tuple[Field, ...]], base_of: BaseOf, resident: int
+    ) -> None:
+        self._store = store
+        self._fields_of = fields_of
+        self._base_of = base_of
+        self._resident = resident
+        self._used: dict[str, set[int]] = {}
+        self._contents: dict[str, Contents | Layered] = {}
+        self._maps: dict[str, Maps] = {}
+        self._absorbed: dict[str, list[ChangeSet]] = {}
+        self._fresh: set[str] = set()
+
+    def relation(self, name: str) -> Contents | Layered:
+        """The contents of a relation, with the changes that it has absorbed in this epoch."""
+        held = self._contents.get(name)
+        if held is None:
+            held = self._contents[name] = self._read(name)
+            for change in self._absorbed.get(name, ()):
+                _changing(held).absorb(change.pairs())
+        return held
+
+    def _read(self, name: str) -> Contents | Layered:
+        fields = self._fields_of(name)
+        if self._store.rows(name) > self._resident:
+            return Layered(self._base_of(name, fields, False), len(fields))
+        contents = Contents()
+        contents.restore(self._stored(name, fields))
+        return contents
+
+    def use(self, stage: Stage) -> None:
+        """Know which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
+        own = {map_.name for map_ in stage.maps}  # these have just the columns that the stage reads
+        for source in sources_of(stage):
+            if source.version is Version.STATE and source.relation not in own:
+                names = [f.name for f in self._fields_of(source.relation)]
+                places = {names.index(f.name) for f in source.columns}
+                self._used.setdefault(source.relation, set()).update(places)
+
+    def used(self, name: str) -> Places:
+        """The columns of a relation that loops read."""
+        return tuple(sorted(self._used.get(name, ())))
+
+    def scan(self, name: str) -> Pairs:
+        """The weighted rows of a relation, equal ones perhaps not summed: loops are linear, so they need not be.
+
+        A relation that is only ever scanned is not kept in memory.
+        """
+        held = self._contents.get(name)
+        if held is not None:
+            return held.pairs() if isinstance(held, Layered) else held.entries.items()
+        absorbed = (change.pairs() for change in self._absorbed.get(name, ()))
+        return list(chain(self._stored(name, self._fields_of(name)), *absorbed))
+
+    def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
+        """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
+
+        ``net`` is the change once more, summed, where somebody has it at hand.
+        """
+        held = self._contents.get(name)
+        if held is not None and net is not None:
+            _changing(held).add(net)
+        elif held is not None:
+            _changing(held).absorb(change.pairs())
+        else:
+            self._absorbed.setdefault(name, []).append(change)
+
+    def maps(self, compiled: CompiledStage) -> Maps:
+        """The maps of a stage."""
+        name = compiled.stage.name
+        if name not in self._maps:
+            maps = compiled.empty_maps()
+            for map_ in compiled.stage.maps:
+                self._restore(maps[map_.name], map_, compiled.stage)
+            self._maps[name] = maps
+        return self._maps[name]
+
+    def _restore(self, held: Contents | RingMap, map_: Map, stage: Stage) -> None:
+        fields = map_fields(map_)
+        in_order = any(value.type == DOUBLE for value in map_.values)
+        # A map without keys is one entry, and there is nothing to look it up by.
+        large = map_.keys and self._store.rows(map_.name) > self._resident
+        if isinstance(held, RingMap) and large and not _replaces(stage):
+            held.stand_on(self._base_of(map_.name, fields, in_order))
+        else:
+            held.restore(self._stored(map_.name, fields, in_order))
+
+    def fresh_maps(self, compiled: CompiledStage) -> Maps:
+        """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
+        stage = compiled.stage
+        maps = self._maps[stage.name] = compiled.empty_maps()
+        self._fresh.add(stage.name)
+        self._absorbed.pop(stage.name, None)
+        self._contents.pop(stage.name, None)
+        if self._store.rows(stage.name):
+            self._contents[stage.name] = Contents()
+        return maps
+
+    def forget(self, name: str) -> None:
+        """Let go of a relation, and of the maps of the stage of that name."""
+        self._contents.pop(name, None)
+        self._maps.pop(name, None)
+
+    def settle(self) -> None:
+        """The epoch is in the store, or about to be: what it did can still be undone until ``begin``."""
+        self._absorbed.clear()
+
+    def begin(self) -> None:
+        """Start an epoch from the state as it is."""
+        self._absorbed.clear()
+        self._fresh.clear()
+        for name in [n for n, held in self._contents.items() if isinstance(held, Layered) and held.size > LAYERED_ROWS]:
+            del self._contents[name]
+        for journaled in self._all():
+            journaled.settle()
+
+    def rollback(self) -> None:
+        """Undo everything since ``begin``."""
+        self._absorbed.clear()
+        for name in self._fresh:
+            self.forget(name)
+        self._fresh.clear()
+        for journaled in self._all():
+            journaled.rollback()
+
+    def changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
+        """What the epoch has done to each map of a stage, in the form in which it is stored."""
+        maps = self._maps.get(stage.name, {})
+        for map_ in stage.maps:
+            pairs = maps[map_.name].changes() if maps else []
+            if pairs:
+                yield map_.name, ChangeSet.of(pairs, map_fields(map_))
+
+    def _all(self) -> Iterator[Journaled[object]]:
+        for held in self._contents.values():
+            yield _changing(held)  # type: ignore[misc]
+        for maps in self._maps.values():
+            yield from maps.values()  # type: ignore[misc]
+
+    def _stored(self, name: str, fields: Sequence[Field], in_order: bool = False) -> list[tuple[Row, int]]:
+        table = self._store.read(name, fields)
+        # Sums of DOUBLE give exactly the bits they had only where their changes are added in the order of the epochs.
+        return from_arrow(table.sort_by(EPOCH) if in_order else table, fields)
+
+
+def _changing(held: Contents | Layered) -> Contents:
+    """The part of a relation that changes are added to."""
+    return held.since if isinstance(held, Layered) else held
+
+
+def _replaces(stage: Stage) -> bool:
+    """Whether some trigger computes a map of ``stage`` anew, and so needs it whole."""
+    return any(isinstance(statement, Replace) for trigger in stage.triggers for statement in trigger.statements)

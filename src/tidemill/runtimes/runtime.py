@@ -1,0 +1,58 @@
+"""What the engine asks of a runtime. Both runtimes answer alike, in rows and in errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.schema import Table
+from tidemill.program.statements import Program, Stage
+
+
+class Runtime(Protocol):
+    """Runs stages. Between ``begin`` and ``commit`` or ``rollback`` lies one epoch.
+
+    The engine handles relations in topological order. For each changed relation it calls ``fire`` for every stage that
+    reads it, then ``absorb``; once all inputs of a stage are handled it calls ``emit``, whose result is the change of
+    the relation with the stage's name. An error in between is followed by ``rollback``, which undoes the epoch.
+    """
+
+    name: str
+
+    def install(self, stage: Stage) -> None:
+        """Get ready to run ``stage``: compile it, and hold or find the state that it needs."""
+
+    def remove(self, stage: Stage) -> None:
+        """Forget ``stage`` and its state."""
+
+    def begin(self, epoch: int) -> None:
+        """Start epoch ``epoch``."""
+
+    def check(self, table: Table, change: ChangeSet) -> ChangeSet:
+        """Refuse a change that cannot be: a row leaves that is not there, or a primary key is there twice.
+
+        Returns the change, summed by row. Comes before ``fire`` for a table; streams are not checked.
+        """
+
+    def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
+        """Run the trigger of ``stage`` for ``relation``."""
+
+    def absorb(self, relation: str, change: ChangeSet) -> None:
+        """Add the change to the contents of ``relation`` as later triggers of this epoch see them."""
+
+    def emit(self, stage: Stage) -> ChangeSet:
+        """The net change of the stage's rows: summed, no zero weights."""
+
+    def load(self, stage: Stage) -> ChangeSet:
+        """Fill an empty ``stage`` from the whole contents of its inputs; returns its rows. Within an epoch."""
+
+    def commit(self) -> Mapping[str, ChangeSet]:
+        """End the epoch; returns what to store for each map of the stages that ran (contents of relations excluded).
+        Rows are keys then values (``map_fields``); weight is the change of the map's weight."""
+
+    def rollback(self) -> None:
+        """Undo the epoch."""
+
+    def answer(self, program: Program) -> ChangeSet:
+        """The rows of a query over the current contents, summed; its stages leave no state behind."""

@@ -1,0 +1,1 @@
+"""The program as DataFrames: one Spark job for each stage of an epoch."""

@@ -1,0 +1,106 @@
+"""Reading without state: ad hoc queries, Spark's own answers, and relations as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.schema import WEIGHT, names_of
+from tidemill.program.maps import Map
+from tidemill.program.statements import Program, Source, Stage
+from tidemill.runtimes.spark.frames import PREFIX, Frames
+from tidemill.runtimes.spark.lower import lower_add
+from tidemill.runtimes.spark.schema import fields_of
+from tidemill.runtimes.spark.spell import join, quote
+from tidemill.runtimes.spark.stages import NEW_ROW, lower_linear, lower_load, lower_shown
+from tidemill.storage.store import Store
+
+
+class Answers:
+    """Queries over the current contents of a store."""
+
+    def __init__(self, frames: Frames, store: Store) -> None:
+        self._frames = frames
+        self._store = store
+
+    def size(self, program: Program) -> int:
+        """How many stored rows a program reads, before summing."""
+        own = {stage.name for stage in program.stages}
+        read = {name for stage in program.stages for name in stage.inputs} - own
+        return sum(map(self._store.rows, read))
+
+    def answer(self, program: Program) -> ChangeSet:
+        """The rows of a program's last stage. Each stage is a view over the ones before; one job computes all."""
+        views: dict[str, str] = {}
+        try:
+            for number, stage in enumerate(program.stages):
+                view = f"{PREFIX}answer {number}"
+                self._frames.spark.sql(self._rows(stage, views)).createOrReplaceTempView(quote(view))
+                views[stage.name] = quote(view)
+            fields = program.stages[-1].output
+            table = self._frames.spark.table(views[program.view]).toArrow()
+            return ChangeSet.of_arrow(table.cast(arrow_schema(fields)), fields)
+        finally:
+            for view in views.values():
+                self._frames.spark.catalog.dropTempView(view.strip("`"))
+
+    def _rows(self, stage: Stage, views: Mapping[str, str]) -> str:
+        """The query for the rows of one stage, summed."""
+
+        def bind(source: Source) -> str:
+            return views.get(source.relation) or self._frames.state(source.relation)
+
+        maps = {stage.name: Map(stage.name, stage.output)} | {map_.name: map_ for map_ in stage.maps}
+        target = stage.name if stage.finish is None else stage.finish.source
+        additions = [lower_add(add, maps[target], bind, 0) for add in stage.load if add.target == target]
+        if stage.finish is not None:
+            loaded = lower_load(additions, maps[target], stage.finish, stage.output)
+            additions = [lower_shown(NEW_ROW, +1, f"({loaded})")]
+        return lower_linear(additions, stage.output)
+
+    def frame(self, name: str) -> DataFrame:
+        """The current rows of a relation, duplicates as often as they occur."""
+        columns = join(map(quote, names_of(self._frames.fields(name))))
+        if self._is_plain(name):
+            return self._frames.spark.sql(f"SELECT {columns} FROM {self._frames.state(name)}")
+        summed = lower_linear([f"SELECT * FROM {self._frames.state(name)}"], self._frames.fields(name))
+        copies = f"LATERAL VIEW explode(sequence(1L, {quote(WEIGHT)})) copies AS copy"
+        return self._frames.spark.sql(f"SELECT {columns} FROM ({summed}) {copies}")
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether all stored weights are 1, as footers say: then the rows are there as they should be read."""
+        return all(_weights(run.file) == (1, 1) for run in self._store.runs(name))
+
+    def recompute(self, query: str, definitions: Mapping[str, str | None]) -> ChangeSet:
+        """Spark's own answer to a query text over the current rows, see ``SparkRuntime.recompute``."""
+        spark = self._frames.spark
+        try:
+            for name, text in definitions.items():
+                frame = self.frame(name) if text is None else spark.sql(text)
+                frame.createOrReplaceTempView(quote(name))
+            result = spark.sql(query)
+            fields = fields_of(result.schema)
+            table = result.toArrow()
+        finally:
+            for name in definitions:
+                spark.catalog.dropTempView(name)
+        ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
+        return ChangeSet.of_arrow(table.append_column(WEIGHT, ones).cast(arrow_schema(fields)), fields)
+
+
+def _weights(file: object) -> tuple[int, int] | None:
+    """The smallest and the largest weight in a Parquet file, None where its footer does not say."""
+    footer = pq.read_metadata(file)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    column = footer.schema.names.index(WEIGHT) if WEIGHT in footer.schema.names else None
+    if column is None:
+        return None
+    figures = [group.column(column).statistics for group in groups]
+    if not figures or not all(figure is not None and figure.has_min_max for figure in figures):
+        return None
+    return min(figure.min for figure in figures), max(figure.max for figure in figures)

@@ -1,0 +1,60 @@
+"""What an epoch cost on Spark: jobs, bytes read, bytes written, from the figures that Spark keeps of its own stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The cost of one epoch. ``bytes_written`` is what Spark wrote; small results are written by the store."""
+
+    jobs: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+class Meter:
+    """Marks the jobs of an epoch with a tag. Tags add to what users set on their own jobs and do not replace it."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._tag = f"tidemill-epoch-{next(_numbers)}"
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the jobs that this thread starts in the block."""
+        self._context.addJobTag(self._tag)
+        try:
+            yield
+        finally:
+            self._context.removeJobTag(self._tag)
+
+    def read(self) -> Counters:
+        """The cost so far. Waits until Spark has booked what has run."""
+        java = self._context._jsc.sc()
+        java.listenerBus().waitUntilEmpty()
+        tracker, store = java.statusTracker(), java.statusStore()
+        jobs = list(tracker.getJobIdsForTag(self._tag))
+        stages = {
+            stage for job in jobs if (info := tracker.getJobInfo(job)).isDefined() for stage in info.get().stageIds()
+        }
+        figures = [found for stage in stages if (found := _attempt(store, stage)) is not None]
+        return Counters(len(jobs), sum(f.inputBytes() for f in figures), sum(f.outputBytes() for f in figures))
+
+
+def _attempt(store: Any, stage: int) -> Any:
+    """Spark's figures of a stage; None where it was skipped, its output being there already."""
+    try:
+        return store.lastStageAttempt(stage)
+    except Py4JJavaError:
+        return None

@@ -1,0 +1,146 @@
+"""Small epochs on Spark: Spark finds the stored rows that a change touches, and the driver does the rest.
+
+A DataFrame step costs a tenth of a second whatever it does, and the joins of a view are several of them. But a small
+change needs few stored rows. Each lookup of the program, for all views together, is therefore one job that brings the
+rows of the keys in question, and the program itself runs here, as in the native runtime.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.zset import Row
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import BIGINT, Field
+from tidemill.runtimes.native.base import Base, Places, spread
+from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
+from tidemill.runtimes.spark.counters import Counters, Meter
+from tidemill.runtimes.spark.faults import faults
+from tidemill.runtimes.spark.frames import PREFIX
+from tidemill.runtimes.spark.spell import quote, spell_fields
+from tidemill.storage.store import Store
+
+RESIDENT_ROWS = 50_000
+"""Relations of up to this many stored rows are read by the driver, as Spark itself sends small tables to every task."""
+
+_KEYS = quote(f"{PREFIX}keys")
+_ROWS = quote(f"{PREFIX}rows")
+
+
+class DriverRuntime(NativeRuntime):
+    """The native runtime over state that Spark looks up."""
+
+    name = "spark"
+
+    def __init__(
+        self, store: Store, fields_of: FieldsOf, session: Callable[[], SparkSession], resident: int = RESIDENT_ROWS
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._meter: Meter | None = None
+        super().__init__(store, fields_of, self._base_of, resident)
+
+    def begin(self, epoch: int) -> None:
+        """Start an epoch."""
+        self._meter = None
+        super().begin(epoch)
+
+    @property
+    def counters(self) -> Counters:
+        """What the last epoch cost on Spark; nothing where it was not asked."""
+        return self._meter.read() if self._meter is not None else Counters()
+
+    def _base_of(self, name: str, fields: tuple[Field, ...], in_order: bool) -> Base:
+        files = [run.file for run in self._store.runs(name)]
+        return StoredBase(name, files, fields, in_order, self._counted)
+
+    @contextmanager
+    def _counted(self) -> Iterator[SparkSession]:
+        """The session, with the jobs of the block counted as the epoch's."""
+        session = self._session()
+        if self._meter is None:
+            self._meter = Meter(session.sparkContext)
+        with self._meter.counting():
+            yield session
+
+
+class StoredBase:
+    """The rows of some files of the store. Each fetch is one job: a semi join with the keys, which are broadcast.
+
+    The files do not change, so the columns that loops read stay in Spark's memory once they have been read (or on its
+    disks, where that is full) until the base is let go. Whole rows, which the check of a table wants, do not.
+    """
+
+    remote = True
+
+    def __init__(
+        self,
+        name: str,
+        files: Sequence[Path],
+        fields: Sequence[Field],
+        in_order: bool,
+        session: Callable[[], AbstractContextManager[SparkSession]],
+    ) -> None:
+        self._name = name
+        self._files = [str(file) for file in files]
+        self._fields = tuple(fields)
+        self._in_order = in_order
+        self._session = session
+        self._cached: dict[Places, DataFrame] = {}
+        weakref.finalize(self, _release, self._cached)
+
+    def fetch(self, positions: Places, keys: Collection[Row], columns: Places) -> list[tuple[Row, int]]:
+        """The rows whose columns at ``positions`` are one of ``keys``; other columns than ``columns`` read None."""
+        if not keys or not self._files:
+            return []
+        sought = tuple(Field(f"key {i}", self._fields[position].type) for i, position in enumerate(positions))
+        table = to_arrow(((key, 1) for key in keys), sought).drop_columns([WEIGHT])
+        with self._session() as spark, faults(self._name):
+            match = " AND ".join(
+                f"r.{quote(self._fields[position].name)} <=> k.{quote(key.name)}"
+                for position, key in zip(positions, sought, strict=True)
+            )
+            spark.createDataFrame(table).createOrReplaceTempView(_KEYS)
+            self._frame(spark, columns).createOrReplaceTempView(_ROWS)
+            near = f"{_ROWS} AS r LEFT SEMI JOIN {_KEYS} AS k ON {match}"
+            return self._collected(spark.sql(f"SELECT /*+ BROADCAST(k) */ r.* FROM {near}"), columns)
+
+    def pairs(self) -> list[tuple[Row, int]]:
+        """All rows, with their weights."""
+        if not self._files:
+            return []
+        everything = tuple(range(len(self._fields)))
+        with self._session() as spark, faults(self._name):
+            return self._collected(self._frame(spark, everything), everything)
+
+    def _frame(self, spark: SparkSession, columns: Places) -> DataFrame:
+        """Some columns of the rows, the weight, and the epoch where rows are wanted in order."""
+        if columns in self._cached:
+            return self._cached[columns]
+        schema = spell_fields((*self._fields, Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT)))
+        names = [*(self._fields[i].name for i in columns), WEIGHT, *((EPOCH,) if self._in_order else ())]
+        frame = spark.read.schema(schema).parquet(*self._files).selectExpr(*map(quote, names))
+        if len(columns) < len(self._fields):
+            self._cached[columns] = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        return frame
+
+    def _collected(self, frame: DataFrame, columns: Places) -> list[tuple[Row, int]]:
+        table = frame.toArrow()
+        if self._in_order:
+            table = table.sort_by(EPOCH)
+        wanted = arrow_schema([self._fields[i] for i in columns])
+        return spread(table.select(wanted.names).cast(wanted), self._fields, columns)
+
+
+def _release(frames: dict[Places, DataFrame]) -> None:
+    """Give back the memory of a base that nobody holds any more; Spark itself may have ended before."""
+    for frame in frames.values():
+        if frame.sparkSession.sparkContext._jsc is not None:
+            frame.unpersist()

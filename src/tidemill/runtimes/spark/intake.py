@@ -1,0 +1,95 @@
+"""Frames that users hand over, batch or streaming, become changes of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.errors import NullViolation, UnknownName
+from tidemill.model.schema import EPOCH, WEIGHT, Table
+from tidemill.model.types import STRING, Field
+from tidemill.runtimes.spark.faults import faults
+from tidemill.runtimes.spark.land import COLLECT_ROWS
+from tidemill.runtimes.spark.spell import quote, spell_literal
+from tidemill.storage.store import Store
+
+
+def collect_small(frame: DataFrame) -> pa.Table | None:
+    """The frame's rows as Arrow, or None where they are too many for this process."""
+    rows = frame.limit(COLLECT_ROWS + 1).toArrow()
+    return rows if rows.num_rows <= COLLECT_ROWS else None
+
+
+def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> ChangeSet:
+    """The frame's rows in files of the store, written and converted by Spark; they never pass through this process."""
+    names = {name.lower(): name for name in frame.columns}
+    for name in names.keys() - {f.name for f in table.fields} - {WEIGHT}:
+        raise UnknownName(f'"{table.name}" has no column "{names[name]}"')
+    columns = [_column(f, names, table) for f in table.fields]
+    weight = quote(names[WEIGHT]) if WEIGHT in names else "1"
+    folder = store.staging(table.name)
+    with faults(table.name), _nulls_refused():
+        chosen = frame.selectExpr(
+            *columns, f"CAST({weight} AS BIGINT) AS {WEIGHT}", f"CAST({epoch} AS BIGINT) AS {EPOCH}"
+        )
+        chosen.write.mode("append").parquet(str(folder))
+    files = sorted(folder.glob("*.parquet"))
+    return ChangeSet.of_files(files, table.fields, sum(pq.read_metadata(file).num_rows for file in files))
+
+
+@contextmanager
+def _nulls_refused() -> Iterator[None]:
+    """Let the complaint of ``_column`` be raised as what it is."""
+    try:
+        yield
+    except PySparkException as error:
+        if error.getCondition() == "USER_RAISED_EXCEPTION":
+            raise NullViolation((error.getMessageParameters() or {})["errorMessage"]) from error
+        raise
+
+
+def _column(field: Field, names: Mapping[str, str], table: Table) -> str:
+    value = (
+        f"CAST({quote(names[field.name])} AS {field.type})" if field.name in names else f"CAST(NULL AS {field.type})"
+    )
+    if not field.nullable:
+        complaint = spell_literal(f'column "{field.name}" of "{table.name}" cannot be NULL', STRING)
+        value = f"coalesce({value}, raise_error({complaint}))"
+    return f"{value} AS {quote(field.name)}"
+
+
+class Batches:
+    """Takes each batch of a streaming query in exactly once.
+
+    Spark repeats a batch after a failure, with its number. The number is committed with the batch's epoch, so a batch
+    that was taken in before is known by it. A query that starts from a new checkpoint has a new id and counts from 0.
+    """
+
+    def __init__(
+        self, name: str, position: Callable[[str], str | None], take: Callable[[DataFrame, str, str], None]
+    ) -> None:
+        self._name = f"stream:{name}"
+        self._position = position
+        self._take = take
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Take batch ``number`` in, unless it was."""
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        known = json.loads(self._position(self._name) or "{}")
+        if known.get("query") == query and known.get("batch", -1) >= number:
+            return
+        self._take(frame, self._name, json.dumps({"query": query, "batch": number}))
+
+
+def follow(frame: DataFrame, batches: Batches, checkpoint: str, options: Mapping[str, object]) -> StreamingQuery:
+    """Start a streaming query whose batches become epochs."""
+    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", checkpoint)
+    return writer.trigger(**options).start() if options else writer.start()

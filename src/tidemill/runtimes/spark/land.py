@@ -1,0 +1,140 @@
+"""Results of jobs as changes: small ones come back as Arrow, large ones are written where the store will find them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.algebra.scalars import Column
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.schema import EPOCH, WEIGHT, names_of
+from tidemill.model.types import Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.statements import Finish
+from tidemill.runtimes.spark.frames import PREFIX
+from tidemill.runtimes.spark.rings import any_moved
+from tidemill.runtimes.spark.spell import join, quote
+from tidemill.runtimes.spark.stages import NEW_ROW, OLD_ROW, lower_linear, lower_shown
+from tidemill.storage.runs import bounded
+from tidemill.storage.store import Store
+
+COLLECT_ROWS = 250_000
+"""An epoch that brings at most this many rows has its results collected by the driver, which saves writing jobs."""
+
+_RESULT = quote(f"{PREFIX}result")
+
+
+class Landing:
+    """Where the results of one epoch go."""
+
+    def __init__(self, spark: SparkSession, store: Store, epoch: int) -> None:
+        self._spark = spark
+        self._store = store
+        self._epoch = epoch
+
+    def stage(self, change: ChangeSet, name: str) -> ChangeSet:
+        """A large change in a file, so that Spark reads it in parallel and the store takes the file as it is."""
+        if len(change) <= COLLECT_ROWS or change.files is not None:
+            return change
+        table = change.arrow()
+        file = self._store.staging(name) / "change.parquet"
+        epochs = pa.repeat(pa.scalar(self._epoch, pa.int64()), table.num_rows)
+        stored = table.append_column(EPOCH, epochs)
+        pq.write_table(stored, file, compression="zstd", write_statistics=bounded(stored.schema))
+        return ChangeSet.of_files([file], change.fields, table.num_rows)
+
+    def land(self, sql: str, name: str, fields: Sequence[Field], rows: int) -> ChangeSet:
+        """The weighted rows of a query, as a change of the map or relation ``name``."""
+        frame = self._spark.sql(sql)
+        if rows <= COLLECT_ROWS:
+            return ChangeSet.of_arrow(_typed(frame.toArrow(), fields), fields)
+        return self._write(frame, name, fields)
+
+    def land_finish(
+        self, sql: str, map_: Map, finish: Finish, name: str, fields: Sequence[Field], rows: int
+    ) -> tuple[ChangeSet, ChangeSet]:
+        """The change of a map and of the rows that come from it, out of the one result that holds both."""
+        frame = self._spark.sql(sql)
+        sides = [(OLD_ROW, -1), (NEW_ROW, +1)] if OLD_ROW in frame.columns else [(NEW_ROW, +1)]
+        if rows <= COLLECT_ROWS:
+            return _split(frame.toArrow(), map_, finish, fields, sides)
+        frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            # Many rows often meet in few groups, and a result that has been computed is cheap to count.
+            if frame.count() <= COLLECT_ROWS:
+                return _split(frame.toArrow(), map_, finish, fields, sides)
+            return self._write_finish(frame, map_, name, fields, sides)
+        finally:
+            frame.unpersist()
+
+    def _write_finish(
+        self, frame: DataFrame, map_: Map, name: str, fields: Sequence[Field], sides: Sequence[tuple[str, int]]
+    ) -> tuple[ChangeSet, ChangeSet]:
+        stored = map_fields(map_)
+        frame.createOrReplaceTempView(_RESULT)
+        try:
+            values = [quote(f.name) for f in stored[len(map_.keys) :]]
+            columns = join(quote(column) for column in (*names_of(stored), WEIGHT))
+            moved = f"SELECT {columns} FROM {_RESULT} WHERE {any_moved([*values, quote(WEIGHT)])}"
+            shown = [lower_shown(side, weight, _RESULT) for side, weight in sides]
+            map_change = self._write(self._spark.sql(moved), map_.name, stored)
+            return map_change, self._write(self._spark.sql(lower_linear(shown, fields)), name, fields)
+        finally:
+            self._spark.catalog.dropTempView(_RESULT.strip("`"))
+
+    def _write(self, frame: DataFrame, name: str, fields: Sequence[Field]) -> ChangeSet:
+        folder = self._store.staging(name)
+        columns = [quote(column) for column in (*names_of(fields), WEIGHT)]
+        writer = frame.selectExpr(*columns, f"{self._epoch}L AS {quote(EPOCH)}").write.mode("append")
+        writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(str(folder))
+        files = _with_rows(sorted(folder.glob("*.parquet")))
+        return ChangeSet.of_files(list(files), fields, sum(files.values()))
+
+
+def _split(
+    table: pa.Table, map_: Map, finish: Finish, fields: Sequence[Field], sides: Sequence[tuple[str, int]]
+) -> tuple[ChangeSet, ChangeSet]:
+    """The two changes that a collected result holds."""
+    shown = ChangeSet.of_arrow(pa.concat_tables([_side(table, side, weight, fields) for side, weight in sides]), fields)
+    if not shows_keys(finish, map_):
+        shown = ChangeSet.of(shown.zset().items(), fields)
+    return ChangeSet.of_arrow(_moved(table, map_), map_fields(map_)), shown
+
+
+def shows_keys(finish: Finish, map_: Map) -> bool:
+    """Whether every key is a column of the rows: then rows of different keys differ and need not be summed."""
+    bare = {output.scalar.name for output in finish.outputs if isinstance(output.scalar, Column)}
+    return bare.issuperset(names_of(map_.keys))
+
+
+def _with_rows(files: Sequence[Path]) -> dict[Path, int]:
+    """The files that hold rows, with their number, as their footers say."""
+    counted = {file: pq.read_metadata(file).num_rows for file in files}
+    return {file: rows for file, rows in counted.items() if rows}
+
+
+def _typed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    schema = arrow_schema(fields)
+    return table.select(schema.names).cast(schema)
+
+
+def _moved(table: pa.Table, map_: Map) -> pa.Table:
+    """The map's part of a result. Only the global key can be there without having moved: it shows a row in any case."""
+    typed = _typed(table, map_fields(map_))
+    return (
+        typed if map_.keys else typed.filter(pa.array([any(entry.values()) for entry in typed.to_pylist()], pa.bool_()))
+    )
+
+
+def _side(table: pa.Table, side: str, weight: int, fields: Sequence[Field]) -> pa.Table:
+    """The old or the new rows of a result, each with the weight that it has in the change."""
+    rows = table.column(side).drop_null()
+    columns = rows.flatten() if len(rows) else [pa.chunked_array([], t) for t in arrow_schema(fields).types[:-1]]
+    weights = pa.chunked_array([pa.repeat(pa.scalar(weight, pa.int64()), len(rows))])
+    return pa.Table.from_arrays([*columns, weights], names=[*names_of(fields), WEIGHT]).cast(arrow_schema(fields))

@@ -1,0 +1,175 @@
+"""Ring values in Spark: the term that a row brings, sums of terms, and what expressions see of a sum.
+
+Every sum is exact, because a deletion must take back precisely what the insertion brought:
+
+- BIGINT terms are summed as DECIMAL(38,0), so that only a total can overflow and never a part of it.
+- DECIMAL(38,s) terms are summed by Spark's own ``sum``, whose type keeps the scale.
+- DOUBLE terms are pairs (high, low), see ``program.maps``. They are collected and folded with a compensated sum: what
+  rounding loses of the high part is kept in the low part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidemill.algebra.scalars import Case, Cast, Literal, Scalar
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import DOUBLE, INT, Decimal, Type
+from tidemill.program.maps import LOW, SPECIALS, Value
+from tidemill.runtimes.spark.spell import quote, spell, spell_struct, spell_type
+
+_EXACT_SCALE = 6
+"""Spark keeps the scale of a product that outgrows 38 digits up to here; beyond it rounds."""
+
+_SPLITTER = "134217729D"  # 2**27 + 1 cuts a double into two halves whose products with a small weight are exact
+_ZERO = "named_struct('w', 0L, 's', 0D, 'c', 0D)"
+
+
+def columns_of(value: Value) -> tuple[str, ...]:
+    """The columns in which a value is stored."""
+    return (value.name, value.name + LOW, *_specials(value)) if value.type == DOUBLE else (value.name,)
+
+
+def _specials(value: Value) -> tuple[str, ...]:
+    return tuple(value.name + special for special in SPECIALS)
+
+
+def needs_unit_weights(value: Value) -> bool:
+    """Whether Spark has no exact type for weight times argument, so that rows must be counted one by one."""
+    return isinstance(value.type, Decimal) and value.type.scale > _EXACT_SCALE
+
+
+def lower_terms(value: Value, argument: Scalar, weight: str) -> dict[str, str]:
+    """What a row adds to a value, by stored column: weight times argument; NULL where it adds nothing."""
+    text = spell(argument)
+    if value.type == DOUBLE:
+        return _double_terms(value, f"CAST({text} AS DOUBLE)", weight)
+    if isinstance(value.type, Decimal):
+        typed = f"CAST({text} AS {spell_type(value.type)})"
+        other = negated(typed, value.type) if needs_unit_weights(value) else f"{typed} * {weight}"
+        # Most weights are 1, and then no product of decimals is needed.
+        return {value.name: f"CASE {weight} WHEN 1L THEN {typed} ELSE {other} END"}
+    if _is_narrow(argument):
+        return {value.name: f"CAST({text} AS BIGINT) * {weight}"}
+    return {value.name: f"CAST({text} AS DECIMAL(20,0)) * {weight}"}
+
+
+def negated(text: str, type_: Type) -> str:
+    """Minus a ring value. Spark's own minus rounds a DECIMAL to 34 digits, and its product keeps no more than 6 after
+    the point; what is left for a finer one is to write the sign."""
+    if not isinstance(type_, Decimal):
+        return f"-{text}"
+    if type_.scale <= _EXACT_SCALE:
+        return f"{text} * -1L"
+    digits = f"CAST({text} AS STRING)"
+    flipped = f"IF({text} < 0, substring({digits}, 2), concat('-', {digits}))"
+    return f"CAST({flipped} AS {spell_type(type_)})"
+
+
+def _is_narrow(argument: Scalar) -> bool:
+    """Whether an argument has at most 32 bits, so that 64 are enough for its sums."""
+    match argument:
+        case Cast(input=inner):
+            return inner.type == INT
+        case Literal(value=value):
+            return value is None or abs(value) < 1 << 31
+        case Case(branches=branches, default=default):
+            return _is_narrow(default) and all(_is_narrow(value) for _, value in branches)
+    return argument.type == INT
+
+
+def _double_terms(value: Value, text: str, weight: str) -> dict[str, str]:
+    finite = f"abs({text}) < double('Infinity')"
+    half = f"({_SPLITTER} * {text} - ({_SPLITTER} * {text} - {text}))"
+    product = f"({text} * {weight})"
+    error = f"(({half} * {weight} - {product}) + ({text} - {half}) * {weight})"
+    exact = f"abs({weight}) = 1L OR abs({text}) > 1E300D"
+    nan, infinity, negative = _specials(value)
+    return {
+        value.name: f"CASE WHEN {finite} THEN {product} WHEN {text} IS NOT NULL THEN 0D END",
+        value.name + LOW: f"CASE WHEN {exact} THEN 0D WHEN {finite} THEN {error} WHEN {text} IS NOT NULL THEN 0D END",
+        nan: f"CASE WHEN isnan({text}) THEN {weight} ELSE 0L END",
+        infinity: f"CASE WHEN {text} = double('Infinity') THEN {weight} ELSE 0L END",
+        negative: f"CASE WHEN {text} = double('-Infinity') THEN {weight} ELSE 0L END",
+    }
+
+
+def lower_sum(value: Value) -> dict[str, str]:
+    """Aggregates that sum the terms of a group; for a DOUBLE the first is a struct that ``lower_parts`` takes apart."""
+    column = quote(value.name)
+    if value.type != DOUBLE:
+        return {value.name: f"coalesce(CAST(sum({column}) AS {spell_type(value.type)}), {_nought(value)})"}
+    pair = spell_struct({"hi": column, "lo": quote(value.name + LOW)})
+    folded = _fold(f"collect_list(CASE WHEN {column} IS NOT NULL THEN {pair} END)", "x.hi", "x.lo")
+    return {value.name: folded, **{name: f"coalesce(sum({quote(name)}), 0L)" for name in _specials(value)}}
+
+
+def lower_history(value: Value, old: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The sum of a group's stored rows, before and after the rows for which the column ``old`` is false.
+
+    A DOUBLE is folded in the order of epochs and starts again from zero whenever the weight of its key reaches zero.
+    """
+    if value.type != DOUBLE:
+        total = f"CAST({quote(value.name)} AS {_wide(value)})"
+        cast = f"CAST(sum({total}) {{}}AS {spell_type(value.type)})"
+        before = cast.format(f"FILTER (WHERE {old}) ")
+        return {value.name: f"coalesce({before}, {_nought(value)})"}, {value.name: cast.format("")}
+    members = {"new": f"NOT {old}", "e": quote(EPOCH), "w": quote(WEIGHT)}
+    members |= {"hi": quote(value.name), "lo": quote(value.name + LOW)}
+    history = f"sort_array(collect_list({spell_struct(members)}))"
+    before = _fold(f"filter({history}, x -> NOT x.new)", "x.hi", "x.lo", resets=True)
+    after = _fold(history, "x.hi", "x.lo", resets=True)
+    specials = {name: f"coalesce(sum({quote(name)}) FILTER (WHERE {old}), 0L)" for name in _specials(value)}
+    return {value.name: before, **specials}, {value.name: after, **{n: f"sum({quote(n)})" for n in _specials(value)}}
+
+
+def lower_parts(value: Value, source: str) -> dict[str, str]:
+    """The stored columns of a sum that ``lower_sum`` or ``lower_history`` made, out of the struct ``source``."""
+    names = columns_of(value)
+    parts = {name: f"{source}.{quote(name)}" for name in names}
+    if value.type == DOUBLE:
+        pair = f"{source}.{quote(value.name)}"
+        parts |= {value.name: f"{pair}.hi", value.name + LOW: f"{pair}.lo"}
+    return parts
+
+
+def lower_seen(value: Value, source: str) -> str:
+    """The value as expressions see it, out of the struct ``source`` of stored columns: a DOUBLE is rounded."""
+    column = f"{source}.{quote(value.name)}"
+    if value.type != DOUBLE:
+        return column
+    nan, infinity, negative = (f"{source}.{quote(name)}" for name in _specials(value))
+    return (
+        f"CASE WHEN {nan} <> 0 OR ({infinity} <> 0 AND {negative} <> 0) THEN double('NaN') "
+        f"WHEN {infinity} <> 0 THEN double('Infinity') WHEN {negative} <> 0 THEN double('-Infinity') ELSE {column} END"
+    )
+
+
+def any_moved(columns: Iterable[str]) -> str:
+    """The condition that some of the columns are not zero."""
+    return " OR ".join(f"{column} <> 0" for column in columns)
+
+
+def _fold(pairs: str, high: str, low: str, *, resets: bool = False) -> str:
+    """The sum of pairs of doubles as a pair: a compensated sum, normalised at the end.
+
+    ``s`` is the running sum and ``c`` what rounding took from it. The larger operand decides which error is exact.
+    """
+    total = f"(a.s + {high})"
+    lost = f"IF(abs(a.s) >= abs({high}), (a.s - {total}) + {high}, ({high} - {total}) + a.s)"
+    weight = "a.w + x.w" if resets else "0L"
+    step = f"named_struct('w', {weight}, 's', {total}, 'c', a.c + {low} + {lost})"
+    if resets:
+        step = f"IF({weight} = 0, {_ZERO}, {step})"
+    rest = "IF(abs(a.s) >= abs(a.c), a.c - ((a.s + a.c) - a.s), a.s - ((a.s + a.c) - a.c))"
+    ends = f"named_struct('hi', a.s + a.c, 'lo', {rest})"
+    return f"aggregate({pairs}, {_ZERO}, (a, x) -> {step}, a -> {ends})"
+
+
+def _wide(value: Value) -> str:
+    """The type in which stored values are summed: wide enough that no part of a sum overflows before the total does."""
+    return spell_type(value.type) if isinstance(value.type, Decimal) else "DECIMAL(38,0)"
+
+
+def _nought(value: Value) -> str:
+    return f"CAST(0 AS {spell_type(value.type)})"

@@ -1,0 +1,278 @@
+"""The Spark runtime: programs as DataFrames, one job for each stage of an epoch.
+
+``fire`` only notes what to add, as SQL over temporary views; ``emit`` runs it. The state that a query reads is fixed
+when it is noted, because the views of an epoch never change: a state that absorbs a change becomes another query.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.schema import WEIGHT, Table, names_of
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.statements import Add, Program, Replace, Source, Stage, Trigger, Version
+from tidemill.runtimes.spark import check, rings, stages
+from tidemill.runtimes.spark.answers import Answers
+from tidemill.runtimes.spark.counters import Counters, Meter
+from tidemill.runtimes.spark.faults import faults
+from tidemill.runtimes.spark.frames import Frames
+from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
+from tidemill.runtimes.spark.lower import Bind, lower_add
+from tidemill.runtimes.spark.spell import join, quote
+from tidemill.storage.store import Store
+
+ROWS_PER_PARTITION = 500_000
+"""How many rows of input one task of a shuffle is given."""
+
+
+class SparkRuntime:
+    """Runs stages on Spark; implements ``runtimes.runtime.Runtime``.
+
+    State lives in the store's files alone. Within an epoch it is those files and the changes absorbed so far, so
+    ``rollback`` has nothing to undo but notes.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self, store: Store, fields_of: Callable[[str], tuple[Field, ...]], session: Callable[[], SparkSession]
+    ) -> None:
+        self._store = store
+        self._maps: dict[str, Map] = {}
+        self._frames = Frames(store, self._fields_of(fields_of), session)
+        self._answers = Answers(self._frames, self._store)
+        self._epoch = 0
+        self._meter: Meter | None = None
+        self._added: dict[str, list[str]] = defaultdict(list)
+        self._rows: dict[str, int] = defaultdict(int)
+        self._replacing: dict[str, dict[str, Replace]] = defaultdict(dict)
+        self._changes: dict[str, ChangeSet] = {}
+
+    def _fields_of(self, outer: Callable[[str], tuple[Field, ...]]) -> Callable[[str], tuple[Field, ...]]:
+        return lambda name: map_fields(self._maps[name]) if name in self._maps else outer(name)
+
+    # -- stages -------------------------------------------------------------------------------------------------
+
+    def install(self, stage: Stage) -> None:
+        """Know the maps of ``stage``; their state is in the store."""
+        self._maps |= {map_.name: map_ for map_ in stage.maps}
+
+    def remove(self, stage: Stage) -> None:
+        """Forget ``stage``."""
+        for map_ in stage.maps:
+            self._maps.pop(map_.name, None)
+
+    # -- an epoch -----------------------------------------------------------------------------------------------
+
+    def begin(self, epoch: int) -> None:
+        """Start epoch ``epoch``."""
+        self._forget_epoch()
+        self._epoch = epoch
+        self._meter = None
+
+    def check(self, table: Table, change: ChangeSet) -> ChangeSet:
+        """Refuse a change that cannot be. No job where nothing can be wrong, or this process can look for itself."""
+        if not len(change):
+            return change
+        possible = change if check.is_harmless(table, change) else self._check(table, change)
+        return self._landing.stage(possible, table.name)
+
+    def _check(self, table: Table, change: ChangeSet) -> ChangeSet:
+        stored = [run.file for run in self._store.runs(table.name)]
+        if check.can_scan(table, change, self._store.rows(table.name)):
+            if check.only_new_keys(table, change, stored):
+                return change
+            if len(change) <= COLLECT_ROWS:
+                return check.check_small(table, change, check.scan(table, change, stored))
+        with self._job(table.name, len(change)):
+            if len(change) > COLLECT_ROWS:
+                return check.check_large(table, change, self._frames, self._landing)
+            held = check.lower_held(table, change, self._frames)
+            return check.check_small(table, change, self._landing.land(held, table.name, table.fields, 0).zset())
+
+    def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
+        """Note what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
+        self._rows[stage.name] += len(change)
+        with self._job(stage.name, len(change)):
+            bind = self._binding(change)
+            for statement in _trigger(stage, relation).statements:
+                if isinstance(statement, Replace):
+                    self._replacing[stage.name][statement.target] = statement
+                    self._rows[stage.name] += sum(map(self._store.rows, stage.inputs))
+                else:
+                    target = self._target(stage, statement.target)
+                    self._add(stage, target.name, lower_add(statement, target, bind, len(change)))
+
+    def _add(self, stage: Stage, target: str, rows: str) -> None:
+        self._added[target].append(rows)
+        # A map that holds rows of a stream is read by triggers that come later in this epoch.
+        if target != stage.name and (stage.finish is None or target != stage.finish.source):
+            self._frames.absorb(target, f"({rows})")
+
+    def absorb(self, relation: str, change: ChangeSet) -> None:
+        """Let later triggers of this epoch see ``relation`` with the change."""
+        self._frames.absorb(relation, change)
+
+    def emit(self, stage: Stage) -> ChangeSet:
+        """The net change of the stage's rows: one job."""
+        rows = self._rows[stage.name]
+        with self._job(stage.name, rows):
+            for target, statement in self._replacing[stage.name].items():
+                self._added[target] += self._difference(stage, statement)
+            finish = stage.finish
+            self._land_maps(stage, rows)
+            if finish is None:
+                return self._land_linear(stage, rows)
+            map_ = self._maps[finish.source]
+            additions = self._additions(map_, rows)
+            if not additions:
+                return ChangeSet.of([], stage.output)
+            log, fields = self._frames.log(map_.name), stage.output
+            return self._land_finish(
+                stage, stages.lower_finish(additions, map_, finish, fields, log, self._epoch), rows
+            )
+
+    def load(self, stage: Stage) -> ChangeSet:
+        """Fill an empty ``stage`` from the whole contents of its inputs."""
+        rows = sum(map(self._frames.rows, stage.inputs))
+        with self._job(stage.name, rows):
+            for add in stage.load:
+                self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state, rows))
+            self._land_maps(stage, rows)
+            if stage.finish is None:
+                return self._land_linear(stage, rows)
+            map_ = self._maps[stage.finish.source]
+            sql = stages.lower_load(self._additions(map_, rows), map_, stage.finish, stage.output)
+            return self._land_finish(stage, sql, rows)
+
+    def commit(self) -> Mapping[str, ChangeSet]:
+        """End the epoch; returns what its maps' stores must add."""
+        changes = {name: change for name, change in self._changes.items() if len(change)}
+        self._forget_epoch()
+        return changes
+
+    def rollback(self) -> None:
+        """Undo the epoch."""
+        self._forget_epoch()
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def answer(self, program: Program) -> ChangeSet:
+        """The rows of a query over the current contents, summed."""
+        with self._job(program.view, self._answers.size(program)):
+            return self._answers.answer(program)
+
+    def recompute(self, query: str, definitions: Mapping[str, str | None]) -> ChangeSet:
+        """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, or
+        None for a relation whose rows are taken as stored."""
+        with self._job("recomputation", sum(self._store.rows(name) for name in definitions)):
+            return self._answers.recompute(query, definitions)
+
+    def frame(self, name: str) -> DataFrame:
+        """The current rows of a relation, duplicates as often as they occur."""
+        with faults(name):
+            return self._answers.frame(name)
+
+    def frame_of(self, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
+        """Rows that are here as Arrow, as a DataFrame of our session."""
+        return self._frames.spark.createDataFrame(table.select(list(names_of(fields))))
+
+    @property
+    def counters(self) -> Counters:
+        """What the last epoch (or the one under way) cost so far."""
+        return self._meter.read() if self._meter is not None else Counters()
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _job(self, where: str, rows: int) -> Iterator[None]:
+        """Plan for that many rows of input, count the jobs of this block, and let its failures name ``where``."""
+        spark = self._frames.spark
+        partitions = str(partitions_for(rows))
+        if spark.conf.get("spark.sql.shuffle.partitions") != partitions:
+            spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        if self._meter is None:
+            self._meter = Meter(spark.sparkContext)
+        with faults(where), self._meter.counting():
+            yield
+
+    @property
+    def _landing(self) -> Landing:
+        return Landing(self._frames.spark, self._store, self._epoch)
+
+    def _target(self, stage: Stage, name: str) -> Map:
+        return Map(name, stage.output) if name == stage.name else self._maps[name]
+
+    def _binding(self, change: ChangeSet) -> Bind:
+        def bind(source: Source) -> str:
+            return self._frames.change(change) if source.version is Version.CHANGE else self._bind_state(source)
+
+        return bind
+
+    def _bind_state(self, source: Source) -> str:
+        return self._frames.state(source.relation)
+
+    def _difference(self, stage: Stage, statement: Replace) -> list[str]:
+        """What a target is to become, from the state after the epoch, less what it is."""
+        target = self._target(stage, statement.target)
+        rows = sum(map(self._frames.rows, stage.inputs))
+        adds = (Add(statement.target, query) for query in statement.queries)
+        after = [lower_add(add, target, self._bind_state, rows) for add in adds]
+        values = map_fields(target)[len(target.keys) :]
+        minus = [f"{rings.negated(quote(f.name), f.type)} AS {quote(f.name)}" for f in values]
+        columns = join([*(quote(f.name) for f in target.keys), *minus, f"-{quote(WEIGHT)} AS {quote(WEIGHT)}"])
+        return [*after, f"SELECT {columns} FROM {self._frames.state(statement.target)}"]
+
+    def _additions(self, map_: Map, rows: int) -> list[str]:
+        """What the epoch adds to a map."""
+        additions = self._added.pop(map_.name, [])
+        summed_whole = rows <= COLLECT_ROWS or all(value.type != DOUBLE for value in map_.values)
+        return additions if summed_whole or not additions else stages.lower_chunks(additions, map_)
+
+    def _land_linear(self, stage: Stage, rows: int) -> ChangeSet:
+        additions = self._added.pop(stage.name, [])
+        if not additions:
+            return ChangeSet.of([], stage.output)
+        return self._landing.land(stages.lower_linear(additions, stage.output), stage.name, stage.output, rows)
+
+    def _land_finish(self, stage: Stage, sql: str, rows: int) -> ChangeSet:
+        assert stage.finish is not None
+        map_ = self._maps[stage.finish.source]
+        moved, change = self._landing.land_finish(sql, map_, stage.finish, stage.name, stage.output, rows)
+        self._changes[map_.name] = moved
+        return change
+
+    def _land_maps(self, stage: Stage, rows: int) -> None:
+        """The maps of a stage beside the one that its rows come from: each is a job of its own."""
+        source = None if stage.finish is None else stage.finish.source
+        for map_ in stage.maps:
+            if map_.name != source and (additions := self._additions(map_, rows)):
+                sql = stages.lower_map(additions, map_)
+                self._changes[map_.name] = self._landing.land(sql, map_.name, map_fields(map_), rows)
+
+    def _forget_epoch(self) -> None:
+        self._frames.forget_epoch()
+        self._added.clear()
+        self._rows.clear()
+        self._replacing.clear()
+        self._changes = {}
+
+
+def partitions_for(rows: int) -> int:
+    """How many partitions a shuffle of about ``rows`` rows is worth: one for little, then as many as the data needs.
+
+    >>> partitions_for(1_000), partitions_for(6_000_000)
+    (1, 12)
+    """
+    return max(1, -(-rows // ROWS_PER_PARTITION))
+
+
+def _trigger(stage: Stage, relation: str) -> Trigger:
+    return next(trigger for trigger in stage.triggers if trigger.relation == relation)

@@ -1,0 +1,42 @@
+"""The types of Spark's own results as ours."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as s
+
+from tidemill.model import types as t
+from tidemill.model.types import Field, Type
+
+_PLAIN: dict[type[s.DataType], Type] = {
+    s.NullType: t.VOID,
+    s.BooleanType: t.BOOLEAN,
+    s.ByteType: t.INT,
+    s.ShortType: t.INT,
+    s.IntegerType: t.INT,
+    s.LongType: t.BIGINT,
+    s.FloatType: t.DOUBLE,
+    s.DoubleType: t.DOUBLE,
+    s.StringType: t.STRING,
+    s.DateType: t.DATE,
+    s.TimestampType: t.TIMESTAMP,
+}
+
+
+def type_of(spark: s.DataType) -> Type:
+    """Our type that holds every value of a Spark type.
+
+    >>> str(type_of(s.ArrayType(s.DecimalType(12, 2))))
+    'ARRAY<DECIMAL(12,2)>'
+    """
+    if isinstance(spark, s.DecimalType):
+        return t.Decimal(spark.precision, spark.scale)
+    if isinstance(spark, s.ArrayType):
+        return t.Array(type_of(spark.elementType))
+    if isinstance(spark, s.StructType):
+        return t.Struct(fields_of(spark))
+    return _PLAIN[type(spark)]
+
+
+def fields_of(schema: s.StructType) -> tuple[Field, ...]:
+    """The columns of a Spark schema."""
+    return tuple(Field(field.name, type_of(field.dataType), field.nullable) for field in schema.fields)

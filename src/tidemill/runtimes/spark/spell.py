@@ -1,0 +1,136 @@
+"""Expressions, literals and types as Spark SQL text.
+
+A column such as ``o.amount`` is one name here, never a path: every identifier is quoted. All text is built from what
+has been parsed and typed already, so Spark has nothing left to guess: casts are written out, literals have their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field, Type
+
+
+def quote(name: str) -> str:
+    """An identifier that Spark takes as it is.
+
+    >>> quote("o.amount"), quote("odd`name")
+    ('`o.amount`', '`odd``name`')
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def named(text: str, name: str) -> str:
+    """An expression under a name. One that has it already is left alone: an idle alias makes equal plans look
+    different, and Spark then computes both."""
+    return text if text == quote(name) else f"{text} AS {quote(name)}"
+
+
+def spell(scalar: Scalar, names: Mapping[str, str] | None = None) -> str:
+    """The Spark SQL text of an expression; ``names`` gives the text of columns that are not spelt by their own name.
+
+    >>> from tidemill.algebra.functions import call
+    >>> spell(call("add", Column("o.n", t.BIGINT), Literal(1, t.BIGINT)))
+    '(`o.n` + 1L)'
+    """
+    match scalar:
+        case Column(name=name):
+            return names[name] if names and name in names else quote(name)
+        case Literal(value=value, of=of):
+            return spell_literal(value, of)
+        case Call(function=function, arguments=arguments, of=of):
+            return FUNCTIONS[function].spell([spell(argument, names) for argument in arguments], of)
+        case Cast(input=input_, of=of, lenient=lenient):
+            return f"{'TRY_CAST' if lenient else 'CAST'}({spell(input_, names)} AS {spell_type(of)})"
+        case Case(branches=branches, default=default):
+            whens = " ".join(f"WHEN {spell(when, names)} THEN {spell(then, names)}" for when, then in branches)
+            return f"CASE {whens} ELSE {spell(default, names)} END"
+    raise TypeError(f"no Spark spelling for {type(scalar).__name__}")
+
+
+def spell_literal(value: Any, of: Type) -> str:
+    """A constant of exactly the type ``of``.
+
+    >>> spell_literal("it's", t.STRING), spell_literal(-1, t.BIGINT), spell_literal(None, t.INT)
+    ("'it\\\\'s'", '-1L', 'CAST(NULL AS INT)')
+    """
+    if value is None:
+        return "NULL" if of == t.VOID else f"CAST(NULL AS {spell_type(of)})"
+    match of:
+        case t.Boolean():
+            return "true" if value else "false"
+        case t.Int():
+            return f"CAST({value} AS INT)" if value < 0 else str(value)
+        case t.BigInt():
+            return f"{value}L"
+        case t.String():
+            return _spell_text(value)
+        case t.Date():
+            return f"DATE '{value.isoformat()}'"
+        case t.Timestamp():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}Z'"
+        case t.Double():
+            return f"CAST('{_DOUBLE_WORDS.get(repr(value), repr(value))}' AS DOUBLE)"
+        case t.Array(element):
+            return f"CAST(array({join(spell_literal(v, element) for v in value)}) AS {spell_type(of)})"
+        case t.Struct(fields):
+            parts = zip(fields, value, strict=True)
+            members = join(f"{_spell_text(f.name)}, {spell_literal(v, f.type)}" for f, v in parts)
+            return f"named_struct({members})"
+    return f"CAST('{value}' AS {spell_type(of)})"
+
+
+_DOUBLE_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def spell_type(type_: Type) -> str:
+    """The Spark spelling of a type; the names of struct members are quoted.
+
+    >>> spell_type(t.Struct((Field("a b", t.Array(t.INT)),)))
+    'STRUCT<`a b`: ARRAY<INT>>'
+    """
+    match type_:
+        case t.Array(element):
+            return f"ARRAY<{spell_type(element)}>"
+        case t.Struct(fields):
+            return f"STRUCT<{join(f'{quote(f.name)}: {spell_type(f.type)}' for f in fields)}>"
+    return str(type_)
+
+
+def loosen(text: str, type_: Type) -> str:
+    """An expression of type ``type_`` whose structs may have NULL members, as Arrow needs where the struct is NULL."""
+    return f"CAST({text} AS {spell_type(type_)})" if _has_struct(type_) else text
+
+
+def _has_struct(type_: Type) -> bool:
+    return isinstance(type_, t.Struct) or (isinstance(type_, t.Array) and _has_struct(type_.element))
+
+
+def spell_fields(fields: Iterable[Field]) -> str:
+    """Columns as a schema text, as ``spark.read.schema`` takes it."""
+    return join(f"{quote(f.name)} {spell_type(f.type)}" for f in fields)
+
+
+def spell_nothing(fields: Iterable[Field]) -> str:
+    """A query for no weighted rows."""
+    columns = (*fields, Field(WEIGHT, t.BIGINT))
+    return f"SELECT {join(f'{spell_literal(None, f.type)} AS {quote(f.name)}' for f in columns)} WHERE false"
+
+
+def spell_struct(members: Mapping[str, str]) -> str:
+    """A struct of named expression texts."""
+    return f"named_struct({join(f'{_spell_text(name)}, {text}' for name, text in members.items())})"
+
+
+def join(texts: Iterable[str]) -> str:
+    """Texts separated by commas."""
+    return ", ".join(texts)
+
+
+def _spell_text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,174 @@
+"""A stage's epoch as one query: what its statements add, summed by key, beside the old entries of the touched keys.
+
+The query of a stage with a map reads, from the inside out:
+
+1. ``moved``: all added rows, summed by key; keys whose sums are zero did not move.
+2. ``entries``: for each moved key the stored rows of the map, found by broadcasting the moved keys; summed without the
+   change they are the old entry, with it the new one. The log is not consolidated, only the touched keys are.
+3. the result: the map's change, and the row that the stage showed for the key beside the one that it shows now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.statements import Finish
+from tidemill.runtimes.spark import rings
+from tidemill.runtimes.spark.spell import join, loosen, named, quote, spell, spell_nothing, spell_struct
+
+CHUNK_ROWS = 1 << 16
+"""How many rows of a large change are at most held at once for one DOUBLE sum."""
+
+# Names with a space in them: no column that SQL gives us without effort looks like these.
+OLD_ROW = "old row"
+NEW_ROW = "new row"
+_CHANGE = quote("the change")
+_STORED = quote("is stored")
+_OLD = quote("old entry")
+_NEW = quote("new entry")
+_SUMS = quote("the sums")
+_CHUNK = quote("the chunk")
+_OLD_SUMS = quote("old sums")
+_NEW_SUMS = quote("new sums")
+
+
+def lower_linear(additions: Sequence[str], fields: Sequence[Field]) -> str:
+    """Added rows, summed by row; rows whose weights cancel are left out."""
+    columns = join(quote(f.name) for f in fields)
+    wanted = [named(loosen(quote(f.name), f.type), f.name) for f in fields]
+    total = f"sum({quote(WEIGHT)})"
+    # Grouping by constants keeps a relation without columns from having a row where there was none.
+    grouping = columns or "true"
+    return (
+        f"SELECT {join([*wanted, f'{total} AS {quote(WEIGHT)}'])} "
+        f"FROM ({_union(additions, fields)}) GROUP BY {grouping} HAVING {total} <> 0"
+    )
+
+
+def lower_moved(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> str:
+    """The change of a map: its keys, and a struct of the stored columns and the weight. ``keep_all`` keeps zeros."""
+    keys = [quote(f.name) for f in map_.keys]
+    sums = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}), 0L)"}
+    for value in map_.values:
+        sums |= rings.lower_sum(value)
+    grouped = f" GROUP BY {join(keys)}" if keys else ""
+    rows = _union(additions, map_fields(map_))
+    summed = f"SELECT {join([*keys, f'{spell_struct(sums)} AS {_SUMS}'])} FROM ({rows}){grouped}"
+    parts = _parts(map_, _SUMS)
+    where = "" if keep_all else f" WHERE {rings.any_moved(parts.values())}"
+    return f"SELECT {join([*keys, f'{spell_struct(parts)} AS {_CHANGE}'])} FROM ({summed}){where}"
+
+
+def lower_map(additions: Sequence[str], map_: Map) -> str:
+    """The change of a map that shows no rows, in its stored form."""
+    keys = [quote(f.name) for f in map_.keys]
+    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(map_)]
+    return f"SELECT {join([*keys, *change])} FROM ({lower_moved(additions, map_)})"
+
+
+def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
+    """The same additions, summed within chunks of rows first: a DOUBLE sum holds the rows of its group all at once."""
+    number = f"monotonically_increasing_id() DIV {CHUNK_ROWS} AS {_CHUNK}"
+    rows = f"SELECT *, {number} FROM ({_union(additions, map_fields(map_))})"
+    chunked = replace(map_, keys=(*map_.keys, Field(_CHUNK.strip("`"), BIGINT)))
+    return [f"SELECT * EXCEPT ({_CHUNK}) FROM ({lower_map([rows], chunked)})"]
+
+
+def lower_finish(
+    additions: Sequence[str], map_: Map, finish: Finish, fields: Sequence[Field], log: str | None, epoch: int
+) -> str:
+    """The change of a map, and of each touched key the old and the new row (NULL where it shows none).
+
+    ``fields`` are the columns of the rows, ``log`` is the stored map (None where it is empty).
+    """
+    moved = lower_moved(additions, map_)
+    entries = lower_entries(moved, map_, log, epoch)
+    keys = [quote(f.name) for f in map_.keys]
+    change = {name: f"{_CHANGE}.{quote(name)}" for name in _stored(map_)}
+    for value in map_.values:
+        if value.type == DOUBLE:
+            # Where a key ends, its sum leaves exactly, whatever rounding has left in it.
+            for name in rings.columns_of(value):
+                left = f"-{_OLD}.{quote(name)}"
+                change[name] = f"IF({_NEW}.{quote(WEIGHT)} = 0, {left}, {change[name]})"
+    columns = [*keys, *(f"{text} AS {quote(name)}" for name, text in change.items())]
+    old, new = quote(OLD_ROW), quote(NEW_ROW)
+    rows = [f"{lower_row(finish, map_, fields, _OLD)} AS {old}", f"{lower_row(finish, map_, fields, _NEW)} AS {new}"]
+    shown = f"SELECT {join([*columns, *rows])} FROM ({entries})"
+    # A key may move and show the same row as before.
+    differing = [f"IF({old} <=> {new}, NULL, {row}) AS {row}" for row in (old, new)]
+    return f"SELECT {join([*keys, *map(quote, change), *differing])} FROM ({shown})"
+
+
+def lower_load(additions: Sequence[str], map_: Map, finish: Finish, fields: Sequence[Field]) -> str:
+    """The same for a map that is still empty: there is no old row, and a global aggregate shows one in any case."""
+    moved = lower_moved(additions, map_, keep_all=finish.always)
+    keys = [quote(f.name) for f in map_.keys]
+    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(map_)]
+    row = f"{lower_row(finish, map_, fields, _CHANGE)} AS {quote(NEW_ROW)}"
+    return f"SELECT {join([*keys, *change, row])} FROM ({moved})"
+
+
+def lower_entries(moved: str, map_: Map, log: str | None, epoch: int) -> str:
+    """Moved keys with their change, old entry and new entry.
+
+    Both uses of ``moved`` need all its columns, so that Spark computes it once and reuses the exchange.
+    """
+    keys = [quote(f.name) for f in map_.keys]
+    names = _stored(map_)
+    own = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in names]
+    rows = f"SELECT {join([*keys, _CHANGE, *own, f'{epoch}L AS {quote(EPOCH)}', f'false AS {_STORED}'])} FROM moved"
+    if log is not None:
+        theirs = [f"log.{quote(name)}" for name in (*names, EPOCH)]
+        match = " AND ".join(f"log.{key} <=> moved.{key}" for key in keys) or "true"
+        rows += (
+            f" UNION ALL SELECT /*+ BROADCAST(moved) */ {join(f'moved.{column}' for column in (*keys, _CHANGE))}, "
+            f"{join(theirs)}, true FROM {log} AS log JOIN moved ON {match}"
+        )
+    old = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}) FILTER (WHERE {_STORED}), 0L)"}
+    new = {WEIGHT: f"sum({quote(WEIGHT)})"}
+    for value in map_.values:
+        before, after = rings.lower_history(value, _STORED)
+        old, new = old | before, new | after
+    sums = f"{spell_struct(old)} AS {_OLD_SUMS}, {spell_struct(new)} AS {_NEW_SUMS}"
+    grouped = f"SELECT {join([*keys, _CHANGE, sums])} FROM ({rows}) GROUP BY {join([*keys, _CHANGE])}"
+    sides = ((_OLD_SUMS, _OLD), (_NEW_SUMS, _NEW))
+    entries = [f"{spell_struct(_parts(map_, sums))} AS {name}" for sums, name in sides]
+    return f"WITH moved AS ({moved}) SELECT {join([*keys, _CHANGE, *entries])} FROM ({grouped})"
+
+
+def lower_shown(side: str, weight: int, rows: str) -> str:
+    """The old or the new rows of a result, each with the weight that it has in the change."""
+    return f"SELECT {quote(side)}.*, {weight}L AS {quote(WEIGHT)} FROM {rows} WHERE {quote(side)} IS NOT NULL"
+
+
+def lower_row(finish: Finish, map_: Map, fields: Sequence[Field], entry: str) -> str:
+    """The row that a key shows, as a struct; NULL where its weight is not positive or the condition fails."""
+    seen = {value.name: rings.lower_seen(value, entry) for value in map_.values}
+    seen[WEIGHT] = f"{entry}.{quote(WEIGHT)}"
+    conditions = [] if finish.always else [f"{seen[WEIGHT]} > 0"]
+    if finish.condition is not None:
+        conditions.append(spell(finish.condition, seen))
+    outputs = zip(fields, finish.outputs, strict=True)
+    row = spell_struct({field.name: spell(output.scalar, seen) for field, output in outputs})
+    return f"CASE WHEN {' AND '.join(conditions) or 'true'} THEN {loosen(row, Struct(tuple(fields)))} END"
+
+
+def _union(additions: Sequence[str], fields: Sequence[Field]) -> str:
+    return " UNION ALL ".join(additions) or spell_nothing(fields)
+
+
+def _stored(map_: Map) -> tuple[str, ...]:
+    """The weight and the columns of the values, as the map is stored."""
+    return (WEIGHT, *(name for value in map_.values for name in rings.columns_of(value)))
+
+
+def _parts(map_: Map, source: str) -> dict[str, str]:
+    parts = {WEIGHT: f"{source}.{quote(WEIGHT)}"}
+    for value in map_.values:
+        parts |= rings.lower_parts(value, source)
+    return parts

@@ -1,0 +1,51 @@
+"""The SQL of queries, as text: what Spark is asked reads like what the program says."""
+
+from __future__ import annotations
+
+from tidemill.algebra.functions import call
+from tidemill.algebra.scalars import Column, Literal, Named
+from tidemill.model import types as t
+from tidemill.model.types import Field
+from tidemill.program.maps import Map, Value
+from tidemill.program.statements import Add, Query, Source, Version
+from tidemill.runtimes.spark.lower import BROADCAST_ROWS, lower_add
+
+ORDERS = Source("orders", "o", Version.CHANGE, (Field("customer", t.STRING), Field("n", t.INT)))
+CUSTOMERS = Source(
+    "customers", "c", Version.STATE, (Field("name", t.STRING),), lookup=(("name", Column("o.customer", t.STRING)),)
+)
+COUNT = Map("m", (Field("who", t.STRING),), (Value("s", t.BIGINT),))
+
+
+def lower(query: Query, size: int = 1) -> str:
+    return lower_add(Add("m", query), COUNT, lambda source: f"{source.relation}_{source.version.value}", size)
+
+
+def test_a_lookup_is_a_join_that_sends_the_small_change():
+    query = Query((ORDERS, CUSTOMERS), (Named("k", Column("c.name", t.STRING)), Named("v", Column("o.n", t.INT))))
+    assert lower(query) == (
+        "SELECT `c.name` AS `who`, CAST(`o.n` AS BIGINT) * `_weight` AS `s`, `_weight` FROM ("
+        "SELECT *, `o._weight` * `c._weight` AS `_weight` FROM (SELECT /*+ BROADCAST(l) */ * FROM "
+        "(SELECT * FROM (SELECT `customer` AS `o.customer`, `n` AS `o.n`, `_weight` AS `o._weight` "
+        "FROM orders_change)) AS l JOIN "
+        "(SELECT `name` AS `c.name`, `_weight` AS `c._weight` FROM customers_state) AS r "
+        "ON `c.name` = `o.customer`))"
+    )
+    assert "BROADCAST" not in lower(query, size=BROADCAST_ROWS + 1)
+
+
+def test_without_sources_there_is_one_row():
+    query = Query(
+        (), (Named("k", Literal("x", t.STRING)), Named("v", Literal(1, t.BIGINT))), (Literal(True, t.BOOLEAN),)
+    )
+    assert lower(query) == (
+        "SELECT 'x' AS `who`, CAST(1L AS BIGINT) * `_weight` AS `s`, `_weight` "
+        "FROM (SELECT *, 1L AS `_weight`  WHERE true)"
+    )
+
+
+def test_filters_stand_with_their_source():
+    positive = call("gt", Column("o.n", t.INT), Literal(0, t.INT))
+    source = Source("orders", "o", Version.STATE, ORDERS.columns, filters=(positive,))
+    query = Query((source,), (Named("k", Column("o.customer", t.STRING)), Named("v", Column("o.n", t.INT))))
+    assert "FROM orders_state) WHERE (`o.n` > 0))" in lower(query)

@@ -1,0 +1,26 @@
+"""Sessions: ours is tuned, a given one is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.runtimes.spark.session import MEANING, given_session, local_session
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_local_session_is_one_and_the_same(spark):
+    assert local_session() is spark
+
+
+def test_a_given_session_keeps_its_settings(spark):
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    theirs.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    ours = given_session(theirs)
+    assert ours is given_session(theirs), "asked again, it is the same branch"
+    assert {key: ours.conf.get(key) for key in MEANING} == MEANING
+    assert theirs.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert theirs.conf.get("spark.sql.ansi.enabled") == "false"
+    ours.range(1).createOrReplaceTempView("`tidemill: mine`")
+    assert not theirs.catalog.tableExists("`tidemill: mine`")
