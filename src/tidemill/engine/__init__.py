@@ -1,0 +1,1 @@
+"""Wires everything below it: what users hold, and what happens when they use it."""

@@ -1,0 +1,222 @@
+"""The catalog: which tables, streams and views there are, in the order in which they were made.
+
+It is kept as SQL. Opening a warehouse reads the statements again and compiles them, so a catalog is legible in the
+manifest and outlives any change of our own structures.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidemill.algebra.relations import Relation
+from tidemill.compiler.compile import compile_view
+from tidemill.compiler.frontends.sql import parse, translate
+from tidemill.compiler.frontends.statements import CreateTable, Tree
+from tidemill.engine.refresh import Refresh
+from tidemill.model.errors import Corrupt, NameTaken, UnknownName, Unsupported
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+from tidemill.program.statements import Program
+from tidemill.program.text import text_of_program
+
+OPTIONS = {
+    "strategy": "auto, delta or recompute",
+    "runtime": "auto, native or spark",
+    "refresh": "immediate, deferred or every N seconds, minutes, hours",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """A materialized view: what it means, what keeps it fresh, and since when it is known.
+
+    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows.
+    """
+
+    name: str
+    query: str
+    options: Mapping[str, str]
+    relation: Relation
+    program: Program
+    created: int
+    fresh: int
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the view."""
+        return self.program.stages[-1].output
+
+    @property
+    def refresh(self) -> Refresh:
+        """When the view follows its inputs."""
+        return Refresh.parse(self.options.get("refresh", "immediate"))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables, streams and views that it reads, each once."""
+        own = {stage.name for stage in self.program.stages}
+        return tuple(dict.fromkeys(i for stage in self.program.stages for i in stage.inputs if i not in own))
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the layout of the view's state would: stored state with another one is built again."""
+        return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
+
+
+class Catalog:
+    """Names to tables and views. ``relations`` is what the front end resolves names with."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Table | View] = {}
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Tables and streams by name."""
+        return {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
+
+    @property
+    def views(self) -> dict[str, View]:
+        """Views by name; each one comes after everything that it reads."""
+        return {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
+
+    @property
+    def relations(self) -> dict[str, tuple[Field, ...]]:
+        """The fields of everything that a query may read."""
+        return {name: entry.fields for name, entry in self._entries.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def table(self, name: str) -> Table:
+        """The table or stream called ``name``."""
+        entry = self._find(name)
+        if isinstance(entry, View):
+            raise UnknownName(
+                f'"{entry.name}" is a view, not a table', hint="A view changes when the tables it reads change."
+            )
+        return entry
+
+    def view(self, name: str) -> View:
+        """The view called ``name``."""
+        entry = self._find(name)
+        if isinstance(entry, Table):
+            raise UnknownName(f'"{entry.name}" is a table, not a view', hint=f'Use wh.table("{entry.name}").')
+        return entry
+
+    def _find(self, name: str) -> Table | View:
+        entry = self._entries.get(name.lower())
+        if entry is None:
+            close = difflib.get_close_matches(name.lower(), self._entries, n=1)
+            known = ", ".join(self._entries) or "nothing yet"
+            hint = f'Did you mean "{close[0]}"?' if close else f"There is: {known}."
+            raise UnknownName(f'there is no table or view "{name}"', hint=hint)
+        return entry
+
+    def add(self, entry: Table | View) -> None:
+        """Add a new table or view."""
+        if entry.name in self._entries:
+            raise NameTaken(f'"{entry.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        self._entries[entry.name] = entry
+
+    def renew(self, view: View) -> None:
+        """Put a view's new facts in the place of its old ones."""
+        self._entries[view.name] = view
+
+    def drop(self, name: str) -> None:
+        """Remove an entry that no view reads."""
+        readers = [view.name for view in self.views.values() if name in view.inputs]
+        if readers:
+            raise Unsupported(
+                f'"{name}" cannot be dropped', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
+            )
+        del self._entries[name]
+
+    def define(self, name: str, query: str, options: Mapping[str, str], epoch: int, tree: Tree | None = None) -> View:
+        """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
+        for option in options:
+            if option not in OPTIONS:
+                known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
+                raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
+        relation = translate(tree or query, self.relations, name=name).relation
+        program = compile_view(name, relation, self.tables, strategy=options.get("strategy", "auto"))
+        view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch)
+        _ = view.refresh  # a wrong refresh option is refused here and not at the first epoch
+        return view
+
+    def to_json(self) -> dict[str, Any]:
+        """The catalog as it stands in a manifest."""
+        return {"entries": [_entry_to_json(entry) for entry in self._entries.values()]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> tuple[Catalog, list[View]]:
+        """The catalog, compiled, and the views whose stored state has an outdated layout."""
+        catalog, outdated = cls(), []
+        for item in data.get("entries", ()):
+            try:
+                entry = catalog._entry_of(item)
+                catalog.add(entry)
+                if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
+                    outdated.append(entry)
+            except (KeyError, TypeError, ValueError) as fault:
+                raise Corrupt(
+                    "the catalog cannot be read",
+                    where=str(item),
+                    detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
+                    hint="Open the warehouse with the Tidemill that wrote it last.",
+                ) from fault
+        return catalog, outdated
+
+    def _entry_of(self, item: Mapping[str, Any]) -> Table | View:
+        if item["kind"] == "view":
+            view = self.define(item["name"], item["query"], item["options"], item["created"])
+            return replace(view, fresh=item["fresh"])
+        (statement,) = parse(item["ddl"], name="catalog")
+        if not isinstance(statement, CreateTable):
+            raise ValueError(item["ddl"])
+        return statement.table
+
+
+def _entry_to_json(entry: Table | View) -> dict[str, Any]:
+    if isinstance(entry, Table):
+        return {"kind": "table", "ddl": ddl(entry)}
+    return {
+        "kind": "view",
+        "name": entry.name,
+        "query": entry.query,
+        "options": dict(entry.options),
+        "created": entry.created,
+        "fresh": entry.fresh,
+        "fingerprint": entry.fingerprint,
+    }
+
+
+def ddl(table: Table) -> str:
+    """The statement that makes ``table``.
+
+    >>> from tidemill.model import types as t
+    >>> ddl(Table("orders", (Field("id", t.BIGINT, nullable=False), Field("note", t.STRING)), primary_key=("id",)))
+    'CREATE TABLE `orders` (`id` BIGINT NOT NULL, `note` STRING, PRIMARY KEY (`id`))'
+    """
+    parts = [f"{_quote(f.name)} {f.type}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
+    if table.primary_key:
+        parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
+    for ref in table.references:
+        by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
+        parts.append(f"FOREIGN KEY ({_quoted(ref.columns)}) REFERENCES {_quote(ref.table)}{by}")
+    kind = "TABLE" if table.kept else "STREAM"
+    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)})"
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_quote, names))

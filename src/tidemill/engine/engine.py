@@ -1,0 +1,431 @@
+"""The engine: takes changes in, carries them to the views and commits them, one epoch at a time."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.relations import Relation
+from tidemill.algebra.walk import scans
+from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.compile import compile_view
+from tidemill.compiler.explain import explain
+from tidemill.compiler.rewrites.normalize import normalize
+from tidemill.engine.catalog import Catalog, View
+from tidemill.engine.compare import differences
+from tidemill.engine.pipeline import Pipeline, Walk, check_tables
+from tidemill.engine.placement import Placement
+from tidemill.engine.results import Costs, Verification
+from tidemill.engine.upkeep import Upkeep
+from tidemill.model.errors import StorageError, Unsupported
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.runtime import NativeRuntime
+from tidemill.runtimes.runtime import Runtime
+from tidemill.storage.store import Store
+
+LOOK_AGAIN = 0.2
+"""How often, in seconds, a reader looks for what another process has committed."""
+
+
+class Engine:
+    """A store, a catalog over it, and the pipeline that keeps the catalog's views fresh.
+
+    ``keep`` is how many epochs stay readable; None: all, until ``vacuum``.
+    """
+
+    def __init__(self, store: Store, placement: Placement, *, read_only: bool = False, keep: int | None = None) -> None:
+        self.store = store
+        self.placement = placement
+        self.placement.fields_of = self.fields_of
+        self.pipeline = Pipeline()
+        self.upkeep = Upkeep(store, keep)
+        self.read_only = read_only
+        self.lock = threading.RLock()
+        self.committed = threading.Condition(self.lock)
+        self.closed = False
+        self._due: dict[str, float] = {}
+        self._last = Epoch(0)
+        self.catalog, outdated = Catalog.from_json(store.catalog)
+        self._count_rows()
+        for view in self.catalog.views.values():
+            self._place(view)
+        if not read_only:
+            for view in outdated:
+                self._fill(view, rebuilt=True)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def fields_of(self, relation: str) -> tuple[Field, ...]:
+        """The columns of a table, a view or a stage."""
+        known = self.catalog.relations.get(relation)
+        return known if known is not None else self.pipeline.fields_of(relation)
+
+    def contents(self, name: str, until: int | None = None) -> ChangeSet:
+        """The rows of a table or view, as they are now or were at an epoch; equal rows may come in several parts."""
+        fields = self.catalog.relations[name]
+        runtime = self._runtime(self.store.rows(name)) if until is None else None
+        if isinstance(runtime, NativeRuntime):
+            with self.lock:
+                return runtime.contents(name)
+        table = self.store.read(name, fields, until=until)
+        return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
+
+    def answer(self, relation: Relation) -> ChangeSet:
+        """The rows of a query over the current contents, summed."""
+        read = scans(relation)
+        if not read:
+            return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
+        with self.lock:
+            runtime = self._runtime(sum(self.store.rows(name) for name in read))
+            return runtime.answer(compile_view("query", relation, self.catalog.tables, strategy="recompute"))
+
+    def keys(self, table: Table) -> Iterator[Row]:
+        """The primary keys that ``table`` holds."""
+        positions = table.key_positions()
+        return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
+
+    def costs(self) -> Costs:
+        """What the last epoch cost: Spark's jobs and bytes, and the bytes of changes that this process stored."""
+        jobs, read, written = self.placement.spark_counters()
+        stored = sum(change.arrow().nbytes for change in self._last.changes.values() if change.files is None)
+        return Costs(jobs, read, written + stored)
+
+    # -- epochs -------------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
+        """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
+        with self.lock:
+            self._require_writable()
+            number = self.store.epoch + 1
+            with self._epoch(number, sum(map(len, changes.values()))) as runtimes:
+                possible = check_tables(changes, self.catalog.tables, runtimes[0])
+                stored = self._collect(self.pipeline.walk(possible, runtimes), runtimes)
+            durable = self._commit(Epoch(number, stored, positions or {}))
+        # Outside the lock: callers that wait together share one sync of the disk.
+        durable()
+        self._tend()
+        self._refresh_due()
+        return number
+
+    def await_epoch(self, seconds: float | None) -> None:
+        """Wait until an epoch is committed, or so long. A reader is not told by the writer's process: it looks."""
+        if not self.read_only:
+            self.committed.wait(seconds)
+            return
+        self.committed.wait(LOOK_AGAIN if seconds is None else min(seconds, LOOK_AGAIN))
+        if self.store.refresh():
+            self._reload()
+
+    def refresh(self, name: str) -> int:
+        """Bring a deferred view up to its inputs, as an epoch of its own; an immediate one already is."""
+        with self.lock:
+            view = self.catalog.view(name)
+            if not view.refresh.deferred or view.fresh == self.store.epoch:
+                return self.store.epoch
+            self._require_writable()
+            if view.fresh < self.store.oldest:
+                self._fill(view, rebuilt=True)
+                return self.store.epoch
+            number = self.store.epoch + 1
+            pending = {name: self._since(name, view.fresh) for name in view.inputs}
+            with self._epoch(number, sum(map(len, pending.values()))) as runtimes:
+                self._rewind(pending, runtimes)
+                stored = self._collect(self.pipeline.walk(pending, runtimes, only=view.name), runtimes)
+            self.catalog.renew(replace(view, fresh=number))
+            self._commit(Epoch(number, stored, catalog=self.catalog.to_json()))()
+            return number
+
+    def _since(self, relation: str, epoch: int) -> ChangeSet:
+        fields = self.catalog.relations[relation]
+        table = self.store.read(relation, fields, since=epoch)
+        return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
+
+    def _rewind(self, pending: Mapping[str, ChangeSet], runtimes: Sequence[Runtime]) -> None:
+        """Show a late view its inputs as it last saw them; its triggers then put the changes back one by one."""
+        for relation, change in pending.items():
+            for runtime in runtimes:
+                runtime.absorb(relation, change.negated())
+
+    def _refresh_due(self) -> None:
+        """Refresh the views whose interval has passed."""
+        now = time.monotonic()
+        for view in list(self.catalog.views.values()):
+            every = view.refresh.every
+            if every is None or math.isinf(every):  # an immediate view is fresh, a deferred one waits to be asked
+                continue
+            if now - self._due.get(view.name, -every) >= every:
+                self._due[view.name] = now
+                self.refresh(view.name)
+
+    @contextmanager
+    def _epoch(self, number: int, work: int) -> Iterator[list[Runtime]]:
+        """The runtimes for work on so many rows, between begin and the end of it; an error undoes what they did.
+
+        The first one checks tables. One that takes no part must forget what it holds, for it will be behind.
+        """
+        for view in self.catalog.views.values():
+            self._place(view, work)
+        runtimes = self.pipeline.runtimes(always=(self._runtime(work),))
+        self.placement.forget(but=runtimes)
+        for runtime in runtimes:
+            runtime.begin(number)
+        try:
+            yield runtimes
+        except BaseException:
+            for runtime in runtimes:
+                runtime.rollback()
+            raise
+
+    def _collect(self, walk: Walk, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
+        """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
+        stored = {name: change for name, change in walk.stored.items() if self._keeps(name)}
+        for runtime in runtimes:
+            stored.update(runtime.commit())
+        return stored
+
+    def _keeps(self, relation: str) -> bool:
+        """Streams are not kept, except for a deferred view that has not seen their rows yet."""
+        table = self.catalog.tables.get(relation)
+        if table is None or table.kept:
+            return True
+        return any(v.refresh.deferred and relation in v.inputs for v in self.catalog.views.values())
+
+    def _commit(self, epoch: Epoch) -> Callable[[], None]:
+        """Make the epoch visible; the returned function waits until it is durable and wakes subscribers.
+
+        Where that fails, memory is ahead of the store and is read anew.
+        """
+        try:
+            durable = self.store.append(epoch)
+        except BaseException:
+            self._reload()
+            raise
+        self._last = epoch
+        self.upkeep.note(epoch)
+        self.placement.rows += sum(len(c) for name, c in epoch.changes.items() if name in self.catalog.tables)
+
+        def settle() -> None:
+            durable()
+            with self.committed:
+                self.committed.notify_all()
+
+        return settle
+
+    def _reload(self) -> None:
+        self.placement.forget()
+        self.pipeline = Pipeline()
+        self.catalog, _ = Catalog.from_json(self.store.catalog)
+        for view in self.catalog.views.values():
+            self._place(view)
+
+    # -- definitions --------------------------------------------------------------------------------------------
+
+    def create_table(self, table: Table) -> None:
+        """Add an empty table or a stream."""
+        with self.lock:
+            self._require_writable()
+            self.catalog.add(table)
+            self._commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
+
+    def create_view(self, view: View) -> None:
+        """Add a view and fill it from what its inputs hold."""
+        with self.lock:
+            self._require_writable()
+            self.catalog.add(view)
+            try:
+                self._fill(view)
+            except BaseException:
+                # Where the store failed, everything was read anew and the view is gone already.
+                if view.name in self.catalog:
+                    self.pipeline.remove(view.name)
+                    self.catalog.drop(view.name)
+                raise
+
+    def drop(self, name: str) -> None:
+        """Remove a table or view that no view reads."""
+        with self.lock:
+            self._require_writable()
+            dropped: tuple[str, ...] = (name,)
+            view = self.catalog.views.get(name)
+            self.catalog.drop(name)
+            if view is not None:
+                self.pipeline.remove(name)
+                dropped = maps_of(view)
+            self.placement.forget_relation(name)
+            self._commit(Epoch(self.store.epoch, catalog=self.catalog.to_json(), dropped=dropped))()
+            self._count_rows()
+
+    def _fill(self, view: View, *, rebuilt: bool = False) -> None:
+        """Compute a view from whole inputs. Its rows belong to the present epoch: no input has changed."""
+        stored: dict[str, ChangeSet] = {}
+        work = sum(self.store.rows(name) for name in view.inputs)
+        with self._epoch(self.store.epoch, work) as runtimes:
+            placed = self.pipeline[view.name]
+            for stage in placed.program.stages:
+                rows = placed.runtime.load(stage)
+                for runtime in runtimes:
+                    runtime.absorb(stage.name, rows)
+                if self.pipeline.stored(stage.name):
+                    stored[stage.name] = rows
+            for runtime in runtimes:
+                stored.update(runtime.commit())
+        self.catalog.renew(replace(view, fresh=self.store.epoch))
+        replaced = maps_of(view) if rebuilt else ()
+        self._commit(Epoch(self.store.epoch, stored, catalog=self.catalog.to_json(), replaced=replaced))()
+
+    def _place(self, view: View, work: int = 0) -> None:
+        """Let a view be run by the runtime for work on so many rows."""
+        name, _ = self.placement.choose(work, view.options.get("runtime", "auto"))
+        self.pipeline.place(view.program, self.placement.runtime(name, work), deferred=view.refresh.deferred)
+
+    def _runtime(self, work: int) -> Runtime:
+        """The runtime that checks tables and answers queries, for work on so many rows."""
+        return self.placement.runtime(self.placement.choose(work)[0], work)
+
+    def _count_rows(self) -> None:
+        self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
+
+    def _require_writable(self) -> None:
+        if self.read_only:
+            raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
+
+    # -- upkeep and insight -------------------------------------------------------------------------------------
+
+    def verify(self, name: str) -> Verification:
+        """A view beside its recomputation from the base tables, as of the epoch that it shows."""
+        with self.lock:
+            view = self.catalog.view(name)
+            actual, expected = self.contents(view.name).zset(), self.recompute(name)
+            missing, extra = differences(expected, actual, view.fields)
+            return Verification(view.name, sum(actual.values()), missing, extra)
+
+    def recompute(self, name: str) -> ZSet:
+        """A view from the base tables alone, as of the epoch that it shows: by Spark itself, or by the evaluator."""
+        with self.lock:
+            view = self.catalog.view(name)
+            until = view.fresh if view.refresh.deferred else None
+            if until is None and self._recomputes_on_spark(view):
+                return self.placement.spark.recompute(view.query, self._definitions(view)).zset()
+            return self._recompute(view, until)
+
+    def _recomputes_on_spark(self, view: View) -> bool:
+        work = sum(self.store.rows(name) for name in self._definitions(view))
+        return self.placement.choose(work, view.options.get("runtime", "auto"))[0] == "spark"
+
+    def _recompute(self, view: View, until: int | None) -> ZSet:
+        """The view by the plain evaluator: views that it reads are computed anew as well, from tables alone."""
+        inputs = {}
+        for name in view.inputs:
+            below = self.catalog.views.get(name)
+            if below is None:
+                self._require_kept(self.catalog.table(name), view)
+                inputs[name] = self.contents(name, until).zset()
+            elif below.refresh.deferred:
+                inputs[name] = self.contents(name, until).zset()
+            else:
+                inputs[name] = self._recompute(below, until)
+        return evaluate(normalize(view.relation), inputs)
+
+    def _definitions(self, view: View) -> dict[str, str | None]:
+        """What the view stands on, lowest first: a view's query, or None for rows to be taken as stored."""
+        found: dict[str, str | None] = {}
+        for name in view.inputs:
+            below = self.catalog.views.get(name)
+            if below is None:
+                self._require_kept(self.catalog.table(name), view)
+                found[name] = None
+            elif below.refresh.deferred:
+                found[name] = None
+            else:
+                found.update(self._definitions(below))
+                found[name] = below.query
+        return found
+
+    def _require_kept(self, table: Table, view: View) -> None:
+        if not table.kept:
+            raise Unsupported(
+                f'view "{view.name}" cannot be verified',
+                detail=f'It reads the stream "{table.name}", whose rows are not kept.',
+                hint="Declare it as a TABLE while you test.",
+            )
+
+    def explain(self, name: str) -> str:
+        """Strategy, runtime, program, predicted and measured cost of a view, and why."""
+        with self.lock:
+            view = self.catalog.view(name)
+            placed = self.pipeline[view.name]
+            _, reason = self.placement.choose(placed.measured.last_work, view.options.get("runtime", "auto"))
+            facts = {
+                "runtime": f"{placed.runtime.name} ({reason})",
+                "refresh": view.options.get("refresh", "immediate"),
+                "shows epoch": str(view.fresh if view.refresh.deferred else self.store.epoch),
+                "stored rows": str(self.store.rows(view.name)),
+                "measured": placed.measured.summary(),
+            }
+            sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
+            return explain(view.program, facts=facts, sizes=sizes)
+
+    def _tend(self) -> None:
+        """Merge what has piled up. The epoch is safe already, so trouble here is a warning and not an error."""
+        if not self.upkeep.due:
+            return
+        with self.lock:
+            if self.closed:
+                return
+            behind = [view.fresh for view in self.catalog.views.values() if view.refresh.deferred]
+            maps, oldest = self._maps(), self.store.oldest
+            try:
+                if self.upkeep.run(maps, seen=min(behind, default=self.store.epoch)):
+                    self._count_rows()
+                if self.store.oldest > oldest:
+                    self.placement.forget_files(maps)
+            except Exception as trouble:
+                warnings.warn(f"stored changes could not be merged: {trouble}", RuntimeWarning, stacklevel=3)
+
+    def compact(self) -> int:
+        """Merge what the store can merge; returns the bytes that the newest state no longer needs."""
+        with self.lock:
+            self._require_writable()
+            freed = self.store.compact(self._maps())
+            self._count_rows()
+            return freed
+
+    def vacuum(self, keep: int) -> int:
+        """Forget all but the last ``keep`` epochs; where only so many are kept, keep that many from now on."""
+        with self.lock:
+            self._require_writable()
+            if self.upkeep.keep is not None:
+                self.upkeep.keep = max(keep, 1)
+            self.placement.forget_files(self._maps())
+            return self.store.vacuum(keep)
+
+    def _maps(self) -> dict[str, Map]:
+        """Every stored map by name: contents of relations and the state of stages."""
+        maps = {name: Map(name, fields) for name, fields in self.catalog.relations.items()}
+        for view in self.catalog.views.values():
+            for stage in view.program.stages:
+                maps[stage.name] = Map(stage.name, stage.output)
+                maps.update({map_.name: map_ for map_ in stage.maps})
+        return maps
+
+    def close(self) -> None:
+        """End the engine's work; waiting subscribers end with it."""
+        with self.lock:
+            self.placement.forget()
+            self.store.close()
+            self.closed = True
+            self.committed.notify_all()
+
+
+def maps_of(view: View) -> tuple[str, ...]:
+    """The names under which a view's rows and state are stored."""
+    return tuple(n for stage in view.program.stages for n in (stage.name, *(m.name for m in stage.maps)))

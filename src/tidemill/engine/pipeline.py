@@ -1,0 +1,178 @@
+"""The way of an epoch: every changed relation once, in topological order, through the stages that read it."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+from tidemill.program.reads import reads_state
+from tidemill.program.statements import Program
+from tidemill.runtimes.runtime import Runtime
+
+
+@dataclass
+class Measured:
+    """What keeping one view fresh has cost so far."""
+
+    epochs: int = 0
+    seconds: float = 0.0
+    last_seconds: float = 0.0
+    last_rows: int = 0
+    last_work: int = 0
+
+    def note(self, seconds: float, rows: int, work: int) -> None:
+        """Count one epoch that touched the view: ``rows`` of it changed, ``work`` rows had come in."""
+        self.last_work = work
+        self.epochs += 1
+        self.seconds += seconds
+        self.last_seconds = seconds
+        self.last_rows = rows
+
+    def summary(self) -> str:
+        """The figures as EXPLAIN shows them."""
+        if not self.epochs:
+            return "not refreshed yet since the warehouse was opened"
+        mean, last = (1e3 * seconds for seconds in (self.seconds / self.epochs, self.last_seconds))
+        return f"{self.epochs} refreshes, {mean:.2f} ms each; the last {last:.2f} ms for {self.last_rows} rows"
+
+
+@dataclass
+class Placed:
+    """A program and the runtime that runs it. A deferred one is run only when it is asked for by name."""
+
+    program: Program
+    runtime: Runtime
+    deferred: bool = False
+    measured: Measured = field(default_factory=Measured)
+
+
+class Pipeline:
+    """The programs of all views, in the order of their making: a view comes after everything that it reads."""
+
+    def __init__(self) -> None:
+        self._placed: dict[str, Placed] = {}
+
+    def place(self, program: Program, runtime: Runtime, *, deferred: bool) -> None:
+        """Let ``runtime`` run ``program`` from now on; where another one did, the figures stay."""
+        before = self._placed.get(program.view)
+        if before is not None and before.program is program and before.runtime is runtime:
+            return
+        if before is not None:
+            for stage in before.program.stages:
+                before.runtime.remove(stage)
+        measured = before.measured if before is not None else Measured()
+        # Placed first: a stage that is installed asks for the fields of the stages before it.
+        self._placed[program.view] = Placed(program, runtime, deferred, measured)
+        for stage in program.stages:
+            runtime.install(stage)
+
+    def remove(self, view: str) -> None:
+        """Forget a view, if it was placed."""
+        placed = self._placed.pop(view, None)
+        if placed is not None:
+            for stage in placed.program.stages:
+                placed.runtime.remove(stage)
+
+    def __getitem__(self, view: str) -> Placed:
+        return self._placed[view]
+
+    def fields_of(self, relation: str) -> tuple[Field, ...]:
+        """The columns of a stage."""
+        for placed in self._placed.values():
+            for stage in placed.program.stages:
+                if stage.name == relation:
+                    return stage.output
+        raise KeyError(relation)
+
+    def stored(self, relation: str) -> bool:
+        """Whether the rows of a stage must be kept: those of views always, others where a trigger looks them up."""
+        return relation in self._placed or relation in self._looked_up()
+
+    def _looked_up(self) -> set[str]:
+        return {relation for placed in self._placed.values() for relation in reads_state(placed.program)}
+
+    def runtimes(self, always: Iterable[Runtime]) -> list[Runtime]:
+        """Every runtime that takes part in an epoch, once."""
+        return list({id(r): r for r in (*always, *(p.runtime for p in self._placed.values()))}.values())
+
+    def walk(self, changes: Mapping[str, ChangeSet], runtimes: list[Runtime], only: str | None = None) -> Walk:
+        """Carry changes of tables (or, to catch up view ``only``, of its inputs) to every view that follows them."""
+        walk = Walk(self, runtimes, sum(map(len, changes.values())))
+        order = [p for p in self._placed.values() if not p.deferred or p.program.view == only]
+        for relation, change in changes.items():
+            readers = order if only is None else [self._placed[only]]
+            walk.handle(relation, change, readers, keep=only is None)
+        for placed in order:
+            walk.run(placed, order)
+        return walk
+
+
+class Walk:
+    """One epoch under way: which changes have come out so far, and which stages have been fired."""
+
+    def __init__(self, pipeline: Pipeline, runtimes: list[Runtime], work: int) -> None:
+        self._pipeline = pipeline
+        self._runtimes = runtimes
+        self._work = work
+        self._fired: set[str] = set()
+        self._seconds: dict[str, float] = defaultdict(float)
+        self.stored: dict[str, ChangeSet] = {}
+
+    def handle(self, relation: str, change: ChangeSet, readers: Iterable[Placed], *, keep: bool = True) -> None:
+        """Fire every stage that reads ``relation``, then let its contents absorb the change."""
+        if not len(change):
+            return
+        for placed in readers:
+            for stage in placed.program.stages:
+                if relation in stage.inputs:
+                    with self._timed(placed):
+                        placed.runtime.fire(stage, relation, change)
+                    self._fired.add(stage.name)
+        for runtime in self._runtimes:
+            runtime.absorb(relation, change)
+        if keep:
+            self.stored[relation] = change
+
+    def run(self, placed: Placed, readers: list[Placed]) -> None:
+        """Let each fired stage of a view emit, and hand its change on."""
+        rows = 0
+        touched = False
+        for stage in placed.program.stages:
+            if stage.name not in self._fired:
+                continue
+            touched = True
+            with self._timed(placed):
+                change = placed.runtime.emit(stage)
+            rows = len(change)
+            self.handle(stage.name, change, readers, keep=self._pipeline.stored(stage.name))
+        if touched:
+            placed.measured.note(self._seconds[placed.program.view], rows, self._work)
+
+    def _timed(self, placed: Placed) -> _Timer:
+        return _Timer(self._seconds, placed.program.view)
+
+
+class _Timer:
+    def __init__(self, totals: dict[str, float], view: str) -> None:
+        self._totals = totals
+        self._view = view
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._totals[self._view] += time.perf_counter() - self._start
+
+
+def check_tables(
+    changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], runtime: Runtime
+) -> dict[str, ChangeSet]:
+    """Each change summed and found possible; streams keep no rows, so there is nothing to check them against."""
+    return {
+        name: runtime.check(tables[name], change) if tables[name].kept else change for name, change in changes.items()
+    }

@@ -1,0 +1,175 @@
+"""What readers get: bags of rows as tuples, Arrow, pandas or Spark frames; changes as weighted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.changes.zset import ZSet
+from tidemill.model.coerce import presenter
+from tidemill.model.schema import WEIGHT, names_of
+from tidemill.model.types import Field
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+FrameOf = Callable[[pa.Table], "DataFrame"]
+
+
+def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> list[tuple[Any, ...]]:
+    """Inner rows as users see them: lists for arrays, dicts for structs."""
+    converters = [presenter(f.type) for f in fields]
+    if all(c is None for c in converters):
+        return list(rows)
+    return [tuple(v if c is None or v is None else c(v) for v, c in zip(row, converters, strict=True)) for row in rows]
+
+
+def expand_arrow(change: ChangeSet) -> pa.Table:
+    """A bag as Arrow: each row as often as its weight says, the weight itself left out."""
+    table = change.arrow()
+    weights = table.column(WEIGHT).to_numpy()
+    if (weights < 0).any():
+        return expand_arrow(ChangeSet.of(change.zset().items(), change.fields))
+    rows = table.drop_columns([WEIGHT])
+    return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+
+
+class Bag:
+    """A bag of rows that is read when asked for, in the form asked for."""
+
+    def __init__(self, fields: Sequence[Field], read: Callable[[], ChangeSet], frame: FrameOf) -> None:
+        self.fields = tuple(fields)
+        self._read = read
+        self._frame = frame
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column names."""
+        return names_of(self.fields)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as tuples, duplicates as often as they occur, in no particular order."""
+        return present_rows(self._read().zset().expand(), self.fields)
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return expand_arrow(self._read())
+
+    def pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame."""
+        return self.arrow().to_pandas()
+
+    def df(self) -> DataFrame:
+        """The rows as a Spark frame, in the warehouse's session."""
+        return self._frame(self.arrow())
+
+    def __len__(self) -> int:
+        return sum(self._read().zset().values())
+
+
+class Result(list[tuple[Any, ...]]):
+    """The rows of a statement: a list of tuples that also knows its columns, and what was done."""
+
+    def __init__(
+        self,
+        rows: Iterable[tuple[Any, ...]] = (),
+        fields: Sequence[Field] = (),
+        *,
+        message: str = "",
+        frame: FrameOf | None = None,
+    ) -> None:
+        super().__init__(rows)
+        self.fields = tuple(fields)
+        self.message = message
+        self._frame = frame
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column names."""
+        return names_of(self.fields)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as a plain list."""
+        return list(self)
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        from tidemill.model.coerce import coercer
+
+        inward = [coercer(f.type) for f in self.fields]
+        pairs = [(tuple(None if v is None else c(v) for v, c in zip(row, inward, strict=True)), 1) for row in self]
+        return ChangeSet.of(pairs, self.fields).arrow().drop_columns([WEIGHT])
+
+    def pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame."""
+        return self.arrow().to_pandas()
+
+    def df(self) -> DataFrame:
+        """The rows as a Spark frame, in the warehouse's session."""
+        assert self._frame is not None
+        return self._frame(self.arrow())
+
+    def __str__(self) -> str:
+        if self.message and not self:
+            return self.message
+        if len(self.fields) == 1 and len(self) == 1 and isinstance(self[0][0], str):
+            return self[0][0]
+        return "\n".join([" | ".join(self.columns), *(" | ".join(map(str, row)) for row in self)])
+
+
+@dataclass(frozen=True)
+class ChangeBatch:
+    """What one epoch changed in a view: iterate for ``(weight, row)`` pairs."""
+
+    epoch: int
+    changes: list[tuple[int, tuple[Any, ...]]]
+
+    def __iter__(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What an epoch cost beyond time."""
+
+    jobs: int
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A view beside its recomputation. True where they agree, duplicates counted.
+
+    ``missing`` are rows that the view should have and has not, or not often enough; ``extra`` those it should not.
+    """
+
+    view: str
+    rows: int
+    missing: ZSet
+    extra: ZSet
+
+    @property
+    def ok(self) -> bool:
+        """Whether view and recomputation are the same bag."""
+        return not self.missing and not self.extra
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        if self.ok:
+            return f"{self.view}: {self.rows} rows, equal to recomputation"
+        lines = [f"{self.view}: {len(self.missing)} rows missing, {len(self.extra)} rows too many"]
+        lines += [f"  missing {row} x{weight}" for row, weight in list(self.missing.items())[:5]]
+        lines += [f"  extra   {row} x{weight}" for row, weight in list(self.extra.items())[:5]]
+        return "\n".join(lines)

@@ -1,0 +1,156 @@
+"""Each SQL statement, done: one function a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.compiler.frontends import statements as sql
+from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
+from tidemill.engine.engine import Engine
+from tidemill.engine.results import Result
+from tidemill.engine.select import select
+from tidemill.model.errors import NullViolation, UnknownName
+from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, STRING, Field
+
+
+def execute(engine: Engine, statement: sql.Statement) -> Result:
+    """Do what ``statement`` says."""
+    return _STATEMENTS[type(statement)](engine, statement)
+
+
+def create_table(engine: Engine, statement: sql.CreateTable) -> Result:
+    """Add a table or stream."""
+    if statement.if_not_exists and statement.table.name in engine.catalog:
+        return Result(message=f"{statement.table.name} exists already")
+    engine.create_table(statement.table)
+    return Result(message=f"created {'table' if statement.table.kept else 'stream'} {statement.table.name}")
+
+
+def create_view(engine: Engine, statement: sql.CreateView) -> Result:
+    """Compile a view and fill it."""
+    if statement.if_not_exists and statement.name in engine.catalog:
+        return Result(message=f"{statement.name} exists already")
+    if statement.or_replace and statement.name in engine.catalog.views:
+        engine.drop(statement.name)
+    engine.create_view(
+        engine.catalog.define(
+            statement.name, statement.query, statement.options, engine.store.epoch, tree=statement.tree
+        )
+    )
+    return Result(message=f"created view {statement.name}")
+
+
+def drop(engine: Engine, statement: sql.Drop) -> Result:
+    """Remove a table, stream or view."""
+    if statement.name not in engine.catalog and statement.if_exists:
+        return Result(message=f"there is no {statement.name}")
+    if statement.kind == "view":
+        engine.drop(engine.catalog.view(statement.name).name)
+    else:
+        table = engine.catalog.table(statement.name)
+        if table.kept != (statement.kind == "table"):
+            kind = "table" if table.kept else "stream"
+            raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
+        engine.drop(table.name)
+    return Result(message=f"dropped {statement.name}")
+
+
+def insert(engine: Engine, statement: sql.Insert) -> Result:
+    """Add the rows of a query or of VALUES."""
+    table = engine.catalog.table(statement.table)
+    relation = translate_insert(statement, table, engine.catalog.relations)
+    return _apply(engine, table, engine.answer(relation).pairs())
+
+
+def update(engine: Engine, statement: sql.Update) -> Result:
+    """Take out each row that matches and put in its new form."""
+    table = _kept(engine, statement.table, statement)
+    relation = translate_update(statement, table, engine.catalog.relations)
+    width = len(table.fields)
+    pairs = []
+    for row, weight in engine.answer(relation).pairs():
+        pairs += [(row[:width], -weight), (row[width:], weight)]
+    return _apply(engine, table, pairs)
+
+
+def delete(engine: Engine, statement: sql.Delete) -> Result:
+    """Take out each row that matches."""
+    table = _kept(engine, statement.table, statement)
+    relation = translate_delete(statement, table, engine.catalog.relations)
+    return _apply(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])
+
+
+def _apply(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Result:
+    required = [(i, f.name) for i, f in enumerate(table.fields) if not f.nullable]
+    for row, weight in pairs:
+        for position, column in required:
+            if weight > 0 and row[position] is None:
+                raise NullViolation(f'column "{column}" of "{table.name}" cannot be NULL', where=f"{table.name} {row}")
+    epoch = engine.apply({table.name: ChangeSet.of(pairs, table.fields)})
+    return Result(message=f"{sum(abs(weight) for _, weight in pairs)} row changes in epoch {epoch}")
+
+
+def _kept(engine: Engine, name: str, statement: sql.Statement) -> Table:
+    table = engine.catalog.table(name)
+    if not table.kept:
+        raise UnknownName(
+            f'"{name}" is a stream',
+            where=statement.place,
+            detail="Its rows are not kept, so none can be found.",
+            hint="Give the old rows with weight -1 to apply().",
+        )
+    return table
+
+
+def answer(engine: Engine, statement: sql.Select) -> Result:
+    """Answer a query once."""
+    return select(engine, statement.query)
+
+
+def explain_view(engine: Engine, statement: sql.ExplainView) -> Result:
+    """Say how a view is kept fresh, and why so."""
+    return Result([(engine.explain(statement.name),)], (Field("explanation", STRING),))
+
+
+def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
+    """Bring a deferred view up to date."""
+    return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
+
+
+def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
+    """List tables and streams."""
+    rows = [
+        (table.name, "table" if table.kept else "stream", ", ".join(table.primary_key))
+        for table in engine.catalog.tables.values()
+    ]
+    return Result(rows, (Field("name", STRING), Field("kind", STRING), Field("primary_key", STRING)))
+
+
+def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
+    """List views with how they are kept fresh."""
+    rows = []
+    for view in engine.catalog.views.values():
+        placed = engine.pipeline[view.name]
+        strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.program.stages))
+        fresh = view.fresh if view.refresh.deferred else engine.store.epoch
+        rows.append((view.name, strategies, placed.runtime.name, view.options.get("refresh", "immediate"), fresh))
+    names = ("name", "strategy", "runtime", "refresh")
+    return Result(rows, (*(Field(name, STRING) for name in names), Field("epoch", BIGINT)))
+
+
+_STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
+    sql.CreateTable: create_table,
+    sql.CreateView: create_view,
+    sql.Delete: delete,
+    sql.Drop: drop,
+    sql.ExplainView: explain_view,
+    sql.Insert: insert,
+    sql.RefreshView: refresh_view,
+    sql.Select: answer,
+    sql.ShowTables: show_tables,
+    sql.ShowViews: show_views,
+    sql.Update: update,
+}

@@ -1,0 +1,64 @@
+"""Upkeep: what epochs leave behind is merged now and then, and what lives in memory forgets its distant past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.changes.batch import Epoch
+from tidemill.program.maps import Map
+from tidemill.storage.store import Store
+
+EPOCHS = 64
+"""After so many epochs, the maps that they touched are looked at."""
+
+ROWS = 10_000
+"""Or after so many rows: a folder stores an epoch of that size as runs of its own."""
+
+MERGED_ROWS = 500_000
+"""So many rows of a map are merged at once, at most: less than a second. What is larger waits for ``wh.compact()``."""
+
+MEMORY_EPOCHS = 1_000
+"""How many epochs an in-memory warehouse can look back, until ``wh.vacuum(keep)`` says another number."""
+
+
+class Upkeep:
+    """Which maps have been touched since they were last looked at, and how many epochs are kept (None: all).
+
+    Most epochs only add a few names to a set. The store merges runs of like size, so a row is rewritten a logarithmic
+    number of times, and no map is looked at that has not changed.
+    """
+
+    def __init__(self, store: Store, keep: int | None) -> None:
+        self._store = store
+        self.keep = keep
+        self._touched: set[str] = set()
+        self._epochs = 0
+        self._rows = 0
+
+    def note(self, epoch: Epoch) -> None:
+        """Remember what an epoch has touched."""
+        self._touched.update(epoch.changes)
+        self._epochs += 1
+        self._rows += sum(map(len, epoch.changes.values()))
+
+    @property
+    def due(self) -> bool:
+        """Whether enough has happened to look."""
+        return self._epochs >= EPOCHS or self._rows >= ROWS
+
+    def run(self, maps: Mapping[str, Map], seen: int) -> bool:
+        """Forget and merge what is due; whether anything was merged. ``seen`` is an epoch that must stay in reach."""
+        touched, self._touched, self._epochs, self._rows = self._touched, set(), 0, 0
+        self._forget_epochs(seen)
+        due = {name: maps[name] for name in touched & maps.keys() if self._store.compaction_due(name, MERGED_ROWS)}
+        if due:
+            self._store.compact(due, MERGED_ROWS)
+        return bool(due)
+
+    def _forget_epochs(self, seen: int) -> None:
+        """Let go of epochs beyond those kept; many at a time, because a folder writes a manifest for it."""
+        if self.keep is None:
+            return
+        oldest = min(self._store.epoch - self.keep + 1, seen)
+        if oldest - self._store.oldest >= EPOCHS:
+            self._store.vacuum(self._store.epoch - oldest + 1)

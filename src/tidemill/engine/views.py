@@ -1,0 +1,108 @@
+"""The handles that users hold: a table, a view, a warehouse as it was at an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from tidemill.changes.arrow import from_arrow
+from tidemill.changes.zset import ZSet
+from tidemill.engine.catalog import View
+from tidemill.engine.engine import Engine
+from tidemill.engine.results import Bag, ChangeBatch, Result, Verification, present_rows
+from tidemill.engine.select import select
+from tidemill.model.errors import EpochGone
+from tidemill.model.schema import EPOCH, Table
+from tidemill.model.types import BIGINT, Field
+
+
+class TableHandle(Bag):
+    """A table of a warehouse; ``definition`` says how it was declared."""
+
+    def __init__(self, engine: Engine, table: Table) -> None:
+        super().__init__(table.fields, lambda: engine.contents(table.name), engine.placement.frame)
+        self.name = table.name
+        self.definition = table
+
+
+class ViewHandle(Bag):
+    """A materialized view: its rows, its changes, and why it is the way it is."""
+
+    def __init__(self, engine: Engine, view: View) -> None:
+        super().__init__(view.fields, lambda: engine.contents(view.name), engine.placement.frame)
+        self.name = view.name
+        self._engine = engine
+
+    def changes(self, since: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
+        """What changed after epoch ``since``, as ``(weight, row)`` pairs: all epochs summed into one net change."""
+        net = ZSet()
+        for _, change in self._feed(since):
+            net.update_by(change)
+        return _weighted(net, self.fields)
+
+    def batches(self, since: int = 0) -> Iterator[ChangeBatch]:
+        """What changed after epoch ``since``, epoch by epoch."""
+        for epoch, change in self._feed(since):
+            if change:
+                yield ChangeBatch(epoch, _weighted(change, self.fields))
+
+    def _feed(self, since: int) -> Iterator[tuple[int, ZSet]]:
+        """For each epoch after ``since``, in order: the sum of its weighted rows."""
+        table = self._engine.store.read(self.name, self.fields, since=since).sort_by(EPOCH)
+        tagged = from_arrow(table, (*self.fields, Field(EPOCH, BIGINT)))
+        for epoch, group in groupby(tagged, key=lambda pair: pair[0][-1]):
+            yield epoch, ZSet.summed((row[:-1], weight) for row, weight in group)
+
+    def explain(self) -> str:
+        """Strategy, runtime, program and cost of this view, and why."""
+        return self._engine.explain(self.name)
+
+    def recompute(self) -> list[tuple[Any, ...]]:
+        """The rows that the view must have, computed from the base tables: what a refresh saves."""
+        return present_rows(self._engine.recompute(self.name).expand(), self.fields)
+
+    def verify(self) -> Verification:
+        """The view beside its recomputation from the base tables, both ways, duplicates counted."""
+        return self._engine.verify(self.name)
+
+    def refresh(self) -> int:
+        """Bring a deferred view up to date; returns the epoch that it then shows."""
+        return self._engine.refresh(self.name)
+
+
+class Snapshot:
+    """A warehouse as it was at an epoch: for reading only."""
+
+    def __init__(self, engine: Engine, epoch: int) -> None:
+        store = engine.store
+        if not store.oldest <= epoch <= store.epoch:
+            raise EpochGone(
+                f"epoch {epoch} cannot be read",
+                detail=f"The warehouse reaches from epoch {store.oldest} to {store.epoch}.",
+            )
+        self._engine = engine
+        self.epoch = epoch
+
+    def view(self, name: str) -> Bag:
+        """A view as it was."""
+        view = self._engine.catalog.view(name)
+        if view.created > self.epoch:
+            raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
+        return self._bag(view.name, view.fields)
+
+    def table(self, name: str) -> Bag:
+        """A table as it was."""
+        table = self._engine.catalog.table(name)
+        return self._bag(table.name, table.fields)
+
+    def sql(self, query: str) -> Result:
+        """The answer that a SELECT would have had."""
+        return select(self._engine, query, until=self.epoch)
+
+    def _bag(self, name: str, fields: tuple[Field, ...]) -> Bag:
+        return Bag(fields, lambda: self._engine.contents(name, self.epoch), self._engine.placement.frame)
+
+
+def _weighted(change: ZSet, fields: tuple[Field, ...]) -> list[tuple[int, tuple[Any, ...]]]:
+    return list(zip(change.values(), present_rows(change, fields), strict=True))

@@ -1,0 +1,243 @@
+"""The warehouse: what users hold. Thin, over the engine."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.compiler.frontends.sql import parse
+from tidemill.engine.engine import Engine
+from tidemill.engine.placement import Placement, check_name
+from tidemill.engine.results import ChangeBatch, Costs, Result
+from tidemill.engine.statements import execute
+from tidemill.engine.upkeep import MEMORY_EPOCHS
+from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
+from tidemill.model.schema import Table
+from tidemill.sources.files import load_files
+from tidemill.sources.frames import changes_of
+from tidemill.storage.folder import FolderStore
+from tidemill.storage.memory import MemoryStore
+from tidemill.storage.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+MEMORY = ":memory:"
+
+
+class Warehouse:
+    """Tables, and views over them that follow every change.
+
+    >>> with open(":memory:") as wh:
+    ...     _ = wh.sql("CREATE TABLE t (a INT)")
+    ...     _ = wh.sql("CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
+    ...     _ = wh.apply({"t": [(+1, (7,)), (+1, (7,))]})
+    ...     wh.view("v").rows()
+    [(7, 2)]
+    """
+
+    def __init__(self, engine: Engine, folder: Path, temporary: tempfile.TemporaryDirectory[str] | None) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._temporary = temporary
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 before the first."""
+        return self._engine.store.epoch
+
+    @property
+    def positions(self) -> Mapping[str, str]:
+        """Where each source stood at the last epoch, as ``apply`` was told."""
+        return self._engine.store.positions
+
+    def sql(self, text: str, *, name: str = "sql") -> Result:
+        """Run a script of statements; returns the rows of the last one. ``name`` is what errors call the text."""
+        result = Result()
+        for statement in parse(text, name=name):
+            result = execute(self._engine, statement)
+        return result
+
+    def apply(self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None) -> int:
+        """Commit one epoch: for each table pairs ``(weight, row)``, or an Arrow, pandas or Spark frame.
+
+        Atomic over all tables and views. ``positions`` records where sources stand after it. Returns the epoch.
+        """
+        return self._engine.apply({name.lower(): self._take(name, data) for name, data in changes.items()}, positions)
+
+    def _take(self, name: str, data: Any) -> ChangeSet:
+        table = self._engine.catalog.table(name)
+        if type(data).__module__.startswith("pyspark."):
+            return self._take_frame(table, data)
+        return changes_of(data, table)
+
+    def _take_frame(self, table: Table, frame: DataFrame) -> ChangeSet:
+        """A Spark frame: a small one comes here, a large one goes straight to the store's files."""
+        from tidemill.runtimes.spark.intake import collect_small, stage_large
+
+        rows = collect_small(frame)
+        if rows is not None:
+            return changes_of(rows, table)
+        return stage_large(frame, table, self._engine.store, self.epoch + 1)
+
+    def load(
+        self,
+        table: str,
+        *paths: str | Path,
+        format: str | None = None,
+        reject: str | Path | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Take in CSV, JSON-lines or Parquet files as one epoch; returns it.
+
+        With ``reject`` bad rows go to that file with their line and reason; without, one bad row refuses everything.
+        ``progress`` is told the bytes read so far and in all.
+        """
+        target = self._engine.catalog.table(table)
+        taken = self._engine.keys(target) if reject is not None else ()
+        change = load_files(target, paths, format=format, reject=reject, taken=taken, progress=progress)
+        return self._engine.apply({target.name: change})
+
+    def stream(
+        self,
+        table: str,
+        frame: DataFrame,
+        *,
+        name: str | None = None,
+        checkpoint: str | Path | None = None,
+        **trigger: Any,
+    ) -> StreamingQuery:
+        """Let every batch of a streaming frame be one epoch of ``table``, exactly once; returns the running query.
+
+        ``name`` tells several streams into one table apart. ``checkpoint`` is Spark's folder for the query, by default
+        one within the warehouse. ``trigger`` is what ``DataStreamWriter.trigger`` takes, such as ``availableNow=True``.
+        """
+        from tidemill.runtimes.spark.intake import Batches, follow
+
+        target = self._engine.catalog.table(table)
+
+        def take(batch: DataFrame, source: str, position: str) -> None:
+            self.apply({target.name: batch}, positions={source: position})
+
+        name = name or target.name
+        if checkpoint is None:
+            checkpoint = self._folder / "checkpoints" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        batches = Batches(name, lambda source: self._engine.store.positions.get(source), take)
+        return follow(frame, batches, str(checkpoint), trigger)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session of this warehouse, started if need be."""
+        return self._engine.placement.session
+
+    def costs(self) -> Costs:
+        """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
+        return self._engine.costs()
+
+    def table(self, name: str) -> TableHandle:
+        """A table, to be read."""
+        return TableHandle(self._engine, self._engine.catalog.table(name))
+
+    def view(self, name: str) -> ViewHandle:
+        """A view, to be read, followed, explained and verified."""
+        return ViewHandle(self._engine, self._engine.catalog.view(name))
+
+    def tables(self) -> tuple[str, ...]:
+        """The names of all tables and streams."""
+        return tuple(self._engine.catalog.tables)
+
+    def views(self) -> tuple[str, ...]:
+        """The names of all views, each after those that it reads."""
+        return tuple(self._engine.catalog.views)
+
+    def at(self, epoch: int) -> Snapshot:
+        """The warehouse as it was at ``epoch``."""
+        return Snapshot(self._engine, epoch)
+
+    def subscribe(self, view: str, *, since: int | None = None, timeout: float | None = None) -> Iterator[ChangeBatch]:
+        """What each epoch changes in a view, as it happens, after epoch ``since`` (default: from now on).
+
+        Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds.
+        """
+        handle = self.view(view)
+        return self._follow(handle, self.epoch if since is None else since, timeout)
+
+    def _follow(self, handle: ViewHandle, seen: int, timeout: float | None) -> Iterator[ChangeBatch]:
+        while True:
+            until = self.epoch
+            if until > seen:
+                for batch in handle.batches(since=seen):
+                    # An epoch that was committed since we looked comes along, and must not come again.
+                    until = max(until, batch.epoch)
+                    yield batch
+                seen = until
+            if not self._await_after(seen, timeout):
+                return
+
+    def _await_after(self, seen: int, timeout: float | None) -> bool:
+        """Wait for an epoch after ``seen``; false where none comes in time or the warehouse is closed."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._engine.committed:
+            while not self._engine.closed and self.epoch <= seen:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._engine.await_epoch(left)
+            return not self._engine.closed
+
+    def compact(self) -> int:
+        """Merge stored runs; returns the bytes saved."""
+        return self._engine.compact()
+
+    def vacuum(self, keep: int = 1) -> int:
+        """Forget all but the last ``keep`` epochs; returns the bytes freed. In memory, so many are kept from now on."""
+        return self._engine.vacuum(keep)
+
+    def close(self) -> None:
+        """Let go of the folder. Subscriptions end."""
+        self._engine.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open(  # the name is the face: tidemill.open
+    path: str | Path = MEMORY,
+    *,
+    spark: SparkSession | None = None,
+    runtime: str = "auto",
+    read_only: bool = False,
+    durability: str = "epoch",
+) -> Warehouse:
+    """Open a warehouse folder, made if it is not there; ``":memory:"`` keeps nothing on disk, and the last epochs only.
+
+    ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
+    ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
+    """
+    check_name(runtime)
+    in_memory = str(path) == MEMORY
+    temporary = tempfile.TemporaryDirectory(prefix="tidemill-") if in_memory else None
+    folder = Path(path if temporary is None else temporary.name)
+    store: Store
+    if in_memory and runtime != "spark":
+        store = MemoryStore()
+    else:
+        store = FolderStore.open(folder, read_only=read_only, durability=durability)
+    try:
+        keep = MEMORY_EPOCHS if in_memory else None
+        engine = Engine(store, Placement(store, runtime, spark, in_memory), read_only=read_only, keep=keep)
+    except BaseException:
+        store.close()
+        raise
+    return Warehouse(engine, folder, temporary)

@@ -1,0 +1,383 @@
+"""The command line. Each command opens a warehouse folder, asks the engine one thing and prints the answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill import __version__
+from tidemill.engine.results import Bag, Result
+from tidemill.engine.warehouse import Warehouse
+from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.model.errors import SetupError, TidemillError, UnknownName
+from tidemill.serving.follow import follow
+from tidemill.serving.render import fail, json_line, print_json, print_table
+from tidemill.serving.shell import prompt
+from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tidemill",
+    epilog="Start with:  tidemill demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Folder = Annotated[
+    str, typer.Option("--warehouse", "-w", metavar="FOLDER", envvar="TIDEMILL_WAREHOUSE", help="The warehouse folder.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines, for other programs to read.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tidemill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Keep SQL views fresh at the cost of the change, not at the cost of the data."""
+
+
+class RuntimeName(StrEnum):
+    """Where views are refreshed."""
+
+    auto = "auto"
+    native = "native"
+    spark = "spark"
+
+
+Runtime = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Where views are refreshed.")]
+
+_FOLDER = "warehouse"
+
+
+def main() -> None:
+    """Run the command line: errors in their four fields with exit code 1, never a traceback."""
+    try:
+        app(prog_name="tidemill")
+    except TidemillError as error:
+        _stop(error)
+    except BrokenPipeError:
+        # The reader, such as head, has seen enough. Python must not find the closed pipe again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _stop(SetupError("a file cannot be used", where=str(error.filename or ""), detail=error.strerror or str(error)))
+    except Exception as error:
+        if os.environ.get("TIDEMILL_DEBUG"):
+            raise
+        reason = next(iter(str(error).splitlines()), "")
+        hint = "Set TIDEMILL_DEBUG=1 to see where, and please report it."
+        _stop(SetupError("something went wrong", detail=f"{type(error).__name__}: {reason}", hint=hint))
+
+
+def _stop(error: TidemillError) -> None:
+    fail(error)
+    sys.exit(1)
+
+
+def _open(
+    folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
+) -> Warehouse:
+    """Open a folder. Only a command that may create tables may make a new one: a slip of the pen should not."""
+    if not new and not Path(folder).is_dir():
+        raise SetupError(
+            "there is no warehouse here",
+            where=folder,
+            hint='Name its folder with -w, or make one: tidemill sql "CREATE TABLE ...".',
+        )
+    return open_warehouse(folder, runtime=runtime.value, read_only=read_only)
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(help="How long changes stream in.")] = 60,
+    runtime: Runtime = RuntimeName.spark,
+    folder: Annotated[Path | None, typer.Option(help="Keep the warehouse in this new folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed, another history.")] = 7,
+) -> None:
+    """Watch views stay fresh while orders stream in.
+
+    Six views over a small shop follow every change for a minute; at the end each is verified.
+
+    \b
+    Examples:
+      tidemill demo
+      tidemill demo --seconds 15 --runtime native
+      tidemill demo --folder shop     (then: tidemill show -w shop)
+    """
+    from tidemill.serving.demo import run_demo
+
+    if not run_demo(seconds=seconds, runtime=runtime.value, folder=folder, seed=seed):
+        raise typer.Exit(1)
+
+
+@app.command()
+def sql(
+    statements: Annotated[str | None, typer.Argument(help="One or more statements, separated by semicolons.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the statements from this file.")] = None,
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only read: works beside a writer.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run SQL.
+
+    From the argument, a file, standard input, or at a prompt.
+
+    \b
+    Examples:
+      tidemill sql "SELECT * FROM spend"
+      tidemill sql -f views.sql -w shop
+      echo "SHOW VIEWS" | tidemill sql --json
+      tidemill sql                    (on a terminal: a prompt)
+    """
+    if statements is not None and file is not None:
+        raise typer.BadParameter("give statements or --file, not both")
+    with _open(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
+        if statements is not None:
+            _print_result(wh.sql(statements), as_json)
+        elif file is not None:
+            _print_result(wh.sql(file.read_text(encoding="utf-8"), name=str(file)), as_json)
+        elif sys.stdin.isatty():
+            prompt(lambda statement: _print_result(wh.sql(statement), as_json))
+        else:
+            _print_result(wh.sql(sys.stdin.read(), name="stdin"), as_json)
+
+
+@app.command()
+def load(
+    table: Annotated[str, typer.Argument(help="The table that takes the rows.")],
+    files: Annotated[list[Path], typer.Argument(help="CSV, JSON lines or Parquet; or folders of them.")],
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+    format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
+    reject: Annotated[Path | None, typer.Option(help="Set bad rows aside in this file and take the others.")] = None,
+) -> None:
+    """Load files into a table.
+
+    One epoch: all files and all rows, or nothing; with --reject, all but the bad rows.
+
+    \b
+    Examples:
+      tidemill load orders orders.csv
+      tidemill load orders 2024/*.parquet -w shop
+      tidemill load orders orders.jsonl --reject bad.jsonl
+    """
+    with _open(warehouse, runtime) as wh:
+        print(load_with_progress(wh, table, files, format=format, reject=reject))
+
+
+@app.command()
+def apply(
+    file: Annotated[Path, typer.Argument(help="The change records; - is standard input.")],
+    format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "debezium",
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+) -> None:
+    """Apply change records to their tables, as one epoch.
+
+    \b
+    Examples:
+      tidemill apply changes.jsonl --format debezium
+      tidemill apply changes.jsonl --format pairs
+      a line of pairs: {"table": "orders", "weight": -1, "row": {"id": 1, "customer": "ann"}}
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    with _open(warehouse, runtime) as wh:
+        print(apply_file(wh, file, format))
+
+
+@app.command()
+def watch(
+    view: Annotated[str, typer.Argument(help="The view to follow.")],
+    since: Annotated[int | None, typer.Option(help="Begin after this epoch; else with what comes next.")] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
+    timeout: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
+    warehouse: Folder = _FOLDER,
+    as_json: Json = False,
+) -> None:
+    """Print the changes of a view as they come.
+
+    Another process may write meanwhile. Each line is an epoch, a weight and a row.
+
+    \b
+    Examples:
+      tidemill watch spend
+      tidemill watch spend --since 0 --json | tidemill apply - --format pairs -w copy
+    """
+    _open(warehouse, RuntimeName.native, read_only=True).close()
+    for epoch, weight, row, columns in follow(warehouse, view, since=since, interval=interval, timeout=timeout):
+        if as_json:
+            record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": epoch}
+            print(json_line(record), flush=True)
+        else:
+            print(f"{epoch:>8}  {weight:+d}  {json_line(row)}", flush=True)
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(help="A table or view; left out: a list of all.")] = None,
+    at: Annotated[int | None, typer.Option(help="As it was at this epoch.")] = None,
+    limit: Annotated[int, typer.Option(help="Print so many rows at most; 0 is all.", min=0)] = 50,
+    warehouse: Folder = _FOLDER,
+    as_json: Json = False,
+) -> None:
+    """Show all tables and views, or the rows of one.
+
+    \b
+    Examples:
+      tidemill show
+      tidemill show spend --at 12
+      tidemill show spend --limit 0 --json > spend.jsonl
+    """
+    with _open(warehouse, RuntimeName.native, read_only=True) as wh:
+        if name is None:
+            rows = list(_inventory(wh))
+            (print_json if as_json else print_table)(("name", "kind", "rows"), rows)
+            return
+        bag = _find(wh, name, at)
+        rows = bag.rows()
+        shown = rows[:limit] if limit else rows
+        (print_json if as_json else print_table)(bag.columns, shown)
+        if len(shown) < len(rows) and not as_json:
+            print(f"{len(shown)} of {len(rows)} rows; --limit 0 shows all")
+
+
+@app.command()
+def explain(
+    view: Annotated[str, typer.Argument(help="The view.")],
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+) -> None:
+    """Say how a view is kept fresh, and why so.
+
+    Strategy, runtime, program, predicted and measured cost.
+
+    \b
+    Examples:
+      tidemill explain spend
+    """
+    with _open(warehouse, runtime, read_only=True) as wh:
+        print(wh.view(view).explain())
+
+
+@app.command()
+def verify(
+    views: Annotated[list[str] | None, typer.Argument(help="The views; left out: all.")] = None,
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+    as_json: Json = False,
+) -> None:
+    """Compare views with their recomputation.
+
+    Both ways and with duplicates. The exit code is 1 where one differs.
+
+    \b
+    Examples:
+      tidemill verify
+      tidemill verify spend top_customers
+    """
+    with _open(warehouse, runtime, read_only=True) as wh:
+        checks = [wh.view(name).verify() for name in views or wh.views()]
+    for check in checks:
+        if as_json:
+            print(json_line({"view": check.view, "ok": check.ok, "rows": check.rows}))
+        else:
+            print(check)
+    if not all(checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def compact(warehouse: Folder = _FOLDER) -> None:
+    """Merge files and drop rows that cancel.
+
+    \b
+    Examples:
+      tidemill compact -w shop
+    """
+    with _open(warehouse, RuntimeName.native) as wh:
+        print(f"{wh.compact():,} bytes freed")
+
+
+@app.command()
+def vacuum(
+    keep: Annotated[int, typer.Option(help="How many epochs stay readable.", min=1)] = 1,
+    warehouse: Folder = _FOLDER,
+) -> None:
+    """Forget old epochs and delete their files.
+
+    \b
+    Examples:
+      tidemill vacuum --keep 100
+    """
+    with _open(warehouse, RuntimeName.native) as wh:
+        print(f"{wh.vacuum(keep):,} bytes freed")
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="Which one: tpch, ...")],
+    scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,
+) -> None:
+    """Run a benchmark and print its figures.
+
+    Its answers are checked first. Figures stand beside those that they are held against.
+
+    \b
+    Examples:
+      tidemill bench tpch --quick
+      tidemill bench tpch --scale 1 --json tpch.jsonl
+    """
+    from tidemill.serving.bench import Options, run
+
+    run(name, Options(scale=scale, quick=quick, say=lambda line: print(line, file=sys.stderr)), json_file)
+
+
+def _print_result(result: Result, as_json: bool) -> None:
+    if as_json:
+        print_json(result.columns, result)
+    elif result.columns == ("explanation",):
+        print(result[0][0])
+    elif result.columns:
+        print_table(result.columns, result)
+        print(f"{len(result)} row{'' if len(result) == 1 else 's'}")
+    elif result.message:
+        print(result.message)
+
+
+def _inventory(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:
+    for name in wh.tables():
+        table = wh.table(name).definition
+        yield name, "table" if table.kept else "stream", len(wh.table(name)) if table.kept else None
+    for name in wh.views():
+        yield name, "view", len(wh.view(name))
+
+
+def _find(wh: Warehouse, name: str, at: int | None) -> Bag:
+    source = wh if at is None else wh.at(at)
+    if name.lower() in wh.views():
+        return source.view(name)
+    if name.lower() in wh.tables():
+        return source.table(name)
+    known = ", ".join((*wh.tables(), *wh.views())) or "nothing yet"
+    raise UnknownName(f'there is no table or view "{name}"', hint=f"The warehouse has: {known}.")

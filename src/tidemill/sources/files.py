@@ -1,0 +1,241 @@
+"""Files of rows: CSV with a header, JSON lines, Parquet. Read in batches; a bad row is refused or set aside.
+
+Columns go by name as in ``sources.frames``, a column ``_weight`` included. In CSV an empty cell is NULL and a nested
+value is written as JSON. Text is read record by record, so that a bad row is known with its line, its reason and its
+text; Parquet is converted batch by batch, and row by row only where a batch has a bad row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from io import TextIOWrapper
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.batch import ChangeSet
+from tidemill.changes.zset import Row
+from tidemill.model.coerce import row_coercer
+from tidemill.model.errors import BadValue, DuplicateKey, SetupError, TidemillError, Unsupported
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.sources.frames import changes_of, check_names, weight_of
+from tidemill.sources.text import Record, read_csv, read_json
+
+__all__ = ["FORMATS", "Batch", "Reject", "load_files", "read_file"]
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+"""Which format a file has by its ending."""
+
+_BATCH = 20_000
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that was set aside: where it stands (rows of Parquet count from 1), why, and the row as it was."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of a file: the change they make, the line of the first, what was set aside, and bytes read so far."""
+
+    changes: ChangeSet
+    first_line: int
+    rejects: tuple[Reject, ...]
+    bytes: int
+
+
+class Keys:
+    """The primary keys that are taken, so that the second row of a key can be set aside like any other bad row."""
+
+    def __init__(self, table: Table, taken: Iterable[Row] = ()) -> None:
+        self._positions = table.key_positions()
+        self._table = table
+        self._taken = set(taken)
+
+    def admit(self, row: Row, weight: int) -> None:
+        """Note that ``row`` comes or goes; a second row of its key is refused."""
+        key = tuple([row[position] for position in self._positions])
+        if weight < 0:
+            self._taken.discard(key)
+        elif key and (weight > 1 or key in self._taken):
+            raise DuplicateKey(f"the primary key {key} is taken", where=self._table.name)
+        else:
+            self._taken.add(key)
+
+
+def load_files(
+    table: Table,
+    paths: Sequence[str | Path],
+    *,
+    format: str | None = None,
+    reject: str | Path | None = None,
+    taken: Iterable[Row] = (),
+    progress: Progress | None = None,
+) -> ChangeSet:
+    """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
+
+    Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
+    line, reason and text; a second row of a primary key is bad as well, and ``taken`` are the keys that were there
+    before. ``progress`` is told the bytes read so far, and in all.
+    """
+    files = [file for path in paths for file in _files(Path(path))]
+    total = sum(file.stat().st_size for file in files)
+    keys = None if reject is None else Keys(table, taken)
+    parts, done = [], 0
+    with ExitStack() as stack:
+        rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
+        for file in files:
+            for batch in read_file(file, table, format, keys=keys):
+                parts.append(batch.changes)
+                if rejects is not None:
+                    rejects.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in batch.rejects)
+                if progress is not None:
+                    progress(done + batch.bytes, total)
+            done += file.stat().st_size
+    return _together(parts, table, columnar=all(_format_of(file, format) == "parquet" for file in files))
+
+
+def read_file(
+    path: str | Path, table: Table, format: str | None = None, *, keys: Keys | None = None, null: str = ""
+) -> Iterator[Batch]:
+    """The rows of a file, batch by batch.
+
+    With ``keys`` bad rows are set aside in the batch's ``rejects``; without, the first one raises an error that names
+    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV.
+    """
+    path = Path(path)
+    kind = _format_of(path, format)
+    try:
+        if kind == "parquet":
+            yield from _read_parquet(path, table, keys)
+        else:
+            yield from _read_text(path, table, kind, keys, null)
+    except OSError as error:
+        raise SetupError("the file cannot be read", where=str(path), detail=error.strerror or str(error)) from error
+
+
+def _format_of(path: Path, format: str | None) -> str:
+    kind = format or FORMATS.get(path.suffix.lower(), path.suffix)
+    if kind not in FORMATS.values():
+        known = ", ".join(sorted(set(FORMATS.values())))
+        raise Unsupported(f'there is no reader for "{kind}" files', where=str(path), hint=f"Formats: {known}.")
+    return kind
+
+
+def _read_text(path: Path, table: Table, kind: str, keys: Keys | None, null: str) -> Iterator[Batch]:
+    # Bytes that are not UTF-8 come through as lone surrogates, which no STRING takes: so they have a line, too.
+    with path.open("rb") as binary, TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="") as file:
+        if kind == "json":
+            records = read_json(file)
+        else:
+            records = read_csv(file, table, null, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        records = _in_file(records, path)
+        while chunk := list(islice(records, _BATCH)):
+            yield _convert(chunk, path, table, keys, binary.tell())
+
+
+def _in_file(records: Iterator[Record], path: Path) -> Iterator[Record]:
+    """The same records; an error that concerns the whole file, such as an unknown column, names it."""
+    try:
+        yield from records
+    except TidemillError as error:
+        error.where = f"{path}, {error.where}"
+        raise
+
+
+def _convert(records: Sequence[Record], path: Path, table: Table, keys: Keys | None, position: int) -> Batch:
+    convert = row_coercer(table.fields, table.name)
+    pairs: list[tuple[Row, int]] = []
+    rejects = []
+    for record in records:
+        try:
+            pairs.append(_pair(record, convert, table, keys))
+        except TidemillError as error:
+            if keys is None:
+                error.where = f"{path}:{record.line}, {error.where or table.name}"
+                raise
+            rejects.append(Reject(str(path), record.line, _reason(error), record.text))
+    return Batch(ChangeSet.of(pairs, table.fields), records[0].line, tuple(rejects), position)
+
+
+def _pair(record: Record, convert: Callable[[Any], Row], table: Table, keys: Keys | None) -> tuple[Row, int]:
+    if isinstance(record.values, TidemillError):
+        raise record.values
+    weight = 1
+    if WEIGHT in record.values:
+        values = dict(record.values)
+        weight = weight_of(values.pop(WEIGHT), f"{table.name}.{WEIGHT}")
+        record = replace(record, values=values)
+    row = convert(record.values)
+    if keys is not None:
+        keys.admit(row, weight)
+    return row, weight
+
+
+def _reason(error: TidemillError) -> str:
+    place = f" ({error.where})" if error.where else ""
+    return f"{error.what}{place}" + (f": {error.detail}" if error.detail else "")
+
+
+def _read_parquet(path: Path, table: Table, keys: Keys | None) -> Iterator[Batch]:
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise BadValue("the file is not Parquet", where=str(path), detail=str(error)) from None
+    with file:
+        check_names(file.schema_arrow.names, table)
+        size, rows = path.stat().st_size, max(file.metadata.num_rows, 1)
+        first = 1
+        for part in file.iter_batches(_BATCH):
+            position = size * (first - 1 + part.num_rows) // rows
+            yield _read_part(pa.Table.from_batches([part]), first, path, table, keys, position)
+            first += part.num_rows
+
+
+def _read_part(part: pa.Table, first: int, path: Path, table: Table, keys: Keys | None, position: int) -> Batch:
+    if keys is None:
+        try:
+            return Batch(changes_of(part, table), first, (), position)
+        except TidemillError:
+            pass  # row by row, then: that finds the row, and counts it from the file's beginning
+    rows = part.rename_columns([name.lower() for name in part.column_names]).to_pylist()
+    records = [Record(line, json.dumps(row, default=str), row) for line, row in enumerate(rows, start=first)]
+    return _convert(records, path, table, keys, position)
+
+
+def _together(parts: Sequence[ChangeSet], table: Table, columnar: bool) -> ChangeSet:
+    """One change of all parts. Text was read into pairs and stays that; Parquet stays Arrow."""
+    if columnar:
+        empty = arrow_schema(table.fields).empty_table()
+        return ChangeSet.of_arrow(pa.concat_tables([empty, *(part.arrow() for part in parts)]), table.fields)
+    return ChangeSet.of(chain.from_iterable(part.pairs() for part in parts), table.fields)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself, or what a folder holds but for hidden files and markers such as ``_SUCCESS``."""
+    if not path.exists():
+        raise SetupError("there is no such file", where=str(path))
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith(("_", ".")))

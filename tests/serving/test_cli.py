@@ -1,0 +1,313 @@
+"""The command line: what each command prints, and how it fails. Everything runs in a folder of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tidemill.changes.zset import ZSet
+from tidemill.engine.results import Verification
+from tidemill.engine.views import ViewHandle
+from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.serving import demo
+from tidemill.serving.cli import main
+from tidemill.serving.follow import follow
+from tidemill.serving.workload import TABLES, VIEWS, Shop
+
+SCHEMA = """
+CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING NOT NULL, amount DECIMAL(12,2));
+CREATE MATERIALIZED VIEW spend AS SELECT customer, SUM(amount) AS total, COUNT(*) AS n FROM orders GROUP BY customer;
+"""
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+class Tidemill:
+    """Runs commands as a shell would, in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        self._patch = monkeypatch
+
+    def __call__(self, *arguments: object, stdin: str = "") -> Outcome:
+        self._patch.setattr(sys, "argv", ["tidemill", *map(str, arguments)])
+        self._patch.setattr(sys, "stdin", io.StringIO(stdin))
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = self._capsys.readouterr()
+        return Outcome(code, out, err)
+
+
+@pytest.fixture
+def tidemill(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tidemill:
+    monkeypatch.chdir(tmp_path)
+    return Tidemill(capsys, monkeypatch)
+
+
+@pytest.fixture
+def shop(tidemill: Tidemill) -> Tidemill:
+    """A warehouse in the default folder with one table, one view and two rows."""
+    assert tidemill("sql", SCHEMA).code == 0
+    assert tidemill("sql", "INSERT INTO orders VALUES (1, 'ann', 9.50), (2, 'bob', 3.00)").code == 0
+    return tidemill
+
+
+COMMANDS = ("demo", "sql", "load", "apply", "watch", "show", "explain", "verify", "compact", "vacuum", "bench")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(tidemill: Tidemill, command: str) -> None:
+    outcome = tidemill(command, "--help")
+    assert outcome.code == 0
+    assert f"Examples:\n    tidemill {command}" in outcome.out
+
+
+def test_sql_prints_a_table(shop: Tidemill) -> None:
+    outcome = shop("sql", "SELECT customer, total, NULL AS gap FROM spend")
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert ["customer", "total", "gap"] in lines
+    assert ["ann", "9.50", "NULL"] in lines
+    assert ["2", "rows"] in lines
+
+
+def test_sql_prints_json_lines(shop: Tidemill) -> None:
+    rows = [json.loads(line) for line in shop("sql", "SELECT * FROM spend", "--json").out.splitlines()]
+    assert sorted(rows, key=lambda row: row["n"] and row["customer"]) == [
+        {"customer": "ann", "total": "9.50", "n": 1},
+        {"customer": "bob", "total": "3.00", "n": 1},
+    ]
+
+
+def test_sql_reads_files_and_pipes(tidemill: Tidemill, tmp_path: Path) -> None:
+    (tmp_path / "schema.sql").write_text(SCHEMA)
+    assert tidemill("sql", "-f", "schema.sql", "-w", "w").out == "created view spend\n"
+    assert "spend" in tidemill("sql", "-w", "w", stdin="SHOW VIEWS").out
+    (tmp_path / "bad.sql").write_text("SELECT 1;\nSELEC 2;")
+    outcome = tidemill("sql", "-f", "bad.sql", "-w", "w")
+    assert outcome.code == 1
+    assert "bad.sql:2:1" in outcome.err
+
+
+def test_show_lists_and_travels_in_time(shop: Tidemill) -> None:
+    shop("sql", "DELETE FROM orders WHERE id = 2")
+    listed = [json.loads(line) for line in shop("show", "--json").out.splitlines()]
+    assert listed == [{"name": "orders", "kind": "table", "rows": 1}, {"name": "spend", "kind": "view", "rows": 1}]
+    then = [json.loads(line) for line in shop("show", "spend", "--at", "1", "--json").out.splitlines()]
+    assert {row["customer"] for row in then} == {"ann", "bob"}
+    assert "1 of 2 rows" in shop("show", "orders", "--at", "1", "--limit", "1").out
+
+
+def test_explain_and_verify(shop: Tidemill) -> None:
+    assert "spend" in shop("explain", "spend").out
+    outcome = shop("verify")
+    assert (outcome.code, outcome.out) == (0, "spend: 2 rows, equal to recomputation\n")
+    assert json.loads(shop("verify", "spend", "--json").out) == {"view": "spend", "ok": True, "rows": 2}
+
+
+def test_verify_fails_where_a_view_differs(shop: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Verification("spend", 2, ZSet({("cid", 1): 1}), ZSet())
+    monkeypatch.setattr(ViewHandle, "verify", lambda self: wrong)
+    outcome = shop("verify")
+    assert outcome.code == 1
+    assert "missing ('cid', 1)" in outcome.out
+
+
+def test_compact_and_vacuum_say_what_they_freed(shop: Tidemill) -> None:
+    assert shop("compact").out.endswith("bytes freed\n")
+    assert shop("vacuum", "--keep", "1").out.endswith("bytes freed\n")
+    assert shop("verify").code == 0
+
+
+def test_load_takes_files(shop: Tidemill, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("id,customer,amount\n3,ann,1.00\n4,cid,2.00\n")
+    outcome = shop("load", "orders", "more.csv")
+    assert (outcome.code, outcome.err) == (0, "")  # no progress bar in a pipe
+    assert "epoch 2" in outcome.out
+    assert len(shop("show", "orders", "--json").out.splitlines()) == 4
+
+
+def test_load_refuses_a_bad_row_and_changes_nothing(shop: Tidemill, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("id,customer,amount\n3,ann,1.00\n4,cid,cheap\n")
+    outcome = shop("load", "orders", "bad.csv")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[:2] == [
+        "error: 'cheap' is not a value of type DECIMAL(12,2)",
+        "  bad.csv:3, orders.amount",
+    ]
+    assert len(shop("show", "orders", "--json").out.splitlines()) == 2
+
+
+def test_load_sets_bad_rows_aside(shop: Tidemill, tmp_path: Path) -> None:
+    (tmp_path / "mixed.csv").write_text("id,customer,amount\n3,ann,1.00\n4,cid,cheap\n1,ann,7.00\n5,,1\n")
+    outcome = shop("load", "orders", "mixed.csv", "--reject", "bad.jsonl")
+    assert outcome.code == 0
+    assert "3 bad rows set aside in bad.jsonl" in outcome.out
+    rejects = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["text"]) for row in rejects] == [(3, "4,cid,cheap"), (4, "1,ann,7.00"), (5, "5,,1")]
+    assert len(shop("show", "orders", "--json").out.splitlines()) == 3
+    assert shop("verify").code == 0
+
+
+def test_apply_reads_debezium_records(shop: Tidemill, tmp_path: Path) -> None:
+    source = {"table": "orders"}
+    records = [
+        {"op": "u", "after": {"id": 2, "customer": "bob", "amount": "5"}, "source": source},
+        {"payload": {"op": "c", "after": {"id": 3, "customer": "cid", "amount": 1.25}, "source": source}},
+        {"op": "d", "before": {"id": 1}, "source": source},
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert shop("apply", "log.jsonl").out == "epoch 2: row changes 4 of orders\n"
+    rows = [json.loads(line) for line in shop("show", "spend", "--json").out.splitlines()]
+    assert {row["customer"]: row["total"] for row in rows} == {"bob": "5.00", "cid": "1.25"}
+
+
+def test_the_feed_of_one_warehouse_is_the_input_of_another(shop: Tidemill) -> None:
+    shop("sql", "UPDATE orders SET amount = 4 WHERE id = 2")
+    feed = shop("watch", "spend", "--since", "0", "--timeout", "0.2", "--interval", "0.05", "--json").out
+    shop("sql", "CREATE TABLE spend (customer STRING, total DECIMAL(22,2), n BIGINT)", "-w", "copy")
+    assert shop("apply", "-", "--format", "pairs", "-w", "copy", stdin=feed).code == 0
+    copied = shop("show", "spend", "-w", "copy", "--json").out.splitlines()
+    assert sorted(copied) == sorted(shop("show", "spend", "--json").out.splitlines())
+
+
+def test_watch_follows_a_writer_of_another_process(shop: Tidemill, tmp_path: Path) -> None:
+    script = "from tidemill.serving.cli import main; main()"
+    insert = [sys.executable, "-c", script, "sql", "INSERT INTO orders VALUES (3, 'cid', 1.00)"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    writer = threading.Timer(0.3, lambda: subprocess.run(insert, cwd=tmp_path, env=environment, check=True))
+    writer.start()
+    step = next(follow("warehouse", "spend", interval=0.05, timeout=60))
+    writer.join()
+    assert (step.epoch, step.weight, step.row[0]) == (2, 1, "cid")
+
+
+FAILURES = [
+    (("sql", "SELEC 1"), "SELEC"),
+    (("sql", "SELECT * FROM nowhere"), "nowhere"),
+    (("sql", "SELECT nothing FROM orders"), "nothing"),
+    (("sql", "INSERT INTO orders VALUES (1, 'ann', 1)"), "primary key"),
+    (("sql", "INSERT INTO orders VALUES (3, NULL, 1)"), "NULL"),
+    (("sql", "CREATE TABLE orders (a INT)"), "orders"),
+    (("load", "nowhere", "x.csv"), "nowhere"),
+    (("load", "orders", "x.csv"), "no such file"),
+    (("apply", "x.jsonl"), "no such file"),
+    (("show", "nothing"), "The warehouse has: orders, spend."),
+    (("show", "spend", "--at", "99"), "99"),
+    (("explain", "orders"), "orders"),
+    (("verify", "nothing"), "nothing"),
+    (("watch", "nothing"), "nothing"),
+    (("show", "-w", "elsewhere"), "no warehouse here"),
+    (("sql", "-f", "missing.sql"), "missing.sql"),
+    (("bench", "nothing"), "nothing"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), FAILURES)
+def test_an_error_is_rendered_and_the_exit_code_is_one(shop: Tidemill, arguments: tuple[str, ...], text: str) -> None:
+    outcome = shop(*arguments)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: ")
+    assert text in outcome.err
+    assert "Traceback" not in outcome.err
+    assert len(shop("show", "orders", "--json").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sale",),
+        ("show", "--limit", "many"),
+        ("sql", "SELECT 1", "-f", "x.sql"),
+        ("sql", "SELECT 1", "--runtime", "abacus"),
+        ("apply", "x", "--format", "xml"),
+        ("vacuum", "--keep", "0"),
+        ("load", "orders"),
+    ],
+)
+def test_wrong_usage_is_exit_code_two(tidemill: Tidemill, arguments: tuple[str, ...]) -> None:
+    outcome = tidemill(*arguments)
+    assert outcome.code == 2
+    assert "Usage: tidemill" in outcome.err
+
+
+def test_an_unforeseen_error_has_no_traceback(shop: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fall(self: ViewHandle) -> str:
+        raise RuntimeError("the sky\nfell down")
+
+    monkeypatch.setattr(ViewHandle, "explain", fall)
+    outcome = shop("explain", "spend")
+    assert outcome.code == 1
+    assert "detail: RuntimeError: the sky\n" in outcome.err
+    monkeypatch.setenv("TIDEMILL_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        shop("explain", "spend")
+
+
+def test_the_version(tidemill: Tidemill) -> None:
+    assert tidemill("--version").out.startswith("tidemill 0.")
+
+
+def test_the_shop_is_the_same_for_the_same_seed() -> None:
+    first, second = Shop(seed=3, customers=5, orders=9), Shop(seed=3, customers=5, orders=9)
+    assert first.opening() == second.opening()
+    assert [first.step(20) for _ in range(3)] == [second.step(20) for _ in range(3)]
+
+
+def test_the_shop_never_takes_a_row_that_is_not_there() -> None:
+    shop = Shop(seed=5, customers=4, orders=20)
+    with open_warehouse(":memory:") as wh:
+        wh.sql(TABLES)
+        wh.apply(shop.opening())
+        for _ in range(20):
+            wh.apply(shop.step(10))  # the warehouse would refuse it
+        assert len(wh.table("customers")) == 4
+
+
+def small_demo(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Outcome:
+    monkeypatch.setattr(demo, "Shop", lambda seed: Shop(seed=seed, customers=5, orders=30))
+    return tidemill("demo", "--seconds", "1", *arguments)
+
+
+def test_the_demo_verifies_every_view(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    outcome = small_demo(tidemill, monkeypatch, "--runtime", "native", "--folder", "shop")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "6 of 6 views equal their recomputation" in outcome.out
+    assert "\x1b" not in outcome.out  # plain lines in a pipe
+    assert [json.loads(line)["name"] for line in tidemill("show", "-w", "shop", "--json").out.splitlines()][3:] == list(
+        VIEWS
+    )
+    again = small_demo(tidemill, monkeypatch, "--runtime", "native", "--folder", "shop")
+    assert again.code == 1
+    assert "wants a new folder" in again.err
+
+
+def test_the_demo_says_when_a_view_differs(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Verification("spend", 2, ZSet({("cid", 1): 1}), ZSet())
+    monkeypatch.setattr(ViewHandle, "verify", lambda self: wrong)
+    outcome = small_demo(tidemill, monkeypatch, "--runtime", "native")
+    assert outcome.code == 1
+    assert "DIFFERENT" in outcome.out
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_demo_runs_on_spark(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = small_demo(tidemill, monkeypatch, "--runtime", "spark")
+    assert outcome.code == 0
+    assert "6 of 6 views equal their recomputation" in outcome.out
