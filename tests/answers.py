@@ -1,0 +1,172 @@
+"""What a view must show, asked of three who do not maintain anything: the evaluator, DuckDB and Spark.
+
+``Answers`` holds the tables as Z-sets and the views as SQL. Nothing in it depends on how Tidemill keeps views fresh.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlglot
+from duckdb import DuckDBPyConnection, connect
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.relations import Relation
+from tidemill.changes.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
+from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.frontends.sql import translate
+from tidemill.model import types as t
+from tidemill.model.coerce import coerce_row
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Bags = dict[str, ZSet]
+
+
+class Answers:
+    """Tables and their rows, views and their queries; each method answers all views."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, Table] = {}
+        self.rows: Bags = {}
+        self.queries: dict[str, str] = {}
+        self.relations: dict[str, Relation] = {}
+
+    def declare(self, table: Table) -> None:
+        self.tables[table.name] = table
+        self.rows[table.name] = ZSet()
+
+    def define(self, name: str, query: str) -> None:
+        self.relations[name] = translate(query, self._known(), name=name).relation
+        self.queries[name] = query
+
+    def fields(self, name: str) -> tuple[Field, ...]:
+        """The columns of a table or view, by the names that users gave them."""
+        return self._known()[name]
+
+    def _known(self) -> dict[str, tuple[Field, ...]]:
+        views = {name: relation.fields for name, relation in self.relations.items()}
+        return {name: table.fields for name, table in self.tables.items()} | views
+
+    def evaluator(self) -> Bags:
+        """By ``algebra.evaluate``: the meaning of the algebra."""
+        known = dict(self.rows)
+        for name, relation in self.relations.items():
+            known[name] = evaluate(relation, known)
+        return {name: known[name] for name in self.queries}
+
+    def duckdb(self) -> Bags:
+        """By DuckDB, from the transpiled SQL; its numbers may be of other types."""
+        with connect() as connection:
+            for name in self.tables:
+                connection.register(f"{name}_rows", _without_zones(self._arrow(name)))
+                connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
+            for name, query in self.queries.items():
+                (text,) = sqlglot.transpile(query, read="spark", write="duckdb")
+                connection.execute(f"CREATE VIEW {name} AS {text}")
+            return {name: self._fetch(name, connection) for name in self.queries}
+
+    def _fetch(self, name: str, connection: DuckDBPyConnection) -> ZSet:
+        # Its DATE_ADD makes timestamps where Spark's makes dates.
+        days = [f"CAST({f.name} AS DATE) AS {f.name}" for f in self.fields(name) if f.type == t.DATE]
+        columns = f"* REPLACE ({', '.join(days)})" if days else "*"
+        return ZSet.of(map(_frozen, connection.execute(f"SELECT {columns} FROM {name}").fetchall()))
+
+    def spark(self, spark: SparkSession) -> Bags:
+        """By Spark itself, whose column types must be ours as well."""
+        for name in self.tables:
+            spark.createDataFrame(self._arrow(name)).createOrReplaceTempView(name)
+        answers = {}
+        for name, query in self.queries.items():
+            frame = spark.sql(query)
+            frame.createOrReplaceTempView(name)
+            answers[name] = self._read(name, frame.toArrow())
+        return answers
+
+    def _read(self, name: str, table: pa.Table) -> ZSet:
+        fields = self.fields(name)
+        assert table.schema.types == [arrow_type(f.type) for f in fields], f"{name}: {table.schema} is not {fields}"
+        named = table.rename_columns([f.name for f in fields]).cast(_schema(fields))
+        return ZSet.summed(from_arrow(named, fields))
+
+    def _arrow(self, name: str) -> pa.Table:
+        fields = self.fields(name)
+        return to_arrow(((row, 1) for row in self.rows[name].expand()), fields).drop_columns([WEIGHT])
+
+
+def _schema(fields: tuple[Field, ...]) -> pa.Schema:
+    return pa.schema([f for f in arrow_schema(fields) if f.name != WEIGHT])
+
+
+def _without_zones(table: pa.Table) -> pa.Table:
+    """Timestamps as DuckDB's TIMESTAMP, which knows no zone; ours are UTC."""
+    naive = [pa.timestamp("us") if pa.types.is_timestamp(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(list(zip(table.column_names, naive, strict=True))))
+
+
+def _frozen(value: Any) -> Any:
+    """A value of DuckDB's as a key."""
+    match value:
+        case tuple() | list():
+            return tuple(map(_frozen, value))
+        case dict():
+            return tuple(map(_frozen, value.values()))
+        case float():
+            return math.nan if value != value else value + 0.0
+    return value
+
+
+def inner(rows: Iterable[Any], fields: tuple[Field, ...], name: str) -> list[Row]:
+    """Rows as users see them, back in inner form."""
+    return [coerce_row(row, fields, name) for row in rows]
+
+
+def differ(expected: Mapping[Row, int], actual: Mapping[Row, int], fields: tuple[Field, ...]) -> str:
+    """How two bags differ, or nothing. Doubles may differ in their last digits, and decimals in their last digit.
+
+    SQL fixes no order of addition, and DuckDB's averages of decimals are doubles.
+    """
+    rest = ZSet(expected) - ZSet(actual)
+    missing = [row for row, weight in rest.items() for _ in range(weight)]
+    extra = defaultdict(list)
+    for row, weight in rest.items():
+        extra[_exact(row, fields)].extend([row] * -weight)
+    lines = []
+    for row in missing:
+        others = extra[_exact(row, fields)]
+        twin = next((other for other in others if _alike(row, other, fields)), None)
+        if twin is None:
+            lines.append(f"missing {row}")
+        else:
+            others.remove(twin)
+    lines += [f"extra   {row}" for others in extra.values() for row in others]
+    return "\n".join(lines)
+
+
+def _exact(row: Row, fields: tuple[Field, ...]) -> Row:
+    return tuple(None if _inexact(f.type) else v for v, f in zip(row, fields, strict=True))
+
+
+def _inexact(type_: Type) -> bool:
+    return isinstance(type_, (t.Double, t.Decimal))
+
+
+def _alike(left: Row, right: Row, fields: tuple[Field, ...]) -> bool:
+    return all(_close(a, b, f.type) for a, b, f in zip(left, right, fields, strict=True) if _inexact(f.type))
+
+
+def _close(left: Any, right: Any, type_: Type) -> bool:
+    if left is None or right is None:
+        return left is right
+    if isinstance(type_, t.Decimal) and isinstance(left, Decimal) and isinstance(right, Decimal):
+        return left == right
+    last_digit = 10.0**-type_.scale if isinstance(type_, t.Decimal) else 1e-12
+    return math.isclose(left, right, rel_tol=1e-9, abs_tol=last_digit) or (left != left and right != right)

@@ -1,0 +1,34 @@
+"""One Spark session for all tests: starting one costs seconds, and a process can have only one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Generated tests say the same in every run of `make test`, so that a failure is a failure of the change at hand; `make
+# fuzz` looks elsewhere every time.
+hypothesis.settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.register_profile("fuzz", parent=hypothesis.settings.get_profile("repeatable"), derandomize=False)
+hypothesis.settings.load_profile("fuzz" if "FUZZ_SECONDS" in os.environ else "repeatable")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The local Spark session that Tidemill itself would start, shared by every test that needs one."""
+    from tidemill.runtimes.spark.session import local_session, stop_local_session
+
+    yield local_session()
+    stop_local_session()

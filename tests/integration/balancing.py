@@ -1,0 +1,43 @@
+"""A writer whose every epoch keeps two views equal, for readers in other processes to look at.
+
+Run as ``python -m tests.integration.balancing FOLDER SECONDS``: prints ``open``, writes for so long, prints its last
+epoch and holds the warehouse until its input ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import tidemill
+from tidemill.engine import upkeep
+from tidemill.storage import writer
+
+SCRIPT = """
+  CREATE TABLE paid (id INT PRIMARY KEY, account INT, amount BIGINT);
+  CREATE TABLE owed (id INT PRIMARY KEY, account INT, amount BIGINT);
+  CREATE MATERIALIZED VIEW debit AS SELECT account, SUM(amount) AS total FROM paid GROUP BY account;
+  CREATE MATERIALIZED VIEW credit AS SELECT account, SUM(amount) AS total FROM owed GROUP BY account;
+"""
+
+
+def balance(wh: tidemill.Warehouse, number: int) -> None:
+    """One epoch: the same amounts come to both tables, and older ones leave both."""
+    new = [(+1, (number, number % 7, number))]
+    old = [(-1, (number - 30, (number - 30) % 7, number - 30))] if number > 30 else []
+    wh.apply({"paid": new + old, "owed": old + new})
+
+
+if __name__ == "__main__":
+    # Manifests and merges at every turn, so that readers meet them.
+    writer.CHECKPOINT_EPOCHS = 5
+    upkeep.EPOCHS = 8
+    with tidemill.open(sys.argv[1], runtime="native") as warehouse:
+        warehouse.sql(SCRIPT)
+        balance(warehouse, 1)
+        print("open", flush=True)
+        end = time.monotonic() + float(sys.argv[2])
+        while time.monotonic() < end:
+            balance(warehouse, warehouse.epoch + 1)
+        print(warehouse.epoch, flush=True)
+        sys.stdin.read()

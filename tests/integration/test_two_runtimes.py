@@ -1,0 +1,120 @@
+"""One warehouse, two runtimes: what one has written the other opens, and they refuse the same."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidemill
+from tidemill.model.errors import ArithmeticFault, DuplicateKey, MissingRow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+  CREATE TABLE customers (id INT PRIMARY KEY, city STRING);
+  CREATE TABLE orders (id INT PRIMARY KEY, customer INT, amount DECIMAL(8,2), weight DOUBLE);
+  CREATE STREAM clicks (customer INT);
+  CREATE MATERIALIZED VIEW by_city AS
+    SELECT c.city, SUM(o.amount) AS total, AVG(o.weight) AS heavy, COUNT(*) AS n
+    FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.city;
+  CREATE MATERIALIZED VIEW cities AS SELECT DISTINCT city FROM by_city WHERE n > 1;
+  CREATE MATERIALIZED VIEW busy AS
+    SELECT c.city, COUNT(*) AS clicks FROM clicks k JOIN customers c ON k.customer = c.id GROUP BY c.city;
+"""
+
+
+def _first(warehouse: tidemill.Warehouse) -> None:
+    warehouse.sql(SCRIPT)
+    warehouse.apply(
+        {
+            "customers": [(+1, (1, "Bern")), (+1, (2, "Oslo"))],
+            "orders": [(+1, (1, 1, "5.00", 0.1)), (+1, (2, 1, "3.00", 1e20)), (+1, (3, 2, "1.00", None))],
+            "clicks": [(+1, (1,)), (+1, (2,)), (+1, (1,))],
+        }
+    )
+
+
+def _second(warehouse: tidemill.Warehouse) -> None:
+    warehouse.apply(
+        {
+            "orders": [(-1, (2, 1, "3.00", 1e20)), (+1, (4, 2, "2.50", 0.5))],
+            "customers": [(-1, (1, "Bern")), (+1, (1, "Basel"))],
+            "clicks": [(+1, (1,))],
+        }
+    )
+
+
+def _check(warehouse: tidemill.Warehouse) -> None:
+    assert sorted(warehouse.view("by_city").rows()) == [
+        ("Basel", Decimal("5.00"), 0.1, 1),
+        ("Oslo", Decimal("3.50"), 0.5, 2),
+    ]
+    assert warehouse.view("cities").rows() == [("Oslo",)]
+    assert sorted(warehouse.view("busy").rows()) == [("Basel", 3), ("Oslo", 1)]
+    assert warehouse.view("by_city").verify()
+
+
+@pytest.mark.parametrize(("first", "second"), [("native", "spark"), ("spark", "native")])
+def test_one_goes_on_where_the_other_stopped(first: str, second: str, tmp_path: Path, spark: SparkSession) -> None:
+    with tidemill.open(tmp_path / "w", runtime=first, spark=spark) as warehouse:
+        _first(warehouse)
+    with tidemill.open(tmp_path / "w", runtime=second, spark=spark) as warehouse:
+        _second(warehouse)
+        _check(warehouse)
+        assert sorted(row[0] for row in warehouse.at(1).view("by_city").rows()) == ["Bern", "Oslo"]
+    with tidemill.open(tmp_path / "w", runtime=first, spark=spark) as warehouse:
+        _check(warehouse)
+
+
+def test_views_of_one_warehouse_on_different_runtimes(tmp_path: Path, spark: SparkSession) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native", spark=spark) as warehouse:
+        _first(warehouse)
+        warehouse.sql(
+            "CREATE MATERIALIZED VIEW far WITH (runtime = 'spark') AS SELECT city, n FROM by_city WHERE n > 1"
+        )
+        assert warehouse.view("far").rows() == [("Bern", 2)]
+        _second(warehouse)
+        _check(warehouse)
+        assert warehouse.view("far").rows() == [("Oslo", 2)]
+        assert "spark" in warehouse.view("far").explain()
+
+
+def test_both_refuse_alike(spark: SparkSession) -> None:
+    refused: dict[str, list[str]] = {}
+    for runtime in ("native", "spark"):
+        with tidemill.open(":memory:", runtime=runtime, spark=spark) as warehouse:
+            warehouse.sql("""
+              CREATE TABLE t (id INT PRIMARY KEY, n INT);
+              CREATE MATERIALIZED VIEW v AS SELECT id, 10 / n AS share FROM t;
+            """)
+            warehouse.apply({"t": [(+1, (1, 1))]})
+            refused[runtime] = []
+            for change, error in (
+                ((+1, (1, 2)), DuplicateKey),
+                ((-1, (1, 2)), MissingRow),
+                ((+1, (2, 0)), ArithmeticFault),
+            ):
+                with pytest.raises(error) as raised:
+                    warehouse.apply({"t": [change]})
+                refused[runtime].append(f"{type(raised.value).__name__}: {raised.value.what}")
+            assert warehouse.epoch == 1
+            assert warehouse.view("v").rows() == [(1, 10.0)]
+    assert refused["native"] == refused["spark"]
+
+
+def test_a_frame_of_each_kind_is_an_epoch(spark: SparkSession) -> None:
+    rows = "SELECT 1 AS id, 2 AS n UNION ALL SELECT 2, NULL"
+    with tidemill.open(":memory:", runtime="spark", spark=spark) as warehouse:
+        warehouse.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+        warehouse.sql("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS rows, SUM(n) AS total FROM t")
+        warehouse.apply({"t": spark.sql(rows)})
+        assert warehouse.view("v").rows() == [(2, 2)]
+        warehouse.apply({"t": spark.sql(f"SELECT *, -1 AS _weight FROM ({rows}) WHERE id = 1")})
+        assert warehouse.view("v").rows() == [(1, None)]
+        assert [row.asDict() for row in warehouse.view("v").df().collect()] == [{"rows": 1, "total": None}]

@@ -1,0 +1,139 @@
+"""One property: what a view showed first, plus all that it emitted, is what the final tables say.
+
+Asked of generated warehouses: by the evaluator after every epoch, by DuckDB and Spark at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+import tidemill
+from tests.answers import Answers, differ, inner
+from tests.generators import Scenario, scenarios
+from tests.ways import NATIVE, SPARK, opened, taking
+from tidemill.changes.zset import ZSet
+from tidemill.compiler.frontends.sql import parse
+from tidemill.compiler.frontends.statements import CreateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NATIVE_SCENARIOS = 500
+REOPENED_SCENARIOS = 80
+SPARK_SCENARIOS = 24
+
+
+class Trial:
+    """A generated scenario on a warehouse, and what its views have emitted so far.
+
+    With a ``folder`` the warehouse is closed and opened again before every epoch.
+    """
+
+    def __init__(self, warehouse: tidemill.Warehouse, scenario: Scenario, folder: str | None = None) -> None:
+        self._warehouse = warehouse
+        self._folder = folder
+        self._scenario = scenario
+        self._emitted: dict[str, ZSet] = {}
+        self.answers = Answers()
+
+    def run(self) -> None:
+        """Play the whole history. A failure prints it as a golden file that only lacks its answers."""
+        hypothesis.note(repr(self._scenario))
+        for table in self._scenario.tables:
+            text = f"CREATE {'STREAM' if table.stream else 'TABLE'} {table.sql()}"
+            (statement,) = parse(text)
+            assert isinstance(statement, CreateTable)
+            self.answers.declare(statement.table)
+            self._warehouse.sql(text)
+        for number, epoch in enumerate(self._scenario.epochs):
+            if number == self._scenario.before:
+                self._create_views()
+            if self._folder is not None:
+                self._warehouse.close()
+                self._warehouse = tidemill.open(self._folder, runtime="native")
+            before = self._warehouse.epoch
+            self._warehouse.apply(epoch)
+            for table_name, changes in epoch.items():
+                self.answers.rows[table_name].update_by(ZSet.summed((row, weight) for weight, row in changes))
+            self._listen(since=before)
+
+    def close(self) -> None:
+        """Let go of the warehouse that is open now."""
+        self._warehouse.close()
+
+    def _create_views(self) -> None:
+        for (name, query), strategy in zip(self._scenario.views, self._scenario.strategies, strict=True):
+            self._warehouse.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = '{strategy}') AS {query}")
+            self.answers.define(name, query)
+            self._emitted[name] = ZSet.of(inner(self._warehouse.view(name).rows(), self.answers.fields(name), name))
+
+    def _listen(self, since: int) -> None:
+        for name, total in self._emitted.items():
+            fields = self.answers.fields(name)
+            changes = self._warehouse.view(name).changes(since=since)
+            rows = inner((row for _, row in changes), fields, name)
+            total.update_by(ZSet.summed(zip(rows, (weight for weight, _ in changes), strict=True)))
+            shown = ZSet.of(inner(self._warehouse.view(name).rows(), fields, name))
+            assert not differ(shown, total, fields), f"{name}: the feed's sum is not the view"
+        self.compare("the evaluator", self.answers.evaluator())
+
+    def compare(self, who: str, answers: dict[str, ZSet]) -> None:
+        for name, rows in answers.items():
+            difference = differ(rows, self._emitted[name], self.answers.fields(name))
+            assert not difference, f"{name} is not what {who} says:\n{difference}"
+
+
+def _on_native(scenario: Scenario) -> None:
+    with opened("held") as warehouse:
+        trial = Trial(warehouse, scenario)
+        trial.run()
+        if scenario.duckdb:
+            trial.compare("DuckDB", trial.answers.duckdb())
+
+
+@hypothesis.settings(max_examples=NATIVE_SCENARIOS)
+@hypothesis.given(scenarios())
+def test_native(scenario: Scenario) -> None:
+    _on_native(scenario)
+
+
+@pytest.mark.parametrize("way", NATIVE)
+@hypothesis.settings(max_examples=REOPENED_SCENARIOS)
+@hypothesis.given(scenarios())
+def test_native_reopened(way: str, scenario: Scenario) -> None:
+    with TemporaryDirectory() as folder, taking(way):
+        trial = Trial(tidemill.open(folder, runtime="native"), scenario, folder)
+        trial.run()
+        trial.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", SPARK)
+def test_spark(way: str, spark: SparkSession) -> None:
+    @hypothesis.settings(max_examples=SPARK_SCENARIOS, phases=[hypothesis.Phase.generate])
+    @hypothesis.given(scenarios(views=2, epochs=3))
+    def on_spark(scenario: Scenario) -> None:
+        with opened(way, spark) as warehouse:
+            trial = Trial(warehouse, scenario)
+            trial.run()
+            trial.compare("Spark", trial.answers.spark(spark))
+
+    on_spark()
+
+
+@pytest.mark.long
+def test_fuzz() -> None:
+    """New scenarios until the time is up."""
+    until = time.monotonic() + float(os.environ.get("FUZZ_SECONDS", "600"))
+    tried = 0
+    while time.monotonic() < until:
+        batch = hypothesis.settings(max_examples=200)(hypothesis.given(scenarios(epochs=10))(_on_native))
+        batch()
+        tried += 200
+    print(f"{tried} scenarios")

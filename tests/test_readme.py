@@ -1,0 +1,63 @@
+"""The README and the tutorial say what is so: their Python examples run, and print what they show."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = [page for page in PAGES if "```python" in page.read_text()]
+ON_SPARK = [page for page in EXAMPLES if 'runtime="spark")' in page.read_text()]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def _conversation(page: Path) -> list[tuple[str, str]]:
+    """Each Python block of a page and the output shown right after it, if any."""
+    blocks = [*BLOCK.findall(page.read_text()), ("", "")]
+    return [
+        (text, output if kind == "" else "")
+        for (language, text), (kind, output) in pairwise(blocks)
+        if language == "python"
+    ]
+
+
+def _run(page: Path) -> None:
+    """The blocks of a page are one program: later ones see the names of earlier ones."""
+    names: dict[str, object] = {}
+    for text, shown in _conversation(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(text, page.name, "exec"), names)
+        assert printed.getvalue() == shown, f"{page.name}:\n{text}"
+
+
+def test_readme_example_fits_a_screen() -> None:
+    (example, _) = _conversation(ROOT / "README.md")[0]
+    assert len(example.strip().splitlines()) <= 20
+
+
+@pytest.mark.parametrize("page", [p for p in EXAMPLES if p not in ON_SPARK], ids=lambda page: page.stem)
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _run(page)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: page.stem)
+def test_examples_on_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _run(page)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,63 @@
+"""The reference is complete and current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import tidemill
+from docs.reference.functions import THEMES, page
+from tidemill.algebra.functions import FUNCTIONS
+from tidemill.compiler import choose
+from tidemill.engine.catalog import OPTIONS
+from tidemill.model import errors
+from tidemill.serving.cli import app
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+
+
+def test_functions_are_current() -> None:
+    assert (REFERENCE / "functions.md").read_text() == page() + "\n", "run make reference"
+
+
+def test_every_function_has_its_theme() -> None:
+    assert {function.name for _, _, functions in THEMES for function in functions} == set(FUNCTIONS)
+
+
+def test_every_error_is_listed() -> None:
+    listed = set(re.findall(r"^\| `(\w+)`", (REFERENCE / "errors.md").read_text(), flags=re.MULTILINE))
+    kinds = {name for name in errors.__all__ if name != "Place"}
+    leaves = {name for name in kinds if not getattr(errors, name).__subclasses__()}
+    assert listed == leaves
+
+
+@pytest.mark.parametrize("name", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
+def test_every_command_is_described(name: str) -> None:
+    text = (REFERENCE / "cli.md").read_text()
+    assert f"## `{name}`" in text
+    section = text.split(f"## `{name}`")[1].split("\n## ")[0]
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    for parameter in command.params:
+        for option in parameter.opts:
+            if option.startswith("--") and option not in ("--help", "--warehouse", "--runtime"):
+                assert option in section, f"{name} {option}"
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+def test_every_view_option_is_described(option: str) -> None:
+    assert f"`{option}`" in (REFERENCE / "sql.md").read_text()
+
+
+def test_the_rule_of_auto_has_its_numbers() -> None:
+    text = (REFERENCE / "runtimes.md").read_text()
+    assert f"more than {choose.NATIVE_ROWS:,} stored rows" in text
+    assert f"up to {choose.NATIVE_WORK:,} rows" in text
+
+
+def test_every_method_of_a_warehouse_is_described() -> None:
+    text = (REFERENCE / "python.md").read_text()
+    for name in vars(tidemill.Warehouse):
+        assert name.startswith("_") or re.search(rf"`{name}\b", text), name

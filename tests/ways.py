@@ -1,0 +1,52 @@
+"""The ways in which a runtime may keep a view fresh. Which one it takes goes by size, and tests are small: so they ask.
+
+========= ===========================================================================================
+held      native, all state in dictionaries
+columns   native, state left in columns and fetched from there, as for relations of many rows
+frames    Spark, the program as DataFrames, as for large changes
+driver    Spark, the program in the driver over rows that Spark looks up, as for small changes of much data
+========= ===========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partialmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidemill
+from tidemill.engine import placement
+from tidemill.runtimes.native import state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NATIVE = ("held", "columns")
+SPARK = ("frames", "driver")
+
+
+@contextmanager
+def taking(way: str) -> Iterator[None]:
+    """Within this block warehouses take that way, whatever the size of their data."""
+    with pytest.MonkeyPatch.context() as patch:
+        if way == "columns":
+            patch.setattr(state, "RESIDENT_ROWS", 0)
+        elif way == "frames":
+            patch.setattr(placement, "DRIVER_WORK", -1)
+        elif way == "driver":
+            from tidemill.runtimes.spark.driver import DriverRuntime
+
+            patch.setattr(DriverRuntime, "__init__", partialmethod(DriverRuntime.__init__, resident=0))
+        yield
+
+
+@contextmanager
+def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":memory:") -> Iterator[tidemill.Warehouse]:
+    """A warehouse that takes that way."""
+    runtime = "spark" if way in SPARK else "native"
+    with taking(way), tidemill.open(path, runtime=runtime, spark=spark) as warehouse:
+        yield warehouse
