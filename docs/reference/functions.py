@@ -1,0 +1,72 @@
+"""``make reference``: writes ``functions.md`` from the registry of functions, so that it cannot fall behind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from types import ModuleType
+
+from tidemill.algebra.functions import Function, arithmetic, comparison, mathematics, nested, patterns, strings, time
+from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
+
+THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
+    ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),
+    ("Comparison and logic", comparison, comparison.COMPARISON),
+    ("Mathematics", mathematics, mathematics.MATHEMATICS),
+    ("Text", strings, strings.STRINGS),
+    ("Patterns", patterns, patterns.PATTERNS),
+    ("Dates and timestamps", time, time.TIME),
+    ("Arrays and structs", nested, nested.NESTED),
+)
+
+INTERNAL = frozenset({"average", "mean", "bigint_checked"})
+"""What the compiler finishes AVG and SUM with; nobody writes them."""
+
+_HEAD = """# Functions
+
+What expressions in views may call, written from the registry by `make reference`. Types, NULLs and answers are those
+of Spark 4 in ANSI mode. *NULL* says when the result is NULL: `any` means whenever an argument is, `own rule` that the
+function decides. Arguments are shown as `a`, `b`, `c`.
+
+Aggregates are `SUM`, `COUNT` and `AVG`; `CASE`, `CAST`, `TRY_CAST`, `IN`, `BETWEEN` and `LIKE` are syntax and part of
+[the SQL reference](sql.md).
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *_themes(), *_forms()])
+
+
+def _themes() -> Iterator[str]:
+    names = defaultdict(list)
+    for alias, name in ALIASES.items():
+        names[name].append(alias)
+    for title, module, functions in THEMES:
+        yield f"## {title}\n\n{(module.__doc__ or '').strip()}\n"
+        yield "| function | in Spark SQL | other names | NULL |\n|---|---|---|---|"
+        for function in (f for f in functions if f.name not in INTERNAL):
+            others = ", ".join(map(_code, names[function.name]))
+            nulls = "any" if function.strict else "own rule"
+            yield f"| {_code(function.name)} | {_code(_spelled(function.spark))} | {others} | {nulls} |"
+        yield ""
+
+
+def _forms() -> Iterator[str]:
+    yield "## Forms\n\nNames that stand for other expressions, and cost nothing of their own:\n"
+    yield ", ".join(map(_code, sorted(FORMS))) + ".\n"
+    yield "## What no view can call\n\nTheir value changes although no row does, and no change would carry it:\n"
+    yield ", ".join(map(_code, sorted(VOLATILE))) + "."
+
+
+def _spelled(spark: str) -> str:
+    return spark.format("a", "b", "c", "d", "e", "f", "g", args="a, b, ...", rest="b, ...", type="type")
+
+
+def _code(text: str) -> str:
+    """Text in code style, with the bars that would end a table's cell escaped."""
+    return f"`{text}`".replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page())
