@@ -15,6 +15,7 @@ Files of other names are never read and never deleted, but for those below ``map
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ from tidemill.storage.parts import Tail
 from tidemill.storage.runs import FilePart
 
 RETRIES = 100
+
+FIRST_COMMIT = 2.0
+"""How many seconds a reader waits for the manifest of a first commit whose runs it sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,17 @@ def recover(layout: Layout) -> Current:
                 raise
             continue
         if found.state.sequence == _newest(layout):
-            _require_manifests(layout, found)
-            return found
+            if not _lost(layout, found):
+                return found
+            # A writer's first commit may be under way: its runs are there before its manifest is.
+            time.sleep(FIRST_COMMIT / RETRIES)
+    if _newest(layout) == 0:
+        raise Corrupt(
+            "the manifests are missing",
+            where=str(layout.manifests),
+            detail="The folder has data, but nothing says which of it counts.",
+            hint="Restore the folder of manifests from a backup of the warehouse.",
+        )
     raise Corrupt(
         "the warehouse changes faster than it can be read",
         where=str(layout.root),
@@ -104,17 +117,11 @@ def recover(layout: Layout) -> Current:
     )
 
 
-def _require_manifests(layout: Layout, found: Current) -> None:
-    """Refuse to take a warehouse whose manifests are lost for a new one: it would be empty, and a vacuum would make it
+def _lost(layout: Layout, found: Current) -> bool:
+    """Whether a warehouse without manifests has data: taken for a new one it would be empty, and a vacuum would make it
     so. A first commit that was cut short also leaves runs without a manifest, but its epochs are in the log."""
     new = found.state.sequence == 0 and not any(sequence == 0 for sequence, _, _ in logs(layout.log))
-    if new and next(layout.maps.glob("*/*.parquet"), None) is not None:
-        raise Corrupt(
-            "the manifests are missing",
-            where=str(layout.manifests),
-            detail="The folder has data, but nothing says which of it counts.",
-            hint="Restore the folder of manifests from a backup of the warehouse.",
-        )
+    return new and next(layout.maps.glob("*/*.parquet"), None) is not None
 
 
 def _newest(layout: Layout) -> int:
