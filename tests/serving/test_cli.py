@@ -120,6 +120,12 @@ def test_explain_and_verify(shop: Tidemill) -> None:
     assert json.loads(shop("verify", "spend", "--json").out) == {"view": "spend", "ok": True, "rows": 2}
 
 
+def test_verify_reads_files_too(shop: Tidemill) -> None:
+    outcome = shop("verify", "--files")
+    assert outcome.code == 0
+    assert "as written" in outcome.out
+
+
 def test_verify_fails_where_a_view_differs(shop: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Verification("spend", 2, ZSet({("cid", 1): 1}), ZSet())
     monkeypatch.setattr(ViewHandle, "verify", lambda self: wrong)

@@ -20,6 +20,8 @@ from tidemill.compiler.explain import explain
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.compare import differences
+from tidemill.engine.feed import Events
+from tidemill.engine.memory import Budget
 from tidemill.engine.pipeline import Pipeline, Walk, check_tables
 from tidemill.engine.placement import Placement
 from tidemill.engine.results import Costs, Verification
@@ -39,11 +41,20 @@ LOOK_AGAIN = 0.2
 class Engine:
     """A store, a catalog over it, and the pipeline that keeps the catalog's views fresh.
 
-    ``keep`` is how many epochs stay readable; None: all, until ``vacuum``.
+    ``keep`` is how many epochs stay readable; None: all, until ``vacuum``. ``memory`` limits what this process holds.
     """
 
-    def __init__(self, store: Store, placement: Placement, *, read_only: bool = False, keep: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        placement: Placement,
+        *,
+        read_only: bool = False,
+        keep: int | None = None,
+        memory: int | None = None,
+    ) -> None:
         self.store = store
+        self.budget = Budget(memory)
         self.placement = placement
         self.placement.fields_of = self.fields_of
         self.pipeline = Pipeline()
@@ -52,6 +63,7 @@ class Engine:
         self.lock = threading.RLock()
         self.committed = threading.Condition(self.lock)
         self.closed = False
+        self.events = Events(self.lock, self.apply, self.fields_of)
         self._due: dict[str, float] = {}
         self._last = Epoch(0)
         self.catalog, outdated = Catalog.from_json(store.catalog)
@@ -62,6 +74,13 @@ class Engine:
             for view in outdated:
                 self._fill(view, rebuilt=True)
 
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """Alone, and with every event that was fed in an epoch: how whatever looks at the warehouse begins."""
+        with self.lock:
+            self.events.flush()
+            yield
+
     # -- reading ------------------------------------------------------------------------------------------------
 
     def fields_of(self, relation: str) -> tuple[Field, ...]:
@@ -71,6 +90,7 @@ class Engine:
 
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
         """The rows of a table or view, as they are now or were at an epoch; equal rows may come in several parts."""
+        self.events.flush()
         fields = self.catalog.relations[name]
         runtime = self._runtime(self.store.rows(name)) if until is None else None
         if isinstance(runtime, NativeRuntime):
@@ -81,6 +101,7 @@ class Engine:
 
     def answer(self, relation: Relation) -> ChangeSet:
         """The rows of a query over the current contents, summed."""
+        self.events.flush()
         read = scans(relation)
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
@@ -103,7 +124,7 @@ class Engine:
 
     def apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
-        with self.lock:
+        with self._settled():
             self._require_writable()
             number = self.store.epoch + 1
             with self._epoch(number, sum(map(len, changes.values()))) as runtimes:
@@ -127,7 +148,7 @@ class Engine:
 
     def refresh(self, name: str) -> int:
         """Bring a deferred view up to its inputs, as an epoch of its own; an immediate one already is."""
-        with self.lock:
+        with self._settled():
             view = self.catalog.view(name)
             if not view.refresh.deferred or view.fresh == self.store.epoch:
                 return self.store.epoch
@@ -179,7 +200,8 @@ class Engine:
         for runtime in runtimes:
             runtime.begin(number)
         try:
-            yield runtimes
+            with self.budget.epoch(work):
+                yield runtimes
         except BaseException:
             for runtime in runtimes:
                 runtime.rollback()
@@ -231,14 +253,14 @@ class Engine:
 
     def create_table(self, table: Table) -> None:
         """Add an empty table or a stream."""
-        with self.lock:
+        with self._settled():
             self._require_writable()
             self.catalog.add(table)
             self._commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from what its inputs hold."""
-        with self.lock:
+        with self._settled():
             self._require_writable()
             self.catalog.add(view)
             try:
@@ -252,7 +274,7 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
-        with self.lock:
+        with self._settled():
             self._require_writable()
             dropped: tuple[str, ...] = (name,)
             view = self.catalog.views.get(name)
@@ -302,7 +324,7 @@ class Engine:
 
     def verify(self, name: str) -> Verification:
         """A view beside its recomputation from the base tables, as of the epoch that it shows."""
-        with self.lock:
+        with self._settled():
             view = self.catalog.view(name)
             actual, expected = self.contents(view.name).zset(), self.recompute(name)
             missing, extra = differences(expected, actual, view.fields)
@@ -310,7 +332,7 @@ class Engine:
 
     def recompute(self, name: str) -> ZSet:
         """A view from the base tables alone, as of the epoch that it shows: by Spark itself, or by the evaluator."""
-        with self.lock:
+        with self._settled():
             view = self.catalog.view(name)
             until = view.fresh if view.refresh.deferred else None
             if until is None and self._recomputes_on_spark(view):
@@ -360,7 +382,7 @@ class Engine:
 
     def explain(self, name: str) -> str:
         """Strategy, runtime, program, predicted and measured cost of a view, and why."""
-        with self.lock:
+        with self._settled():
             view = self.catalog.view(name)
             placed = self.pipeline[view.name]
             _, reason = self.placement.choose(placed.measured.last_work, view.options.get("runtime", "auto"))
@@ -393,7 +415,7 @@ class Engine:
 
     def compact(self) -> int:
         """Merge what the store can merge; returns the bytes that the newest state no longer needs."""
-        with self.lock:
+        with self._settled():
             self._require_writable()
             freed = self.store.compact(self._maps())
             self._count_rows()
@@ -401,7 +423,7 @@ class Engine:
 
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs; where only so many are kept, keep that many from now on."""
-        with self.lock:
+        with self._settled():
             self._require_writable()
             if self.upkeep.keep is not None:
                 self.upkeep.keep = max(keep, 1)
@@ -419,7 +441,7 @@ class Engine:
 
     def close(self) -> None:
         """End the engine's work; waiting subscribers end with it."""
-        with self.lock:
+        with self._settled():
             self.placement.forget()
             self.store.close()
             self.closed = True

@@ -49,6 +49,7 @@ class ViewHandle(Bag):
 
     def _feed(self, since: int) -> Iterator[tuple[int, ZSet]]:
         """For each epoch after ``since``, in order: the sum of its weighted rows."""
+        self._engine.events.flush()
         table = self._engine.store.read(self.name, self.fields, since=since).sort_by(EPOCH)
         tagged = from_arrow(table, (*self.fields, Field(EPOCH, BIGINT)))
         for epoch, group in groupby(tagged, key=lambda pair: pair[0][-1]):
@@ -75,6 +76,7 @@ class Snapshot:
     """A warehouse as it was at an epoch: for reading only."""
 
     def __init__(self, engine: Engine, epoch: int) -> None:
+        engine.events.flush()
         store = engine.store
         if not store.oldest <= epoch <= store.epoch:
             raise EpochGone(

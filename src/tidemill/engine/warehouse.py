@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
 from tidemill.engine.engine import Engine
+from tidemill.engine.feed import Feed
+from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
 from tidemill.engine.results import ChangeBatch, Costs, Result
 from tidemill.engine.statements import execute
@@ -23,6 +25,7 @@ from tidemill.sources.frames import changes_of
 from tidemill.storage.folder import FolderStore
 from tidemill.storage.memory import MemoryStore
 from tidemill.storage.store import Store
+from tidemill.storage.sweep import Inspection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +53,7 @@ class Warehouse:
     @property
     def epoch(self) -> int:
         """The last committed epoch; 0 before the first."""
+        self._engine.events.flush()
         return self._engine.store.epoch
 
     @property
@@ -85,6 +89,17 @@ class Warehouse:
         if rows is not None:
             return changes_of(rows, table)
         return stage_large(frame, table, self._engine.store, self.epoch + 1)
+
+    def feed(self, table: str) -> Feed:
+        """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
+
+        Every view is fresh after each event. Events gather in one epoch until somebody looks (see ``engine.feed``).
+        """
+        return Feed(self._engine.catalog.table(table), self._engine.events)
+
+    def flush(self) -> int:
+        """Commit the events that were fed and are in no epoch yet; returns the last epoch."""
+        return self.epoch
 
     def load(
         self,
@@ -199,6 +214,11 @@ class Warehouse:
         """Forget all but the last ``keep`` epochs; returns the bytes freed. In memory, so many are kept from now on."""
         return self._engine.vacuum(keep)
 
+    def check_files(self) -> Inspection:
+        """Read every file of the newest epoch and compare it with its checksum; ``Corrupt`` lists all that differ."""
+        store = self._engine.store
+        return store.check() if isinstance(store, FolderStore) else Inspection(0, 0, ())
+
     def close(self) -> None:
         """Let go of the folder. Subscriptions end."""
         self._engine.close()
@@ -219,13 +239,16 @@ def open(  # the name is the face: tidemill.open
     runtime: str = "auto",
     read_only: bool = False,
     durability: str = "epoch",
+    memory: str | int | None = None,
 ) -> Warehouse:
     """Open a warehouse folder, made if it is not there; ``":memory:"`` keeps nothing on disk, and the last epochs only.
 
     ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
+    ``memory``, such as ``"4GB"``, is what this process may hold: an epoch that would need more is refused.
     """
     check_name(runtime)
+    limit = None if memory is None else parse_size(memory)
     in_memory = str(path) == MEMORY
     temporary = tempfile.TemporaryDirectory(prefix="tidemill-") if in_memory else None
     folder = Path(path if temporary is None else temporary.name)
@@ -236,7 +259,8 @@ def open(  # the name is the face: tidemill.open
         store = FolderStore.open(folder, read_only=read_only, durability=durability)
     try:
         keep = MEMORY_EPOCHS if in_memory else None
-        engine = Engine(store, Placement(store, runtime, spark, in_memory), read_only=read_only, keep=keep)
+        placement = Placement(store, runtime, spark, in_memory)
+        engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit)
     except BaseException:
         store.close()
         raise

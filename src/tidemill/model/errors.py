@@ -12,7 +12,8 @@ TidemillError
 │   ├── NullViolation         NULL in a NOT NULL column
 │   ├── DuplicateKey          a second row with the same primary key
 │   ├── MissingRow            a row that leaves without ever having arrived
-│   └── ArithmeticFault       overflow, division by zero, an impossible cast
+│   ├── ArithmeticFault       overflow, division by zero, an impossible cast
+│   └── OutOfBudget           an epoch that needs more memory than the warehouse may use
 ├── StorageError            the warehouse folder
 │   ├── LockHeld              another writer has it
 │   ├── Corrupt               a file is missing or its checksum differs
@@ -37,6 +38,7 @@ __all__ = [
     "MissingRow",
     "NameTaken",
     "NullViolation",
+    "OutOfBudget",
     "ParseError",
     "Place",
     "SetupError",
@@ -146,6 +148,10 @@ class MissingRow(DataError):
 
 class ArithmeticFault(DataError):
     """Overflow, division by zero, or a cast that cannot be done."""
+
+
+class OutOfBudget(DataError):
+    """The epoch would need more memory than the warehouse may use."""
 
 
 class StorageError(TidemillError):

@@ -283,6 +283,7 @@ def verify(
     views: Annotated[list[str] | None, typer.Argument(help="The views; left out: all.")] = None,
     warehouse: Folder = _FOLDER,
     runtime: Runtime = RuntimeName.auto,
+    files: Annotated[bool, typer.Option("--files", help="First compare every file with its checksum.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare views with their recomputation.
@@ -293,8 +294,12 @@ def verify(
     Examples:
       tidemill verify
       tidemill verify spend top_customers
+      tidemill verify --files
     """
     with _open(warehouse, runtime, read_only=True) as wh:
+        if files:
+            seen = wh.check_files()
+            print(f"{seen.files:,} files, {seen.bytes:,} bytes: as written", file=sys.stderr if as_json else sys.stdout)
         checks = [wh.view(name).verify() for name in views or wh.views()]
     for check in checks:
         if as_json:

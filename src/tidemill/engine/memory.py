@@ -1,0 +1,89 @@
+"""How much memory this process may use, and the refusal of an epoch that would need more.
+
+The limit is on what the process holds, native maps included; a Spark JVM has limits of its own. An epoch is refused
+before it starts where the rows that it brings would not fit, by what rows have cost so far, and undone at its end where
+it grew beyond the limit all the same. Either way the warehouse is as it was, and the machine has not begun to swap.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidemill.model.errors import OutOfBudget, SetupError
+
+UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+FIRST_GUESS = 200.0
+"""Bytes that a row of a change costs, until epochs have shown better."""
+
+ENOUGH_ROWS = 10_000
+"""Only epochs of so many rows teach what a row costs: below, the noise of the allocator is larger."""
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_STATM = Path("/proc/self/statm")
+
+
+def parse_size(size: str | int) -> int:
+    """Bytes from a size as people write it.
+
+    >>> parse_size("4GB"), parse_size("512 mb"), parse_size(1000)
+    (4294967296, 536870912, 1000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(size).upper())
+    if found is None or found[2] not in UNITS:
+        raise SetupError(f"{size!r} is not an amount of memory", hint='Write it like "4GB" or "512MB".')
+    return int(float(found[1]) * UNITS[found[2]])
+
+
+def resident() -> int:
+    """The bytes that this process holds in memory; where the system does not say, the most it ever held."""
+    if _STATM.exists():
+        return int(_STATM.read_text().split()[1]) * _PAGE
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class Budget:
+    """A limit in bytes, None for none, and what a row of a change has been found to cost."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self._row = FIRST_GUESS
+
+    @contextmanager
+    def epoch(self, rows: int) -> Iterator[None]:
+        """Refuse an epoch of so many rows where it would not fit, or did not."""
+        if self.limit is None:
+            yield
+            return
+        before = resident()
+        self._require(before + int(rows * self._row), before, f"{rows:,} rows")
+        yield
+        after = resident()
+        if rows >= ENOUGH_ROWS:
+            self._row = max((after - before) / rows, self._row / 2)
+        self._require(after, after, f"{rows:,} rows")
+
+    def _require(self, needed: int, held: int, work: str) -> None:
+        assert self.limit is not None
+        if needed <= self.limit:
+            return
+        gc.collect()
+        pa.default_memory_pool().release_unused()
+        raise OutOfBudget(
+            f"an epoch of {work} does not fit into the memory budget",
+            detail=f"It needs about {_text(needed)}, of at most {_text(self.limit)}; {_text(held)} are in use.",
+            hint='Apply the change in smaller parts, give the warehouse more memory="...", or use runtime="spark".',
+        )
+
+
+def _text(size: int) -> str:
+    return f"{size / (1 << 30):.2f} GB"
