@@ -290,3 +290,19 @@ def test_large_relations_stay_in_columns(monkeypatch: pytest.MonkeyPatch, tmp_pa
             wh.apply({"orders": [(+1, (8, "new", 4))]})
         with pytest.raises(errors.MissingRow):
             wh.apply({"orders": [(-1, (8, "ann", 9))]})
+
+
+def test_rows_that_never_met_cannot_fail_together() -> None:
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql("""
+            CREATE TABLE n (k INT, dividend INT);
+            CREATE TABLE d (k INT, divisor INT);
+            CREATE MATERIALIZED VIEW v AS SELECT n.k, n.dividend / d.divisor AS ratio FROM n JOIN d ON n.k = d.k;
+        """)
+        wh.apply({"d": [(+1, (1, 0))]})
+        # The trigger of n runs first and finds the divisor 0 that leaves in the same epoch.
+        wh.apply({"n": [(+1, (1, 10))], "d": [(-1, (1, 0)), (+1, (1, 5))]})
+        assert wh.view("v").rows() == [(1, 2.0)]
+        with pytest.raises(errors.ArithmeticFault):
+            wh.apply({"n": [(+1, (1, 20))], "d": [(-1, (1, 5)), (+1, (1, 0))]})
+        assert wh.view("v").rows() == [(1, 2.0)]

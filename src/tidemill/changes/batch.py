@@ -85,6 +85,11 @@ class ChangeSet:
         """The change that undoes this one."""
         return ChangeSet.of(((row, -weight) for row, weight in self.pairs()), self.fields)
 
+    def signed(self) -> tuple[ChangeSet, ChangeSet]:
+        """The rows that leave, and the rows that come."""
+        leave = ChangeSet.of((pair for pair in self.pairs() if pair[1] < 0), self.fields)
+        return leave, ChangeSet.of((pair for pair in self.pairs() if pair[1] > 0), self.fields)
+
     def __len__(self) -> int:
         """How many rows it holds, unsummed; zero means that nothing changed."""
         if self._pairs is not None:

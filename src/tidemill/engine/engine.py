@@ -26,7 +26,7 @@ from tidemill.engine.pipeline import Pipeline, Walk, check_tables
 from tidemill.engine.placement import Placement
 from tidemill.engine.results import Costs, Verification
 from tidemill.engine.upkeep import Upkeep
-from tidemill.model.errors import StorageError, Unsupported
+from tidemill.model.errors import ArithmeticFault, StorageError, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
@@ -127,15 +127,23 @@ class Engine:
         with self._settled():
             self._require_writable()
             number = self.store.epoch + 1
-            with self._epoch(number, sum(map(len, changes.values()))) as runtimes:
-                possible = check_tables(changes, self.catalog.tables, runtimes[0])
-                stored = self._collect(self.pipeline.walk(possible, runtimes), runtimes)
+            try:
+                stored = self._run(number, changes)
+            except ArithmeticFault:
+                # The fault may be of two rows that never stood beside each other: one leaves as the other comes.
+                stored = self._run(number, changes, in_turn=True)
             durable = self._commit(Epoch(number, stored, positions or {}))
         # Outside the lock: callers that wait together share one sync of the disk.
         durable()
         self._tend()
         self._refresh_due()
         return number
+
+    def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
+        """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
+        with self._epoch(number, sum(map(len, changes.values()))) as runtimes:
+            possible = check_tables(changes, self.catalog.tables, runtimes[0])
+            return self._collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
 
     def await_epoch(self, seconds: float | None) -> None:
         """Wait until an epoch is committed, or so long. A reader is not told by the writer's process: it looks."""

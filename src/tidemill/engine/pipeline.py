@@ -100,13 +100,26 @@ class Pipeline:
         """Every runtime that takes part in an epoch, once."""
         return list({id(r): r for r in (*always, *(p.runtime for p in self._placed.values()))}.values())
 
-    def walk(self, changes: Mapping[str, ChangeSet], runtimes: list[Runtime], only: str | None = None) -> Walk:
-        """Carry changes of tables (or, to catch up view ``only``, of its inputs) to every view that follows them."""
+    def walk(
+        self,
+        changes: Mapping[str, ChangeSet],
+        runtimes: list[Runtime],
+        *,
+        only: str | None = None,
+        in_turn: bool = False,
+    ) -> Walk:
+        """Carry changes of tables (or, to catch up view ``only``, of its inputs) to every view that follows them.
+
+        With ``in_turn`` all rows that leave are handled before all that come, table after table. The sum is the same,
+        but then no row is ever joined with one that it never stood beside.
+        """
         walk = Walk(self, runtimes, sum(map(len, changes.values())))
         order = [p for p in self._placed.values() if not p.deferred or p.program.view == only]
-        for relation, change in changes.items():
-            readers = order if only is None else [self._placed[only]]
-            walk.handle(relation, change, readers, keep=only is None)
+        readers = order if only is None else [self._placed[only]]
+        for relation, change in _in_turn(changes) if in_turn else changes.items():
+            walk.handle(relation, change, readers, keep=False)
+        if only is None:
+            walk.stored.update((relation, change) for relation, change in changes.items() if len(change))
         for placed in order:
             walk.run(placed, order)
         return walk
@@ -155,6 +168,12 @@ class Walk:
 
     def _timed(self, placed: Placed) -> _Timer:
         return _Timer(self._seconds, placed.program.view)
+
+
+def _in_turn(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
+    """The rows that leave each relation, then the rows that come to each."""
+    signed = {relation: change.signed() for relation, change in changes.items()}
+    return [(relation, parts[turn]) for turn in (0, 1) for relation, parts in signed.items()]
 
 
 class _Timer:
