@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.model.errors import BadValue, MissingRow
+from tidemill.model.errors import ArithmeticFault, BadValue, MissingRow
 
 DDL = """
     CREATE TABLE bids (id BIGINT PRIMARY KEY, broker STRING, price DECIMAL(10,2));
@@ -45,11 +45,26 @@ def test_a_bad_event_is_refused_alone() -> None:
         wh.sql(DDL)
         bid = wh.feed("bids")
         bid(+1, 1, "ann", 1)
-        bid(-1, 7, "bob", 1)
-        bid(+1, 2, "ann", 1)
         with pytest.raises(MissingRow, match="bob"):
-            wh.flush()
+            bid(-1, 7, "bob", 1)
+        bid(+1, 2, "ann", 1)
         assert [row[2] for row in wh.view("best").rows()] == [2]
+        assert wh.epoch == 1
+
+
+def test_an_event_that_some_view_cannot_show_is_refused_alone() -> None:
+    with tidemill.open(":memory:") as wh:
+        wh.sql("""
+            CREATE TABLE t (k INT, n BIGINT);
+            CREATE MATERIALIZED VIEW v AS SELECT k, SUM(n) AS total FROM t GROUP BY k;
+        """)
+        event = wh.feed("t")
+        for n in (1, (1 << 63) - 1, 5):
+            event(+1, 7, n)
+        with pytest.raises(ArithmeticFault):
+            wh.flush()
+        assert wh.view("v").rows() == [(7, 6)]
+        assert wh.table("t").rows() == [(7, 1), (7, 5)]
 
 
 @pytest.mark.parametrize("event", [(+1, 1, "ann", "dear"), (+1, 1, "ann"), ("+1", 1, "ann", 1), (True, 1, "ann", 1)])

@@ -63,7 +63,7 @@ class Engine:
         self.lock = threading.RLock()
         self.committed = threading.Condition(self.lock)
         self.closed = False
-        self.events = Events(self.lock, self.apply, self.fields_of)
+        self.events = Events(self)
         self._due: dict[str, float] = {}
         self._last = Epoch(0)
         self.catalog, outdated = Catalog.from_json(store.catalog)
@@ -125,25 +125,24 @@ class Engine:
     def apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
         with self._settled():
-            self._require_writable()
+            self.require_writable()
             number = self.store.epoch + 1
             try:
                 stored = self._run(number, changes)
             except ArithmeticFault:
                 # The fault may be of two rows that never stood beside each other: one leaves as the other comes.
                 stored = self._run(number, changes, in_turn=True)
-            durable = self._commit(Epoch(number, stored, positions or {}))
+            durable = self.commit(Epoch(number, stored, positions or {}))
         # Outside the lock: callers that wait together share one sync of the disk.
         durable()
-        self._tend()
-        self._refresh_due()
+        self.tend()
         return number
 
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
-        with self._epoch(number, sum(map(len, changes.values()))) as runtimes:
+        with self.between(number, sum(map(len, changes.values()))) as runtimes:
             possible = check_tables(changes, self.catalog.tables, runtimes[0])
-            return self._collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
+            return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
 
     def await_epoch(self, seconds: float | None) -> None:
         """Wait until an epoch is committed, or so long. A reader is not told by the writer's process: it looks."""
@@ -160,17 +159,17 @@ class Engine:
             view = self.catalog.view(name)
             if not view.refresh.deferred or view.fresh == self.store.epoch:
                 return self.store.epoch
-            self._require_writable()
+            self.require_writable()
             if view.fresh < self.store.oldest:
                 self._fill(view, rebuilt=True)
                 return self.store.epoch
             number = self.store.epoch + 1
             pending = {name: self._since(name, view.fresh) for name in view.inputs}
-            with self._epoch(number, sum(map(len, pending.values()))) as runtimes:
+            with self.between(number, sum(map(len, pending.values()))) as runtimes:
                 self._rewind(pending, runtimes)
-                stored = self._collect(self.pipeline.walk(pending, runtimes, only=view.name), runtimes)
+                stored = self.collect(self.pipeline.walk(pending, runtimes, only=view.name), runtimes)
             self.catalog.renew(replace(view, fresh=number))
-            self._commit(Epoch(number, stored, catalog=self.catalog.to_json()))()
+            self.commit(Epoch(number, stored, catalog=self.catalog.to_json()))()
             return number
 
     def _since(self, relation: str, epoch: int) -> ChangeSet:
@@ -196,7 +195,7 @@ class Engine:
                 self.refresh(view.name)
 
     @contextmanager
-    def _epoch(self, number: int, work: int) -> Iterator[list[Runtime]]:
+    def between(self, number: int, work: int) -> Iterator[list[Runtime]]:
         """The runtimes for work on so many rows, between begin and the end of it; an error undoes what they did.
 
         The first one checks tables. One that takes no part must forget what it holds, for it will be behind.
@@ -215,7 +214,7 @@ class Engine:
                 runtime.rollback()
             raise
 
-    def _collect(self, walk: Walk, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
+    def collect(self, walk: Walk, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
         stored = {name: change for name, change in walk.stored.items() if self._keeps(name)}
         for runtime in runtimes:
@@ -229,7 +228,7 @@ class Engine:
             return True
         return any(v.refresh.deferred and relation in v.inputs for v in self.catalog.views.values())
 
-    def _commit(self, epoch: Epoch) -> Callable[[], None]:
+    def commit(self, epoch: Epoch) -> Callable[[], None]:
         """Make the epoch visible; the returned function waits until it is durable and wakes subscribers.
 
         Where that fails, memory is ahead of the store and is read anew.
@@ -262,14 +261,14 @@ class Engine:
     def create_table(self, table: Table) -> None:
         """Add an empty table or a stream."""
         with self._settled():
-            self._require_writable()
+            self.require_writable()
             self.catalog.add(table)
-            self._commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
+            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from what its inputs hold."""
         with self._settled():
-            self._require_writable()
+            self.require_writable()
             self.catalog.add(view)
             try:
                 self._fill(view)
@@ -283,7 +282,7 @@ class Engine:
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
         with self._settled():
-            self._require_writable()
+            self.require_writable()
             dropped: tuple[str, ...] = (name,)
             view = self.catalog.views.get(name)
             self.catalog.drop(name)
@@ -291,14 +290,14 @@ class Engine:
                 self.pipeline.remove(name)
                 dropped = maps_of(view)
             self.placement.forget_relation(name)
-            self._commit(Epoch(self.store.epoch, catalog=self.catalog.to_json(), dropped=dropped))()
+            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json(), dropped=dropped))()
             self._count_rows()
 
     def _fill(self, view: View, *, rebuilt: bool = False) -> None:
         """Compute a view from whole inputs. Its rows belong to the present epoch: no input has changed."""
         stored: dict[str, ChangeSet] = {}
         work = sum(self.store.rows(name) for name in view.inputs)
-        with self._epoch(self.store.epoch, work) as runtimes:
+        with self.between(self.store.epoch, work) as runtimes:
             placed = self.pipeline[view.name]
             for stage in placed.program.stages:
                 rows = placed.runtime.load(stage)
@@ -310,7 +309,7 @@ class Engine:
                 stored.update(runtime.commit())
         self.catalog.renew(replace(view, fresh=self.store.epoch))
         replaced = maps_of(view) if rebuilt else ()
-        self._commit(Epoch(self.store.epoch, stored, catalog=self.catalog.to_json(), replaced=replaced))()
+        self.commit(Epoch(self.store.epoch, stored, catalog=self.catalog.to_json(), replaced=replaced))()
 
     def _place(self, view: View, work: int = 0) -> None:
         """Let a view be run by the runtime for work on so many rows."""
@@ -324,7 +323,7 @@ class Engine:
     def _count_rows(self) -> None:
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
 
-    def _require_writable(self) -> None:
+    def require_writable(self) -> None:
         if self.read_only:
             raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
 
@@ -404,7 +403,12 @@ class Engine:
             sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
             return explain(view.program, facts=facts, sizes=sizes)
 
-    def _tend(self) -> None:
+    def tend(self) -> None:
+        """What is due after an epoch: stored changes merged, and views refreshed whose interval has passed."""
+        self._merge()
+        self._refresh_due()
+
+    def _merge(self) -> None:
         """Merge what has piled up. The epoch is safe already, so trouble here is a warning and not an error."""
         if not self.upkeep.due:
             return
@@ -424,7 +428,7 @@ class Engine:
     def compact(self) -> int:
         """Merge what the store can merge; returns the bytes that the newest state no longer needs."""
         with self._settled():
-            self._require_writable()
+            self.require_writable()
             freed = self.store.compact(self._maps())
             self._count_rows()
             return freed
@@ -432,7 +436,7 @@ class Engine:
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs; where only so many are kept, keep that many from now on."""
         with self._settled():
-            self._require_writable()
+            self.require_writable()
             if self.upkeep.keep is not None:
                 self.upkeep.keep = max(keep, 1)
             self.placement.forget_files(self._maps())

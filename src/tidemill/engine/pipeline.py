@@ -113,30 +113,44 @@ class Pipeline:
         With ``in_turn`` all rows that leave are handled before all that come, table after table. The sum is the same,
         but then no row is ever joined with one that it never stood beside.
         """
-        walk = Walk(self, runtimes, sum(map(len, changes.values())))
-        order = [p for p in self._placed.values() if not p.deferred or p.program.view == only]
-        readers = order if only is None else [self._placed[only]]
+        walk = self.start(runtimes, only)
         for relation, change in _in_turn(changes) if in_turn else changes.items():
-            walk.handle(relation, change, readers, keep=False)
+            walk.take(relation, change)
         if only is None:
             walk.stored.update((relation, change) for relation, change in changes.items() if len(change))
-        for placed in order:
-            walk.run(placed, order)
+        walk.finish()
         return walk
+
+    def start(self, runtimes: list[Runtime], only: str | None = None) -> Walk:
+        """An epoch that changes can be handed to one after the other, until it is finished."""
+        order = [p for p in self._placed.values() if not p.deferred or p.program.view == only]
+        return Walk(self, runtimes, order, order if only is None else [self._placed[only]])
 
 
 class Walk:
     """One epoch under way: which changes have come out so far, and which stages have been fired."""
 
-    def __init__(self, pipeline: Pipeline, runtimes: list[Runtime], work: int) -> None:
+    def __init__(self, pipeline: Pipeline, runtimes: list[Runtime], order: list[Placed], readers: list[Placed]) -> None:
         self._pipeline = pipeline
         self._runtimes = runtimes
-        self._work = work
+        self._order = order
+        self._readers = readers
+        self._work = 0
         self._fired: set[str] = set()
         self._seconds: dict[str, float] = defaultdict(float)
         self.stored: dict[str, ChangeSet] = {}
 
-    def handle(self, relation: str, change: ChangeSet, readers: Iterable[Placed], *, keep: bool = True) -> None:
+    def take(self, relation: str, change: ChangeSet) -> None:
+        """Hand in a change of a table, or of an input of the view that is caught up; what is stored is not noted."""
+        self._work += len(change)
+        self._handle(relation, change, self._readers)
+
+    def finish(self) -> None:
+        """Let the changes go through all views, in their order."""
+        for placed in self._order:
+            self._run(placed)
+
+    def _handle(self, relation: str, change: ChangeSet, readers: Iterable[Placed]) -> None:
         """Fire every stage that reads ``relation``, then let its contents absorb the change."""
         if not len(change):
             return
@@ -148,10 +162,8 @@ class Walk:
                     self._fired.add(stage.name)
         for runtime in self._runtimes:
             runtime.absorb(relation, change)
-        if keep:
-            self.stored[relation] = change
 
-    def run(self, placed: Placed, readers: list[Placed]) -> None:
+    def _run(self, placed: Placed) -> None:
         """Let each fired stage of a view emit, and hand its change on."""
         rows = 0
         touched = False
@@ -162,7 +174,9 @@ class Walk:
             with self._timed(placed):
                 change = placed.runtime.emit(stage)
             rows = len(change)
-            self.handle(stage.name, change, readers, keep=self._pipeline.stored(stage.name))
+            self._handle(stage.name, change, self._order)
+            if rows and self._pipeline.stored(stage.name):
+                self.stored[stage.name] = change
         if touched:
             placed.measured.note(self._seconds[placed.program.view], rows, self._work)
 
