@@ -197,10 +197,14 @@ class _Writer:
         if form == "cte":
             return self._cte(depth)
         tables, scope = self._from(depth)
-        where = f" WHERE {self._predicate(scope, 2)}" if self._maybe() else ""
+        where = f" WHERE {self._where(scope)}" if self._maybe() else ""
         if form in ("group", "total"):
             return self._group(tables + where, scope, keys=form == "group")
         items, columns = self._select_list(scope)
+        if self._one(*range(5)) == 0:
+            text, kind, exact = self._nested(scope)
+            columns.append(Col(f"{kind[0]}{len(columns)}", kind, exact=exact))
+            items = f"{items}, {text} AS {columns[-1].name}"
         return f"SELECT {'DISTINCT ' if form == 'distinct' else ''}{items} FROM {tables}{where}", columns
 
     def _union(self, depth: int) -> tuple[str, list[Col]]:
@@ -303,6 +307,41 @@ class _Writer:
             return f"SUM({argument})", kind, True
         self.duckdb &= kind != "decimal"  # its averages of decimals are doubles
         return f"AVG({argument})", "decimal" if kind == "decimal" else "double", False
+
+    # ---- subqueries in expressions
+
+    def _where(self, scope: list[Col]) -> str:
+        """A condition that may compare with subqueries. Spark takes these in WHERE, but not in ON."""
+        condition = self._predicate(scope, 2)
+        for _ in range(self._one(0, 0, 0, 1, 2)):
+            text, kind, exact = self._nested(scope)
+            test = (
+                f"{self._of_kind(kind, scope)} {self._one('=', '<>', '<', '>=', '<=>')} {text}"
+                if exact
+                else f"{text} IS {self._one('', 'NOT ')}NULL"
+            )
+            condition = f"({condition}) {self._one('AND', 'AND', 'OR')} {test}"
+        return condition
+
+    def _nested(self, scope: list[Col], depth: int = 1) -> tuple[str, str, bool]:
+        """An aggregate over a relation, correlated with ``scope`` or not; its kind, and whether its value is exact."""
+        self._aliases += 1
+        alias = f"n{self._aliases}"
+        name = self._one(*self.relations)
+        own = [Col(f"{alias}.{c.name}", c.kind, c.small, c.exact) for c in self.relations[name]]
+        conditions = [self._predicate(own, 1)] if self._maybe() else []
+        pairs = [(a, b) for a in own for b in scope if a.kind == b.kind and a.exact and b.exact]
+        for _ in range(self._one(0, 1, 1, 1, 2) if pairs else 0):
+            a, b = self._one(*pairs)
+            conditions.append(f"{a.name} {self._one('=', '=', '=', '<', '<>', '<=>')} {b.name}")
+        if depth and self._one(*range(5)) == 0:
+            text, kind, exact = self._nested(own, depth - 1)
+            conditions += [f"{self._of_kind(kind, own)} <= {text}"] if exact else []
+        text, kind, exact = self._aggregate(own)
+        if exact and self._maybe():
+            text = f"COALESCE({text}, {_literal(self._draw(KINDS[kind][1]), kind)})"
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"(SELECT {text} FROM {name} AS {alias}{where})", kind, exact
 
     # ---- expressions
 

@@ -15,6 +15,7 @@ from tidemill.model.types import Field
 
 A, B, P = Column("o.a", t.INT), Column("o.b", t.INT), Column("o.p", t.BOOLEAN)
 S = Column("o.s", t.STRING)
+M, N, MINUS = Column("s.m", t.BIGINT), Column("s.n", t.BIGINT), Literal(-1, t.BIGINT)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,10 @@ S = Column("o.s", t.STRING)
         (Literal(datetime.date(2024, 2, 29), t.DATE), "DATE '2024-02-29'"),
         (Literal(Decimal("1.50"), t.Decimal(3, 2)), "1.50"),
         (call("get_field", Column("o.r", t.Struct((Field("x", t.INT),))), Literal("x", t.STRING)), "o.r.x"),
+        (call("add", A, Literal(-3, t.INT)), "o.a - 3"),
+        (call("ring_sum", M, call("ring_sum", N, M)), "s.m + s.n + s.m"),
+        (call("ring_sum", M, call("ring_product", MINUS, call("ring_sum", N, M))), "s.m - (s.n + s.m)"),
+        (call("ring_product", MINUS, call("ring_product", M, N)), "-(s.m * s.n)"),
         (call("get_item", Column("o.l", t.Array(t.INT)), A), "o.l[o.a]"),
     ],
 )

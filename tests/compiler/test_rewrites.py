@@ -15,9 +15,10 @@ from tidemill.algebra.walk import walk
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.rewrites.apart import apart
 from tidemill.compiler.rewrites.canonical import canonical
+from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.normalize import normalize
 
-REWRITES = {"normalize": normalize, "apart": apart, "canonical": canonical}
+REWRITES = {"normalize": normalize, "apart": apart, "canonical": canonical, "decorrelate": decorrelate}
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidemill.model.types import Field, Type
+
+if TYPE_CHECKING:
+    from tidemill.algebra.relations import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,21 @@ class Case(Scalar):
     @property
     def type(self) -> Type:
         return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery(Scalar):
+    """The one value of a relation with one column; NULL where it has no row, an error where it has several.
+
+    Expressions inside may name columns of the row around it: that is correlation. Column names are unique in the whole
+    query, so a name that the relation itself does not bind is one from outside.
+    """
+
+    relation: Relation
+
+    @property
+    def type(self) -> Type:
+        return self.relation.fields[0].type
 
 
 @dataclass(frozen=True, slots=True)

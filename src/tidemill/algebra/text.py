@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from tidemill.algebra.formats import write
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar, Subquery
 from tidemill.model import types as t
 
 OPERATORS = {
@@ -11,6 +13,7 @@ OPERATORS = {
     "eq": ("=", 4), "ne": ("<>", 4), "lt": ("<", 4), "le": ("<=", 4), "gt": (">", 4), "ge": (">=", 4),
     "null_safe_eq": ("<=>", 4), "like": ("LIKE", 4), "rlike": ("RLIKE", 4),
     "add": ("+", 5), "subtract": ("-", 5),
+    "ring_sum": ("+", 5), "ring_product": ("*", 6),
     "multiply": ("*", 6), "divide": ("/", 6), "remainder": ("%", 6), "div": ("DIV", 6),
 }  # fmt: skip
 """Each binary operator and how strongly it binds."""
@@ -42,6 +45,10 @@ def _text(scalar: Scalar) -> tuple[str, int]:
             return _case(scalar), ATOM
         case Call():
             return _call(scalar)
+        case Subquery(relation=relation):
+            from tidemill.algebra.queries import text_of_query  # a query is made of expressions in turn
+
+            return f"({text_of_query(relation)})", ATOM
     raise TypeError(f"no text for {scalar!r}")
 
 
@@ -52,6 +59,11 @@ def _call(node: Call) -> tuple[str, int]:
             return f"NOT {_within(arguments[0], NOT)}", NOT
         case "negate":
             return f"-{_within(arguments[0], ATOM)}", ATOM
+        case "ring_product" if (opposite := _opposite(node)) is not None:
+            return f"-{_within(opposite, ATOM)}", ATOM
+        case "ring_sum" | "add" if (opposite := _opposite(arguments[1])) is not None:
+            minus, strength = OPERATORS["subtract"]
+            return f"{_within(arguments[0], strength)} {minus} {_within(opposite, strength + 1)}", strength
         case "is_null":
             return f"{_within(arguments[0], TEST + 1)} IS NULL", TEST
         case "is_not_null":
@@ -65,9 +77,22 @@ def _call(node: Call) -> tuple[str, int]:
             return f"{_within(arguments[0], ATOM)}[{text_of(arguments[1])}]", ATOM
         case name if name in OPERATORS and len(arguments) == 2:
             symbol, strength = OPERATORS[name]
-            # All operators associate to the left: the right operand needs parentheses at equal strength.
-            return f"{_within(arguments[0], strength)} {symbol} {_within(arguments[1], strength + 1)}", strength
+            # All operators associate to the left: the right operand needs parentheses at equal strength, but where
+            # nothing is rounded or overflows it makes no difference.
+            exact = name in ("ring_sum", "ring_product") and getattr(arguments[1], "function", "") == name
+            right = _within(arguments[1], strength if exact else strength + 1)
+            return f"{_within(arguments[0], strength)} {symbol} {right}", strength
     return f"{node.function.upper()}({', '.join(map(text_of, arguments))})", ATOM
+
+
+def _opposite(scalar: Scalar) -> Scalar | None:
+    """What a summand is minus of, where it is a multiple of -1 or a negative constant."""
+    match scalar:
+        case Call(function="ring_product", arguments=(Literal(value=-1), other)):
+            return other
+        case Literal(value=int() | Decimal() as value, of=of) if value < 0:
+            return Literal(-value, of)
+    return None
 
 
 def _within(scalar: Scalar, strength: int) -> str:

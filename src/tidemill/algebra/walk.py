@@ -1,4 +1,9 @@
-"""One way to walk expressions and relations: the children of a node, and a node with its children changed."""
+"""One way to walk expressions and relations: the children of a node, and a node with its children changed.
+
+A subquery in an expression is the one place where the two kinds meet. The children of a ``Subquery`` are all
+expressions inside it, so what walks or changes expressions goes into it by itself. Column names are unique in the whole
+query: what is said of an outer column cannot mean an inner one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Named, Scalar, Subquery
 from tidemill.model.types import BOOLEAN, DOUBLE, Decimal
 
 Node = TypeVar("Node", Scalar, Relation)
@@ -33,6 +38,8 @@ def _scalars_below(node: Scalar) -> tuple[Scalar, ...]:
             return (node.input,)
         case Case():
             return (*(part for branch in node.branches for part in branch), node.default)
+        case Subquery():
+            return tuple(scalar for below in walk(node.relation) for scalar in expressions(below))
     return ()
 
 
@@ -67,6 +74,8 @@ def _with_scalars(node: Scalar, below: Sequence[Scalar]) -> Scalar:
         case Case():
             pairs = tuple(zip(below[:-1:2], below[1:-1:2], strict=True))
             return replace(node, branches=pairs, default=below[-1])
+        case Subquery():
+            return replace(node, relation=_with_all_expressions(node.relation, iter(below)))
     return node
 
 
@@ -81,28 +90,118 @@ def _with_relations(node: Relation, below: Sequence[Relation]) -> Relation:
     return node
 
 
+def expressions(node: Relation) -> tuple[Scalar, ...]:
+    """The expressions of ``node`` itself, those of its inputs left out."""
+    match node:
+        case r.Filter():
+            return (node.condition,)
+        case r.Join():
+            return () if node.condition is None else (node.condition,)
+        case r.Project():
+            return tuple(output.scalar for output in node.outputs)
+        case r.Aggregate():
+            calls = (part for call in node.aggregates for part in (call.argument, call.filter) if part is not None)
+            return (*(key.scalar for key in node.keys), *calls)
+    return ()
+
+
+def with_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation:
+    """``node`` with the next of ``scalars`` in place of its expressions, in the order in which these are given."""
+    match node:
+        case r.Filter():
+            return replace(node, condition=next(scalars))
+        case r.Join():
+            return node if node.condition is None else replace(node, condition=next(scalars))
+        case r.Project():
+            return replace(node, outputs=tuple(Named(output.name, next(scalars)) for output in node.outputs))
+        case r.Aggregate():
+            keys = tuple(Named(key.name, next(scalars)) for key in node.keys)
+            calls = []
+            for call in node.aggregates:
+                argument = None if call.argument is None else next(scalars)
+                calls.append(replace(call, argument=argument, filter=None if call.filter is None else next(scalars)))
+            return replace(node, keys=keys, aggregates=tuple(calls))
+    return node
+
+
+def _with_all_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation:
+    """``node`` with ``scalars`` in place of all expressions in it, parents first."""
+    changed = with_expressions(node, scalars)
+    return with_children(changed, [_with_all_expressions(child, scalars) for child in children(node)])
+
+
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:
-    """``node`` with ``change`` applied to every node in it, children first."""
+    """``node`` with ``change`` applied to every node in it, children first; to relations in subqueries, too."""
+    node = node if isinstance(node, Scalar) else _transform_subqueries(node, change)
     before = children(node)
     after = tuple(transform(child, change) for child in before)
     return change(node if after == before else with_children(node, after))
 
 
+def _transform_subqueries(node: Any, change: Callable[[Any], Any]) -> Any:
+    return with_subqueries(node, lambda subquery: replace(subquery, relation=transform(subquery.relation, change)))
+
+
+def with_subqueries(relation: Relation, change: Callable[[Subquery], Scalar]) -> Relation:
+    """``relation`` with ``change`` applied to the subqueries in its own expressions, but not to those in these."""
+
+    def changed(scalar: Scalar) -> Scalar:
+        if isinstance(scalar, Subquery):
+            return change(scalar)
+        below = children(scalar)
+        return with_children(scalar, [changed(child) for child in below]) if below else scalar
+
+    if not any(subqueries(scalar) for scalar in expressions(relation)):
+        return relation
+    return with_expressions(relation, map(changed, expressions(relation)))
+
+
+def subqueries(scalar: Scalar) -> list[Subquery]:
+    """The subqueries in ``scalar``, from left to right; those within them are not listed."""
+    if isinstance(scalar, Subquery):
+        return [scalar]
+    return [found for child in children(scalar) for found in subqueries(child)]
+
+
 def walk(node: Node) -> Iterator[Node]:
-    """``node`` and everything below it, parents first."""
+    """``node`` and everything of its kind below it, parents first."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
+def walk_all(relation: Relation) -> Iterator[Relation]:
+    """``relation`` and everything below it, parents first, the relations in subqueries included."""
+    for node in walk(relation):
+        yield node
+        for scalar in expressions(node):
+            for subquery in subqueries(scalar):
+                yield from walk_all(subquery.relation)
+
+
 def scans(relation: Relation) -> set[str]:
     """The names of the tables, streams and views that ``relation`` reads."""
-    return {node.relation for node in walk(relation) if isinstance(node, r.Scan)}
+    return {node.relation for node in walk_all(relation) if isinstance(node, r.Scan)}
 
 
 def columns_in(scalar: Scalar) -> set[str]:
-    """The names of the columns that ``scalar`` reads."""
-    return {node.name for node in walk(scalar) if isinstance(node, Column)}
+    """The names of the columns that ``scalar`` reads: of a subquery, those from outside."""
+    match scalar:
+        case Column(name=name):
+            return {name}
+        case Subquery(relation=relation):
+            return outer_columns(relation)
+    return set().union(*map(columns_in, children(scalar)))
+
+
+def outer_columns(relation: Relation) -> set[str]:
+    """The columns that expressions in ``relation`` read and no node in it has: what a subquery is correlated by."""
+    read: set[str] = set()
+    bound: set[str] = set()
+    for node in walk(relation):
+        bound.update(field.name for field in node.fields)
+        read.update(*map(columns_in, expressions(node)))
+    return read - bound
 
 
 def is_nullable(scalar: Scalar) -> bool:
@@ -126,7 +225,23 @@ def is_nullable(scalar: Scalar) -> bool:
             from tidemill.algebra.functions import FUNCTIONS
 
             return FUNCTIONS[name].nullable([is_nullable(argument) for argument in arguments])
+        case Subquery(relation=relation):
+            return relation.fields[0].nullable or not has_one_row(relation)
     return True
+
+
+def has_one_row(relation: Relation) -> bool:
+    """Whether ``relation`` has exactly one row, whatever the tables hold: a global aggregate has. Errs towards no."""
+    match relation:
+        case r.Aggregate(keys=keys):
+            return not keys
+        case r.Values(rows=rows):
+            return len(rows) == 1
+        case r.Project(input=input_) | r.Distinct(input=input_):
+            return has_one_row(input_)
+        case r.Join(left=left, right=right, condition=None):
+            return has_one_row(left) and has_one_row(right)
+    return False
 
 
 def conjuncts(scalar: Scalar) -> list[Scalar]:

@@ -6,14 +6,15 @@ distributes over everything, so the body of a stage is the sum of its blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from tidemill.algebra.relations import Change, Filter, Join, Project, Relation, Scan, UnionAll, Values
-from tidemill.algebra.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.scalars import Call, Literal, Named, Scalar, column
 from tidemill.algebra.walk import columns_in, conjuncts, substitute
 from tidemill.compiler.faults import may_fail
+from tidemill.compiler.rewrites.fold import fold
 
 Leaf = Scan | Change
 
@@ -48,15 +49,33 @@ def blocks(relation: Relation) -> list[Block]:
         case Values():
             return [_constant(row, relation) for row in relation.rows]
         case Filter():
-            return [_where(block, relation.condition) for block in blocks(relation.input)]
+            return _possible(_where(block, relation.condition) for block in blocks(relation.input))
         case Project():
             return [_select(block, relation.outputs) for block in blocks(relation.input)]
         case Join():
             pairs = product(blocks(relation.left), blocks(relation.right))
-            return [_joined(left, right, relation.condition) for left, right in pairs]
+            return _possible(_joined(left, right, relation.condition) for left, right in pairs)
         case UnionAll():
             return [_under_names(block, relation) for part in relation.inputs for block in blocks(part)]
     raise TypeError(f"{type(relation).__name__} begins a stage of its own")
+
+
+def count_blocks(relation: Relation) -> int:
+    """How many blocks ``relation`` has; an aggregation or DISTINCT, which is read from a stage, counts as one.
+
+    >>> count_blocks(Join(UnionAll((Scan("r", "r", ()),) * 2), UnionAll((Scan("s", "s", ()),) * 3)))
+    6
+    """
+    match relation:
+        case Values(rows=rows):
+            return len(rows)
+        case Filter(input=input_) | Project(input=input_):
+            return count_blocks(input_)
+        case Join(left=left, right=right):
+            return count_blocks(left) * count_blocks(right)
+        case UnionAll(inputs=inputs):
+            return sum(map(count_blocks, inputs))
+    return 1
 
 
 def used_columns(block: Block) -> Iterator[str]:
@@ -83,14 +102,31 @@ def _where(block: Block, condition: Scalar) -> Block:
     owners = {f.name: leaf.alias for leaf in block.leaves for f in leaf.fields}
     added = []
     for part in conjuncts(substitute(condition, values)):
-        needs = everything if may_fail(part) else frozenset(owners[name] for name in columns_in(part))
+        # A column without an owner comes from outside: the block is a subquery, and has it from the start.
+        read = frozenset(owners[name] for name in columns_in(part) if name in owners)
+        needs = everything if may_fail(part) else read
         added.append(Condition(part, needs))
     return replace(block, conditions=(*block.conditions, *added))
 
 
+def _possible(found: Iterable[Block]) -> list[Block]:
+    """The blocks without those that want a column to be NULL and to equal something: they have no row."""
+    return [block for block in found if _unknown(block).isdisjoint(_compared(block))]
+
+
+def _unknown(block: Block) -> set[Scalar]:
+    tests = [condition.scalar for condition in block.conditions]
+    return {test.arguments[0] for test in tests if isinstance(test, Call) and test.function == "is_null"}
+
+
+def _compared(block: Block) -> set[Scalar]:
+    tests = [condition.scalar for condition in block.conditions]
+    return {side for test in tests if isinstance(test, Call) and test.function == "eq" for side in test.arguments}
+
+
 def _select(block: Block, outputs: tuple[Named, ...]) -> Block:
     values = {output.name: output.scalar for output in block.outputs}
-    return replace(block, outputs=tuple(Named(o.name, substitute(o.scalar, values)) for o in outputs))
+    return replace(block, outputs=tuple(Named(o.name, fold(substitute(o.scalar, values))) for o in outputs))
 
 
 def _joined(left: Block, right: Block, condition: Scalar | None) -> Block:

@@ -2,20 +2,32 @@
 
 A stage is a sum of select-project-join blocks, followed by at most one aggregation or DISTINCT with the filters and
 projections above it (HAVING and the select list). A grouped subquery inside a block is a stage of its own, read by name
-like a table; the same subquery used twice is one stage. Stages are named ``view/1``, ``view/2`` ...; the last has the
-view's own name.
+like a table; the same subquery used twice is one stage. A sum of many blocks that is joined with others is a stage,
+too, so that the number of blocks stays small. Stages are named ``view/1``, ``view/2`` ...; the last has the view's own
+name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tidemill.algebra.aggregates import Part, finish, parts
-from tidemill.algebra.relations import Aggregate, Distinct, Filter, Project, Relation, Scan
+from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, Scan
 from tidemill.algebra.scalars import Column, Named, Scalar, column
-from tidemill.algebra.walk import children, columns_in, conjunction, substitute, walk, with_children
-from tidemill.compiler.blocks import blocks, used_columns
+from tidemill.algebra.walk import (
+    children,
+    columns_in,
+    conjunction,
+    expressions,
+    subqueries,
+    substitute,
+    walk,
+    walk_all,
+    with_children,
+)
+from tidemill.compiler.blocks import blocks, count_blocks, used_columns
 from tidemill.compiler.rewrites.apart import apart
 from tidemill.compiler.rewrites.canonical import canonical
 from tidemill.compiler.rewrites.rename import fresh, rename
@@ -48,7 +60,22 @@ class Draft:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The relations that the body reads, each once."""
-        return tuple(dict.fromkeys(leaf.relation for leaf in walk(self.body) if isinstance(leaf, Scan)))
+        return tuple(dict.fromkeys(leaf.relation for leaf in walk_all(self.body) if isinstance(leaf, Scan)))
+
+    @property
+    def nests(self) -> bool:
+        """Whether an expression of the stage holds a subquery."""
+        inside = [scalar for node in walk(self.body) for scalar in expressions(node)]
+        return any(map(subqueries, inside)) or self.nests_above
+
+    @property
+    def nests_above(self) -> bool:
+        """Whether a subquery stands in what is computed from the stage's sums: in HAVING, or beside aggregates."""
+        if self.finish is None:
+            return False
+        above = [output.scalar for output in self.finish.outputs]
+        above += [] if self.finish.condition is None else [self.finish.condition]
+        return any(map(subqueries, above))
 
     @property
     def key(self) -> frozenset[str] | None:
@@ -94,8 +121,12 @@ def _cut(view: str, relation: Relation) -> list[tuple[str, Relation]]:
     return [*cutter.stages, (view, last)]
 
 
+MOST_BLOCKS = 8
+"""A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
+
+
 class _Cutter:
-    """Takes grouped subqueries out of a tree, innermost first."""
+    """Takes grouped subqueries out of a tree, innermost first, and sums that would multiply too often."""
 
     def __init__(self, view: str, relation: Relation) -> None:
         self._view = view
@@ -114,7 +145,19 @@ class _Cutter:
     def _closed(self, node: Relation) -> Relation:
         if is_grouped(node) and self._is_whole(node):
             return rename(self._stage(node), [f.name for f in node.fields])
-        return with_children(node, [self._closed(child) for child in children(node)])
+        below = [self._closed(child) for child in children(node)]
+        if isinstance(node, Join):
+            below = self._few(*below)
+        return with_children(node, below)
+
+    def _few(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join, cut out where their sums would multiply too often."""
+        if prod(map(count_blocks, sides)) <= MOST_BLOCKS:
+            return list(sides)
+        sums = [count_blocks(side) > 1 for side in sides]
+        return [
+            rename(self._stage(s), [f.name for f in s.fields]) if cut else s for s, cut in zip(sides, sums, strict=True)
+        ]
 
     def _is_whole(self, node: Relation) -> bool:
         """Whether all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
@@ -146,12 +189,14 @@ def _short(fields: Sequence[Field]) -> list[str]:
 
 def _draft(name: str, tree: Relation, needed: set[str] | None) -> Draft:
     """The stage of one tree, giving out the ``needed`` columns; None means all."""
-    outputs, condition, node = _peel(tree)
-    if not isinstance(node, Aggregate | Distinct):
-        return Draft(name, tree.fields, apart(tree))
+    outputs, condition, node = peel(tree)
     if needed is not None:
         # A row must keep one column at least, if only to carry its weight through files and frames.
         outputs = tuple(o for o in outputs if o.name in needed) or outputs[:1]
+    if not isinstance(node, Aggregate | Distinct):
+        kept = [Named(f.name, column(f)) for f in tree.fields if f.name in {o.name for o in outputs}]
+        body = tree if len(kept) == len(tree.fields) else Project(tree, tuple(kept))
+        return Draft(name, body.fields, apart(body))
     if isinstance(node, Distinct):
         return _draft_distinct(name, node, outputs, condition)
     return _draft_aggregate(name, node, outputs, condition)
@@ -186,15 +231,15 @@ def _sum_name(number: int, keys: Sequence[Field]) -> str:
     return fresh(f"sum_{number}", {f.name.partition(".")[0] for f in keys})
 
 
-def _peel(relation: Relation) -> tuple[tuple[Named, ...], Scalar | None, Relation]:
+def peel(relation: Relation) -> tuple[tuple[Named, ...], Scalar | None, Relation]:
     """The select list and the condition above a grouping, both over its columns, and the grouping itself."""
     match relation:
         case Filter(input=input_):
-            outputs, condition, node = _peel(input_)
+            outputs, condition, node = peel(input_)
             added = substitute(relation.condition, {o.name: o.scalar for o in outputs})
             return outputs, conjunction([*([] if condition is None else [condition]), added]), node
         case Project(input=input_):
-            outputs, condition, node = _peel(input_)
+            outputs, condition, node = peel(input_)
             values = {o.name: o.scalar for o in outputs}
             return tuple(Named(o.name, substitute(o.scalar, values)) for o in relation.outputs), condition, node
     return tuple(Named(f.name, column(f)) for f in relation.fields), None, relation

@@ -149,6 +149,30 @@ QUERIES = {
     "cte_renamed": "WITH w (k) AS (SELECT id FROM customers) SELECT k FROM w WHERE k > 1",
     "values_in_from": "SELECT v.a, v.b FROM (VALUES (1, 'x'), (2, NULL), (NULL, 'x')) AS v (a, b)",
     "values_join": "SELECT c.name, v.w FROM customers c JOIN (VALUES (1, 0.5), (2, 10)) AS v (id, w) ON v.id = c.id",
+    # subqueries in expressions
+    "nested_total": "SELECT id FROM orders WHERE amount > (SELECT AVG(rate) FROM orders)",
+    "nested_by_key": "SELECT c.name, (SELECT SUM(o.amount) FROM orders o WHERE o.customer = c.id) AS s "
+    "FROM customers c",
+    "nested_count": "SELECT name FROM customers c WHERE 0 = (SELECT COUNT(*) FROM orders WHERE customer = c.id)",
+    "nested_inequality": "SELECT id, (SELECT COUNT(o.paid) FROM orders o WHERE o.amount < orders.amount) AS n "
+    "FROM orders",
+    "nested_hides_outer": "SELECT id FROM orders WHERE id < (SELECT COUNT(*) FROM customers WHERE id = 2)",
+    "nested_in_nested": "SELECT id FROM orders a WHERE amount >= (SELECT AVG(amount) FROM orders b "
+    "WHERE b.customer = a.customer AND 1 < (SELECT COUNT(*) FROM orders c WHERE c.customer = b.customer))",
+    "nested_in_having": "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer "
+    "HAVING COUNT(*) > (SELECT COUNT(*) FROM customers c WHERE c.id < customer)",
+    "nested_with_having": "SELECT c.id, (SELECT SUM(id) FROM orders WHERE customer = c.id HAVING COUNT(*) > 1) AS s "
+    "FROM customers c",
+    "nested_over_nothing": "SELECT id, (SELECT SUM(a) FROM nothing) AS s, (SELECT COUNT(*) FROM nothing) AS n "
+    "FROM orders",
+    "nested_over_cte": "WITH g AS (SELECT customer AS c, SUM(amount) AS s FROM orders GROUP BY customer) "
+    "SELECT c FROM g WHERE s > (SELECT AVG(s) FROM g)",
+    "nested_derived": "SELECT c.id, (SELECT SUM(d.n) FROM (SELECT paid, COUNT(*) AS n FROM orders "
+    "WHERE customer = c.id GROUP BY paid) d) AS s FROM customers c",
+    "nested_without_from": "SELECT id, (SELECT 'big' WHERE amount > 5) AS size FROM orders",
+    "nested_one_group": "SELECT c.id, (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id GROUP BY o.customer) AS n "
+    "FROM customers c",
+    "nested_case": "SELECT CASE WHEN paid THEN (SELECT SUM(id) FROM customers) ELSE id END AS x FROM orders",
     "order_is_ignored": "SELECT id FROM orders ORDER BY id",
     "star_except_duplicates": "SELECT * FROM customers a JOIN customers b ON a.id = b.id",
 }
@@ -184,6 +208,7 @@ SPARK_ONLY = {
     "CAST(id AS STRING) FROM orders o GROUP BY id",
     "auto_names_more": "SELECT -id, NOT paid, id = 1, id % 2, tags[0], spot.x, -5, paid AND TRUE "
     "FROM orders NATURAL JOIN items",
+    "nested_auto_name": "SELECT (SELECT COUNT(*) FROM customers), id FROM orders",
     "raw_string": r"SELECT r'a\nb' AS a, 'a\\b' AS b, -0e0 AS c",
     "having_shown_key": "SELECT o.id FROM orders o JOIN customers c ON o.customer = c.id GROUP BY o.id HAVING id > 1",
     "from_first": "FROM orders SELECT id WHERE id > 1",

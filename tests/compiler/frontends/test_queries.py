@@ -6,8 +6,8 @@ import pytest
 
 from tests.answers import differ
 from tests.compiler.frontends.examples import QUERIES, SPARK_ONLY, answers
-from tidemill.algebra.relations import Relation, Scan
-from tidemill.algebra.walk import walk
+from tidemill.algebra.relations import Filter, Relation, Scan
+from tidemill.algebra.walk import columns_in, subqueries, walk, walk_all
 from tidemill.compiler.frontends.sql import translate
 from tidemill.model import types as t
 from tidemill.model.types import Field
@@ -27,8 +27,21 @@ def test_names_are_unique_at_every_node(name: str) -> None:
     for node in walk(relation):
         names = [f.name for f in node.fields]
         assert len(set(names)) == len(names), node
-    aliases = [node.alias for node in walk(relation) if isinstance(node, Scan)]
+    aliases = [node.alias for node in walk_all(relation) if isinstance(node, Scan)]
     assert len(set(aliases)) == len(aliases)
+
+
+def test_names_in_subqueries_are_none_of_those_around_them() -> None:
+    relation = relation_of(
+        """SELECT a % 2 AS odd, SUM(a) AS s FROM t GROUP BY a % 2
+           HAVING SUM(a) > (SELECT SUM(a) FROM u WHERE u.a % 2 = t.a % 2 HAVING SUM(a) > 0)"""
+    )
+    (having,) = [node.condition for node in walk(relation) if isinstance(node, Filter)]
+    (subquery,) = subqueries(having)
+    outer = {f.name for node in walk(relation) for f in node.fields}
+    inner = {f.name for node in walk(subquery.relation) for f in node.fields}
+    assert outer.isdisjoint(inner)
+    assert columns_in(subquery) == {"odd"}
 
 
 def columns(query: str) -> list[str]:

@@ -18,6 +18,7 @@ from tidemill.algebra.functions.function import Function
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
 from tidemill.algebra.functions.patterns import PATTERNS
+from tidemill.algebra.functions.ring import RING
 from tidemill.algebra.functions.strings import STRINGS
 from tidemill.algebra.functions.time import TIME
 from tidemill.algebra.scalars import Call, Literal, Scalar
@@ -27,7 +28,7 @@ __all__ = ["FUNCTIONS", "Function", "call"]
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function
-    for theme in (ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, NESTED)
+    for theme in (ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, NESTED, RING)
     for function in theme
 }
 """Every function that a ``Call`` may name."""

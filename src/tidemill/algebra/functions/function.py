@@ -25,6 +25,7 @@ class Function:
     ``null_when``: whether the result can be NULL, from whether each argument can be.
     ``constants``: the positions of arguments that Spark wants to be constants.
     ``specialize``: a Python expression for arguments of certain types, where one for all types would be slow or wrong.
+    ``spelling``: the Spark SQL, from the texts and types of the arguments, where one template would not do for all.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Function:
     null_when: Callable[[Sequence[bool]], bool] = any
     constants: tuple[int, ...] = ()
     specialize: Callable[[Sequence[Type], Type], str] | None = None
+    spelling: Callable[[Sequence[str], Sequence[Type], Type], str] | None = None
 
     def nullable(self, arguments: Sequence[bool]) -> bool:
         """Whether the result can be NULL, given whether each argument can be."""
@@ -46,8 +48,10 @@ class Function:
         """The Python expression for arguments of ``types`` and a result ``of``; empty means: call ``apply``."""
         return (self.specialize(types, of) if self.specialize else "") or self.python
 
-    def spell(self, arguments: Sequence[str], of: Type) -> str:
-        """The Spark SQL text of a call with these argument texts."""
+    def spell(self, arguments: Sequence[str], of: Type, types: Sequence[Type] = ()) -> str:
+        """The Spark SQL text of a call with arguments of these texts and types."""
+        if self.spelling is not None:
+            return self.spelling(arguments, types, of)
         return self.spark.format(*arguments, args=", ".join(arguments), rest=", ".join(arguments[1:]), type=of)
 
 

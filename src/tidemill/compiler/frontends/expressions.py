@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from sqlglot import exp
 
 from tidemill.algebra.coercion import convert
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Literal, Scalar
+from tidemill.algebra.relations import Relation
+from tidemill.algebra.scalars import Literal, Scalar, Subquery
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.calls import CALLS
 from tidemill.compiler.frontends.grouping import Grouping
@@ -19,6 +20,7 @@ from tidemill.compiler.frontends.literals import from_literal
 from tidemill.compiler.frontends.names import Scope
 from tidemill.compiler.frontends.operators import OPERATORS
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.single import is_single
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID
 
@@ -28,7 +30,8 @@ class Expressions:
     """Translates expressions over the columns of ``scope``.
 
     ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates; without
-    one an aggregate is out of place.
+    one an aggregate is out of place. ``subquery`` translates a query that stands in an expression over a scope; without
+    it there can be none.
     """
 
     source: Source
@@ -36,6 +39,7 @@ class Expressions:
     grouping: Grouping | None = None
     aliases: Mapping[str, Scalar] = field(default_factory=dict)
     aliases_first: bool = False
+    subquery: Callable[[exp.Expr, Scope], Relation] | None = None
 
     def scalar(self, node: exp.Expr) -> Scalar:
         """The scalar that ``node`` means."""
@@ -70,12 +74,14 @@ def from_column(self: Expressions, node: exp.Column) -> Scalar:
     if alias is not None and self.aliases_first:
         return alias
     found = self.scope.find(parts)
-    if found is not None:
-        column, members = found
-        return reduce(from_member, members, cast(Scalar, column))
-    if alias is None:
-        raise self.scope.unknown(parts)
-    return alias
+    if found is None and alias is not None:
+        return alias
+    column, members = found or self.scope.find_outside(parts) or _nothing(self.scope, parts)
+    return reduce(from_member, members, cast(Scalar, column))
+
+
+def _nothing(scope: Scope, parts: list[str]) -> NoReturn:
+    raise scope.unknown(parts)
 
 
 def from_member(record: Scalar, name: str) -> Scalar:
@@ -119,6 +125,18 @@ def from_paren(self: Expressions, node: exp.Paren) -> Scalar:
     return self.scalar(node.this)
 
 
+def from_subquery(self: Expressions, node: exp.Subquery) -> Scalar:
+    """A query in parentheses: its one value."""
+    if self.subquery is None:
+        raise refusals.SUBQUERY.at(self.source.keyword(node, "SELECT"))
+    relation = self.subquery(node, self.scope)
+    if len(relation.fields) != 1:
+        raise TypeMismatch(f"a value is wanted here, and this query has {len(relation.fields)} columns")
+    if not is_single(relation):
+        raise refusals.MANY_ROWS.at(self.source.keyword(node, "SELECT"))
+    return Subquery(relation)
+
+
 RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
     **OPERATORS,
     **CALLS,
@@ -130,4 +148,5 @@ RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
     exp.Null: from_null,
     exp.Paren: from_paren,
     exp.RawString: from_raw_string,
+    exp.Subquery: from_subquery,
 }

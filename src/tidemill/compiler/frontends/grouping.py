@@ -11,7 +11,7 @@ from tidemill.algebra.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.coercion import convert
 from tidemill.algebra.relations import Aggregate, Relation
 from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.walk import children, with_children
+from tidemill.algebra.walk import children, columns_in, with_children
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.names import Allotment
 from tidemill.compiler.frontends.places import Source
@@ -27,12 +27,15 @@ class Grouping:
     """The keys and aggregates of one SELECT.
 
     Aggregates are collected while expressions are translated: each becomes a column named after it, equal ones the same
-    column. ``over_groups`` then turns an expression over the input's rows into one over the groups.
+    column. ``over_groups`` then turns an expression over the input's rows into one over the groups. ``own`` are the
+    columns of these rows: all others in an expression come from around the SELECT, or from a subquery in it.
     """
 
     source: Source
     operand: Callable[[exp.Expr], Scalar]
     condition: Callable[[exp.Expr], Scalar]
+    own: frozenset[str]
+    prefix: str = ""
     keys: list[Named] = field(default_factory=list)
     calls: dict[AggregateCall, Column] = field(default_factory=dict)
     names: Allotment = field(default_factory=Allotment)
@@ -45,7 +48,7 @@ class Grouping:
         of = aggregate_type(function, operand.type if operand else None)
         call = AggregateCall("", function, operand, of, filter=filter_)
         if call not in self.calls:
-            self.calls[call] = column(replace(call, name=self.names.take(_readable(function, operand))).field)
+            self.calls[call] = column(replace(call, name=self._name(_readable(function, operand))).field)
         return self.calls[call]
 
     def _operand(self, node: exp.Anonymous, function: str) -> Scalar | None:
@@ -57,6 +60,9 @@ class Grouping:
         if isinstance(arguments[0], exp.Star) and function == "count":
             return None
         operand = self.operand(arguments[0])
+        read = columns_in(operand)
+        if read and read.isdisjoint(self.own):
+            raise refusals.OUTER_AGGREGATE.at(self.source.place(node))
         if function == "count":
             # A constant is never NULL, so counting it is counting rows.
             return None if isinstance(operand, Literal) and operand.value is not None else operand
@@ -65,8 +71,11 @@ class Grouping:
     def add_key(self, scalar: Scalar, name: str) -> None:
         """Group by ``scalar``, too; a column keeps its name."""
         if all(key.scalar != scalar for key in self.keys):
-            wish = scalar.name if isinstance(scalar, Column) else name
+            wish = scalar.name if isinstance(scalar, Column) else self.prefix + name
             self.keys.append(Named(self.names.take(wish), scalar))
+
+    def _name(self, wish: str) -> str:
+        return self.names.take(self.prefix + wish)
 
     def relation(self, input_: Relation) -> Aggregate:
         """The groups of ``input_``. Call it when every expression has been translated."""
@@ -78,7 +87,7 @@ class Grouping:
         for key in self.keys:
             if key.scalar == scalar:
                 return column(key.field)
-        if isinstance(scalar, Column) and scalar not in self.calls.values():
+        if isinstance(scalar, Column) and scalar.name in self.own:
             raise Unsupported(
                 f'"{_short(scalar.name)}" is neither grouped by nor aggregated',
                 where=self.source.place(node),

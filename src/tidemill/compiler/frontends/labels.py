@@ -43,6 +43,8 @@ def _printed(node: exp.Expr) -> str:
             return _printed(node.this)
         case exp.Star():
             return "1"
+        case exp.Subquery():
+            return "scalarsubquery()"
         case exp.Literal():
             return str(node.this)
         case exp.Anonymous():

@@ -38,12 +38,13 @@ class Binding:
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns that FROM brings in sight, in order."""
+    """The columns that FROM brings in sight, in order; ``outer`` are those around a query in an expression."""
 
     bindings: tuple[Binding, ...] = ()
+    outer: Scope | None = None
 
     def __add__(self, other: Scope) -> Scope:
-        return Scope(self.bindings + other.bindings)
+        return Scope(self.bindings + other.bindings, self.outer)
 
     @property
     def qualifiers(self) -> list[str]:
@@ -58,7 +59,7 @@ class Scope:
 
     def called(self, alias: str) -> Scope:
         """The columns of a join in parentheses that has an alias of its own."""
-        return Scope(tuple(replace(binding, qualifier=alias) for binding in self.star()))
+        return Scope(tuple(replace(binding, qualifier=alias) for binding in self.star()), self.outer)
 
     def find(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
         """The column that a dotted name begins with, and the parts that remain: members of its struct.
@@ -70,6 +71,17 @@ class Scope:
             return self._only(qualified, parts[:2]), parts[2:]
         bare = [b for b in self.bindings if b.name == parts[0] and not b.merged]
         return (self._only(bare, parts[:1]), parts[1:]) if bare else None
+
+    def find_outside(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
+        """Like ``find``, in the scopes around this one: the nearest that knows the name is meant."""
+        if self.outer is None:
+            return None
+        return self.outer.find(parts) or self.outer.find_outside(parts)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in sight by the names that the algebra has for them."""
+        return frozenset(binding.column.name for binding in self.bindings)
 
     def unknown(self, parts: Sequence[str]) -> UnknownName:
         """The error for a name that ``find`` does not find."""
@@ -89,7 +101,7 @@ class Scope:
             for position, b in enumerate(self.bindings)
             if b not in shared
         ]
-        return Scope((*shared, *rest))
+        return Scope((*shared, *rest), self.outer)
 
     def _only(self, found: Sequence[Binding], parts: Sequence[str]) -> Column:
         if len(found) > 1:

@@ -9,8 +9,7 @@ from tidemill.compiler.frontends.clauses import refuse_clauses
 from tidemill.compiler.frontends.literals import from_number
 from tidemill.compiler.frontends.names import unknown
 from tidemill.compiler.frontends.places import Source
-from tidemill.compiler.frontends.queries import Queries, Rows, from_from_where, with_tables
-from tidemill.compiler.frontends.selects import Selection
+from tidemill.compiler.frontends.queries import Queries, Rows, with_tables
 from tidemill.model.errors import ParseError
 
 Order = tuple[int, bool, bool]
@@ -56,7 +55,7 @@ def _ordered_select(
     queries: Queries, node: exp.Select, terms: list[exp.Expr]
 ) -> tuple[Relation, int, tuple[Order, ...]]:
     """A SELECT may be ordered by what it does not show: such columns follow the visible ones."""
-    selection = Selection(queries.source, node, *from_from_where(queries, node), extra=terms)
+    selection = queries.selection(node, extra=terms)
     order = tuple(_order(term, selection.order_position(term.this)) for term in terms)
     relation, names = selection.relation_and_names()
     return relation, len(names), order

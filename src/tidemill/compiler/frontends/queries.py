@@ -6,7 +6,7 @@ its columns are prefixed with it. So the columns of a join never clash, at any d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,7 @@ class Queries:
     """What a query may refer to: known relations, and the common table expressions in sight.
 
     ``prefix`` goes before the names of the columns that the query makes; that of the outermost query is empty.
+    ``outer`` are the columns around a query that stands in an expression.
     """
 
     source: Source
@@ -52,6 +53,7 @@ class Queries:
     aliases: Allotment = field(default_factory=Allotment)
     tables: Mapping[str, Callable[[str], Rows]] = field(default_factory=dict)
     prefix: str = ""
+    outer: Scope | None = None
 
     def rows(self, node: exp.Expr) -> Rows:
         """The rows of a query: SELECT, UNION, VALUES, or one of them in parentheses."""
@@ -64,7 +66,16 @@ class Queries:
 
     def expressions(self, scope: Scope) -> Expressions:
         """A translator for expressions over ``scope``."""
-        return Expressions(self.source, scope)
+        return Expressions(self.source, replace(scope, outer=self.outer), subquery=self.subquery)
+
+    def subquery(self, node: exp.Expr, scope: Scope) -> Relation:
+        """A query that stands in an expression over ``scope``."""
+        return replace(self, prefix=f"{self.aliases.take('subquery')}.", outer=scope).rows(node).relation
+
+    def selection(self, node: exp.Select, extra: Sequence[exp.Expr] = ()) -> Selection:
+        """A SELECT whose FROM and WHERE are translated; ``extra`` are the expressions of its ORDER BY."""
+        relation, scope = from_from_where(self, node)
+        return Selection(self.expressions(scope), node, relation, self.prefix, extra)
 
 
 def with_tables(self: Queries, node: exp.Expr) -> Queries:
@@ -95,8 +106,7 @@ def common_table(self: Queries, node: exp.CTE) -> Callable[[str], Rows]:
 
 def from_select(self: Queries, node: exp.Select) -> Rows:
     """SELECT: FROM, WHERE, GROUP BY, HAVING, the list, DISTINCT, in this order."""
-    relation, scope = from_from_where(self, node)
-    return Rows(*Selection(self.source, node, relation, scope, self.prefix).relation_and_names())
+    return Rows(*self.selection(node).relation_and_names())
 
 
 def from_from_where(self: Queries, node: exp.Select) -> tuple[Relation, Scope]:

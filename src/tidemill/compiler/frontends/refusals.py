@@ -45,10 +45,21 @@ LATERAL = Refusal(
     "LATERAL", "Its rows come from each row of the other tables: they have no change of their own.", "Use a join."
 )
 SUBQUERY = Refusal(
-    "a subquery in an expression",
-    "Its value can change for every row that reads it.",
-    "Join with the subquery in FROM instead.",
+    "EXISTS, IN or a comparison with all rows of a subquery",
+    "Whether one row is there depends on how many there are.",
+    "Compare a count: 0 < (SELECT COUNT(*) ...).",
     ("SELECT", "EXISTS"),
+)
+MANY_ROWS = Refusal(
+    "a subquery that may have more than one row, in place of a value,",
+    "The first change that brings a second row would make the view an error.",
+    "Take an aggregate in it, such as SUM or AVG, without GROUP BY.",
+    ("SELECT",),
+)
+OUTER_AGGREGATE = Refusal(
+    "an aggregate over columns of the query around a subquery",
+    "It belongs to the groups of that query, not to the rows of the subquery.",
+    "Compute it in a subquery in FROM, and refer to its column.",
 )
 WINDOW = Refusal(
     "a window function",
@@ -96,7 +107,8 @@ RECURSION = Refusal(
 
 NODES: dict[type[exp.Expr], Refusal] = {
     exp.Window: WINDOW,
-    exp.Subquery: SUBQUERY,
+    exp.All: SUBQUERY,
+    exp.Any: SUBQUERY,
     exp.Exists: SUBQUERY,
     exp.Select: SUBQUERY,
     exp.Lateral: LATERAL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sqlglot import exp
@@ -31,18 +31,27 @@ class Item:
 
 @dataclass
 class Selection:
-    """A SELECT whose FROM and WHERE have become ``relation`` and ``scope``.
+    """A SELECT whose FROM and WHERE have become ``relation``; ``rows`` translates expressions over its rows.
 
     ``extra`` are expressions beside the list that may ask for an aggregate: those of ORDER BY.
     """
 
-    source: Source
+    rows: Expressions
     node: exp.Select
     relation: Relation
-    scope: Scope
     prefix: str = ""
     extra: Sequence[exp.Expr] = ()
     hidden: list[Item] = field(default_factory=list)
+
+    @property
+    def source(self) -> Source:
+        """The text that the SELECT stands in."""
+        return self.rows.source
+
+    @property
+    def scope(self) -> Scope:
+        """The columns that FROM brings in sight."""
+        return self.rows.scope
 
     @cached_property
     def items(self) -> list[Item]:
@@ -61,8 +70,9 @@ class Selection:
         asked = any(has_aggregate(node) for node in (*self.node.expressions, *self.extra))
         if not (asked or self.node.args.get("group") or self.node.args.get("having")):
             return None
-        rows = Expressions(self.source, self.scope)
-        return Grouping(self.source, rows.scalar, rows.condition)
+        # The groups of a subquery must not have columns of the same names as those around it.
+        prefix = self.prefix if self.scope.outer is not None else ""
+        return Grouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, prefix)
 
     @cached_property
     def aliases(self) -> Mapping[str, Scalar]:
@@ -105,7 +115,7 @@ class Selection:
         return Item(name, node.unalias(), self._expressions(aliases).scalar(node.unalias()))
 
     def _expressions(self, aliases: Mapping[str, Scalar], aliases_first: bool = False) -> Expressions:
-        return Expressions(self.source, self.scope, self.grouping, aliases, aliases_first)
+        return replace(self.rows, grouping=self.grouping, aliases=aliases, aliases_first=aliases_first)
 
     def _star(self, node: exp.Expr) -> Iterator[Item]:
         star = node.this if isinstance(node, exp.Column) else node
@@ -150,7 +160,7 @@ class Selection:
         scalar = (
             self.items[position].scalar
             if position is not None
-            else Expressions(self.source, self.scope, None, self.aliases).scalar(node)
+            else replace(self.rows, aliases=self.aliases).scalar(node)
         )
         if self._is_aggregated(scalar, grouping):
             raise Unsupported("GROUP BY cannot contain an aggregate", where=self.source.place(node))

@@ -108,19 +108,19 @@ def assigned(target: Field, value: Scalar, place: Place, prefix: str = "") -> Na
 
 def translate_delete(statement: Delete, table: Table, relations: Relations) -> Relation:
     """The rows that go."""
-    return _matching(statement.alias, statement.where, table)
+    return _matching(statement.alias, statement.where, table, relations)
 
 
 def translate_update(statement: Update, table: Table, relations: Relations) -> Relation:
     """Each row that changes: its old columns, followed by its new ones."""
-    matching = _matching(statement.alias, statement.where, table)
+    matching = _matching(statement.alias, statement.where, table, relations)
     values: dict[str, Scalar] = {}
     for name, tree in statement.assignments:
         if name not in names_of(table.fields):
             raise unknown("column", name, names_of(table.fields), tree.source.place(tree.node.parent or tree.node))
         if name in values:
             raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
-        values[name] = Expressions(tree.source, _scope(statement.alias, table, matching)).scalar(tree.node)
+        values[name] = _expressions(tree, statement.alias, table, relations).scalar(tree.node)
     old = [Named(f.name, column(f)) for f in matching.fields]
     current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
     prefix = Allotment([statement.alias]).take("new") + "."
@@ -128,14 +128,15 @@ def translate_update(statement: Update, table: Table, relations: Relations) -> R
     return Project(matching, (*old, *new))
 
 
-def _matching(alias: str, where: Tree | None, table: Table) -> Relation:
+def _matching(alias: str, where: Tree | None, table: Table, relations: Relations) -> Relation:
     scan = Scan(table.name, alias, table.fields)
     if where is None:
         return scan
-    expressions = Expressions(where.source, _scope(alias, table, scan))
-    return Filter(scan, expressions.condition(where.node))
+    return Filter(scan, _expressions(where, alias, table, relations).condition(where.node))
 
 
-def _scope(alias: str, table: Table, relation: Relation) -> Scope:
-    pairs = zip(names_of(table.fields), relation.fields, strict=True)
-    return Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))
+def _expressions(tree: Tree, alias: str, table: Table, relations: Relations) -> Expressions:
+    """A translator for expressions over the rows of ``table``, which statement and expressions call ``alias``."""
+    pairs = zip(names_of(table.fields), Scan(table.name, alias, table.fields).fields, strict=True)
+    scope = Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))
+    return Queries(tree.source, relations, aliases=Allotment([alias, "new"])).expressions(scope)

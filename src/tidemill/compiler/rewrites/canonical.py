@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
@@ -17,8 +17,8 @@ from tidemill.algebra.relations import (
     UnionAll,
     Values,
 )
-from tidemill.algebra.scalars import Column, Named, Scalar
-from tidemill.algebra.walk import transform
+from tidemill.algebra.scalars import Column, Named, Scalar, Subquery
+from tidemill.algebra.walk import children, with_children
 
 Names = dict[str, str]
 """How the columns of a node are called: old name to canonical name."""
@@ -33,14 +33,15 @@ def canonical(relation: Relation) -> Relation:
     >>> canonical(Scan("orders", "a", ())) == canonical(Scan("orders", "b", ()))
     True
     """
-    return _Namer().name(relation)[0]
+    return _Namer(count(), {}).name(relation)[0]
 
 
 class _Namer:
-    """Numbers the columns in the order in which a walk from the left meets them."""
+    """Numbers the columns in the order in which a walk from the left meets them; ``outer`` are those around them."""
 
-    def __init__(self) -> None:
-        self._numbers = count()
+    def __init__(self, numbers: Iterator[int], outer: Mapping[str, str]) -> None:
+        self._numbers = numbers
+        self._outer = outer
 
     def name(self, node: Relation) -> tuple[Relation, Names]:
         match node:
@@ -48,7 +49,7 @@ class _Namer:
                 return self._name_scan(node)
             case Filter():
                 below, names = self.name(node.input)
-                return Filter(below, _renamed(node.condition, names)), names
+                return Filter(below, self._renamed(node.condition, names)), names
             case Project():
                 return self._name_project(node)
             case Join():
@@ -73,7 +74,7 @@ class _Namer:
 
     def _name_project(self, project: Project) -> tuple[Relation, Names]:
         below, names = self.name(project.input)
-        outputs = tuple(Named(self._next(), _renamed(output.scalar, names)) for output in project.outputs)
+        outputs = tuple(Named(self._next(), self._renamed(output.scalar, names)) for output in project.outputs)
         named = Project(below, outputs)
         return named, _between(project, named)
 
@@ -81,23 +82,32 @@ class _Namer:
         left, left_names = self.name(join.left)
         right, right_names = self.name(join.right)
         names = left_names | right_names
-        condition = None if join.condition is None else _renamed(join.condition, names)
+        condition = None if join.condition is None else self._renamed(join.condition, names)
         return Join(left, right, condition), names
 
     def _name_aggregate(self, aggregate: Aggregate) -> tuple[Relation, Names]:
         below, names = self.name(aggregate.input)
-        keys = tuple(Named(self._next(), _renamed(key.scalar, names)) for key in aggregate.keys)
+        keys = tuple(Named(self._next(), self._renamed(key.scalar, names)) for key in aggregate.keys)
         calls = tuple(
             replace(
                 call,
                 name=self._next(),
-                argument=None if call.argument is None else _renamed(call.argument, names),
-                filter=None if call.filter is None else _renamed(call.filter, names),
+                argument=None if call.argument is None else self._renamed(call.argument, names),
+                filter=None if call.filter is None else self._renamed(call.filter, names),
             )
             for call in aggregate.aggregates
         )
         named = Aggregate(below, keys, calls)
         return named, _between(aggregate, named)
+
+    def _renamed(self, scalar: Scalar, names: Mapping[str, str]) -> Scalar:
+        match scalar:
+            case Column(name=name):
+                return replace(scalar, name=names.get(name) or self._outer.get(name, name))
+            case Subquery(relation=relation):
+                return Subquery(_Namer(self._numbers, {**self._outer, **names}).name(relation)[0])
+        below = children(scalar)
+        return with_children(scalar, [self._renamed(child, names) for child in below]) if below else scalar
 
     def _next(self) -> str:
         return f"#{next(self._numbers)}"
@@ -105,10 +115,3 @@ class _Namer:
 
 def _between(node: Relation, named: Relation) -> Names:
     return {f.name: to.name for f, to in zip(node.fields, named.fields, strict=True)}
-
-
-def _renamed(scalar: Scalar, names: Mapping[str, str]) -> Scalar:
-    def renamed(node: Scalar) -> Scalar:
-        return replace(node, name=names[node.name]) if isinstance(node, Column) else node
-
-    return transform(scalar, renamed)

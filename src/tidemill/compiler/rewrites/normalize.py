@@ -10,11 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, UnionAll
-from tidemill.algebra.scalars import Scalar, column
-from tidemill.algebra.walk import columns_in, conjunction, substitute
+from tidemill.algebra.scalars import Scalar, Subquery, column
+from tidemill.algebra.walk import (
+    children,
+    columns_in,
+    conjunction,
+    subqueries,
+    substitute,
+    with_children,
+    with_subqueries,
+)
 from tidemill.compiler.faults import may_fail
 from tidemill.compiler.rewrites.canonical import canonical
 from tidemill.compiler.rewrites.factor import factor
+from tidemill.compiler.rewrites.inline import inline
 from tidemill.compiler.rewrites.repeats import is_grouped, repeats
 
 Conditions = list[Scalar]
@@ -25,9 +34,16 @@ def normalize(relation: Relation) -> Relation:
 
     Two things stop a condition. One that can fail stays where it was written, because a condition below it may protect
     it (``x <> 0`` before ``10 / x > 1``). And nothing is pushed into a grouped subquery that occurs more than once: its
-    uses would no longer be equal, and would be kept twice.
+    uses would no longer be equal, and would be kept twice. In a subquery of an expression, columns from around it are
+    constants: they hold up nothing.
     """
+    relation = _with_normal_subqueries(inline(relation))
     return _Pushing(repeats(relation)).push(relation, [])
+
+
+def _with_normal_subqueries(node: Relation) -> Relation:
+    node = with_children(node, [_with_normal_subqueries(child) for child in children(node)])
+    return with_subqueries(node, lambda subquery: Subquery(normalize(subquery.relation)))
 
 
 class _Pushing:
@@ -83,19 +99,23 @@ class _Pushing:
         """A condition on grouping columns alone keeps or drops whole groups, so it may as well drop their rows."""
         keys = {key.name: key.scalar for key in node.keys}
         # A global aggregate has its row even when no row passes: nothing may go below it.
-        on_keys = [c for c in conditions if keys and columns_in(c) <= keys.keys()]
+        sums = {call.name for call in node.aggregates}
+        on_keys = [c for c in conditions if keys and columns_in(c).isdisjoint(sums)]
         below, above = _translated(on_keys, keys)
         above += [condition for condition in conditions if condition not in on_keys]
         return _filtered(replace(node, input=self.push(node.input, below)), above)
 
 
 def _translated(conditions: Conditions, values: Mapping[str, Scalar]) -> tuple[Conditions, Conditions]:
-    """Conditions on computed columns as conditions on what these are computed from; and those that could then fail."""
+    """Conditions on computed columns as conditions on what these are computed from; and those that stay above.
+
+    These could fail below, or would compute a subquery a second time.
+    """
     below: Conditions = []
     above: Conditions = []
     for condition in conditions:
         translated = substitute(condition, values)
-        if may_fail(translated):
+        if may_fail(translated) or len(subqueries(translated)) > len(subqueries(condition)):
             above.append(condition)
         else:
             below.append(translated)
@@ -106,8 +126,9 @@ def _sides(conditions: Conditions, join: Join) -> tuple[Conditions, Conditions, 
     """The conditions that read the left input alone, the right alone, and all others."""
     lefts = {f.name for f in join.left.fields}
     rights = {f.name for f in join.right.fields}
-    left = [c for c in conditions if columns_in(c) and columns_in(c) <= lefts]
-    right = [c for c in conditions if columns_in(c) and columns_in(c) <= rights]
+    reads = [columns_in(condition) & (lefts | rights) for condition in conditions]
+    left = [c for c, read in zip(conditions, reads, strict=True) if read and read <= lefts]
+    right = [c for c, read in zip(conditions, reads, strict=True) if read and read <= rights]
     return left, right, [c for c in conditions if c not in left and c not in right]
 
 

@@ -1,0 +1,44 @@
+"""Which queries can stand in place of a value: those that have at most one row, whatever the tables hold."""
+
+from __future__ import annotations
+
+from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, Values
+from tidemill.algebra.scalars import Call, Scalar
+from tidemill.algebra.walk import columns_in, conjuncts
+
+
+def is_single(relation: Relation) -> bool:
+    """Whether ``relation`` never has more than one row beside one row of the query around it. Errs towards no.
+
+    >>> is_single(Aggregate(Values((), ()), (), ())), is_single(Values(((1,), (2,)), ()))
+    (True, False)
+    """
+    match relation:
+        case Aggregate(input=input_, keys=keys):
+            return all(_is_fixed(key.scalar, input_) for key in keys) or is_single(input_)
+        case Distinct(input=Project(input=input_, outputs=outputs)):
+            return all(_is_fixed(output.scalar, input_) for output in outputs) or is_single(input_)
+        case Filter(input=input_) | Project(input=input_) | Distinct(input=input_):
+            return is_single(input_)
+        case Join(left=left, right=right):
+            return is_single(left) and is_single(right)
+        case Values(rows=rows):
+            return len(rows) <= 1
+    return False
+
+
+def _is_fixed(scalar: Scalar, relation: Relation) -> bool:
+    """Whether ``scalar`` has one value in all rows of ``relation``: it reads none of its columns, or equals what does.
+
+    That is the case of ``GROUP BY t.k`` below ``WHERE t.k = o.k``, which Spark's users write.
+    """
+    own = {field.name for field in relation.fields}
+    if columns_in(scalar).isdisjoint(own):
+        return True
+    for condition in conjuncts(relation.condition) if isinstance(relation, Filter) else ():
+        match condition:
+            case Call("eq", sides) if scalar in sides:
+                other = sides[1] if sides[0] == scalar else sides[0]
+                if columns_in(other).isdisjoint(own):
+                    return True
+    return False

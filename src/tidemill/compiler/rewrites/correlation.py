@@ -1,0 +1,98 @@
+"""What ties a subquery to the rows around it, taken out of it where that is a set of equalities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.relations import Filter, Join, Project, Relation
+from tidemill.algebra.scalars import Call, Named, Scalar, column
+from tidemill.algebra.walk import columns_in, conjunction, conjuncts, outer_columns, subqueries
+from tidemill.compiler.faults import may_fail
+from tidemill.model.types import VOID
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """``inner = outer``: an expression over the rows of a subquery, and one over the row around it."""
+
+    inner: Scalar
+    outer: Scalar
+
+
+Taken = tuple[Relation, list[Equality]]
+"""A relation that reads no outer column, and the equalities that held its rows to the row around it."""
+
+
+def equalities(relation: Relation) -> Taken | None:
+    """``relation`` freed from its correlation; None where that is anything but equalities.
+
+    >>> from tidemill.algebra.relations import Scan
+    >>> from tidemill.algebra.scalars import Column
+    >>> from tidemill.model.types import BOOLEAN, INT, Field
+    >>> inner, outer = Column("t.k", INT), Column("o.k", INT)
+    >>> scan = Scan("t", "t", (Field("k", INT),))
+    >>> equalities(Filter(scan, Call("eq", (outer, inner), BOOLEAN))) == (scan, [Equality(inner, outer)])
+    True
+    """
+    if not outer_columns(relation):
+        return relation, []
+    match relation:
+        case Filter(input=input_, condition=condition):
+            return _where(equalities(input_), condition)
+        case Join(left=left, right=right):
+            return _from_join(relation, equalities(left), equalities(right))
+        case Project(input=input_):
+            return _from_project(relation, equalities(input_))
+    return None
+
+
+def _where(below: Taken | None, condition: Scalar) -> Taken | None:
+    """What is left of a condition above what was taken below it."""
+    if below is None:
+        return None
+    relation, found = below
+    own = {field.name for field in relation.fields}
+    kept, taken = [], []
+    for part in conjuncts(condition):
+        if columns_in(part) <= own:
+            kept.append(part)
+        elif (equality := _equality(part, own)) is not None:
+            taken.append(equality)
+        else:
+            return None
+    rest = conjunction(kept)
+    return relation if rest is None else Filter(relation, rest), [*found, *taken]
+
+
+def _equality(condition: Scalar, own: set[str]) -> Equality | None:
+    match condition:
+        case Call("eq", (left, right)) if not may_fail(condition) and left.type != VOID:
+            for inner, outer in ((left, right), (right, left)):
+                own_side = columns_in(inner) and columns_in(inner) <= own
+                if own_side and own.isdisjoint(columns_in(outer)) and not subqueries(outer):
+                    return Equality(inner, outer)
+    return None
+
+
+def _from_join(join: Join, left: Taken | None, right: Taken | None) -> Taken | None:
+    if left is None or right is None:
+        return None
+    both = Join(left[0], right[0]), left[1] + right[1]
+    return both if join.condition is None else _where(both, join.condition)
+
+
+def _from_project(project: Project, below: Taken | None) -> Taken | None:
+    """A projection must hand on the columns that are compared above it now."""
+    if below is None:
+        return None
+    relation, found = below
+    fields = {field.name: field for field in relation.fields}
+    needed = {name for equality in found for name in columns_in(equality.inner)}
+    given = {output.name: output.scalar for output in project.outputs}
+    reads = set().union(*map(columns_in, given.values()))
+    if not reads <= fields.keys() or any(
+        given.get(name, column(fields[name])) != column(fields[name]) for name in needed
+    ):
+        return None
+    added = tuple(Named(name, column(fields[name])) for name in sorted(needed - given.keys()))
+    return replace(project, input=relation, outputs=project.outputs + added), found

@@ -1,0 +1,222 @@
+"""Subqueries in expressions, as joins with grouped aggregates.
+
+A subquery says what to compute for one row of the query around it. Here it is computed for all of them at once, with
+nodes whose changes are known: grouped by what it is correlated by, and joined back. SQL's meaning is kept to the NULL:
+
+==============================  ================================================================================
+subquery                        what the rows around it are joined with
+==============================  ================================================================================
+not correlated                  the one row of the global aggregate
+correlated by equalities        groups by the columns that are compared
+correlated in any other way     groups by *domain*: the distinct values that the rows around it show to it
+==============================  ================================================================================
+
+An aggregate over nothing has a value too (COUNT is 0, SUM is NULL), so every row around needs its group, also where the
+subquery finds nothing. There are no outer joins here: the domain is added to what is grouped, as rows that no aggregate
+sees. Where a condition rejects the row that found nothing, as ``x < (SELECT SUM(y) ...)`` does, that is spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.relations import Aggregate, Filter, Join, Project, Relation, UnionAll
+from tidemill.algebra.scalars import Call, Case, Column, Literal, Named, Scalar, Subquery, column
+from tidemill.algebra.walk import (
+    children,
+    columns_in,
+    conjunction,
+    conjuncts,
+    expressions,
+    is_nullable,
+    outer_columns,
+    subqueries,
+    substitute,
+    walk_all,
+    with_children,
+    with_subqueries,
+)
+from tidemill.compiler.faults import may_fail
+from tidemill.compiler.rewrites.correlation import Equality, equalities
+from tidemill.compiler.rewrites.domains import dependent, dependent_total, domain_of, join_back, padded, source_of
+from tidemill.compiler.rewrites.rejection import is_null_over_nothing, is_strict_in
+from tidemill.compiler.rewrites.rename import fresh
+from tidemill.model.types import BIGINT, BOOLEAN
+
+
+def decorrelate(relation: Relation) -> Relation:
+    """``relation`` without subqueries in its expressions; the same rows."""
+    return _Decorrelation(relation).closed(relation)
+
+
+class _Decorrelation:
+    """Goes from the leaves to the root, and in a subquery from the outside in.
+
+    So what a subquery is joined to is free of subqueries already, and what is nested in it has its outer columns in its
+    own input once the subquery has been joined.
+    """
+
+    def __init__(self, relation: Relation) -> None:
+        self._taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
+
+    def closed(self, node: Relation) -> Relation:
+        """``node`` without subqueries, with the columns that it had."""
+        node = with_children(node, [self.closed(child) for child in children(node)])
+        if not any(subqueries(scalar) for scalar in expressions(node)):
+            return node
+        match node:
+            case Filter(input=input_, condition=condition):
+                return self._closed_filter(input_, condition)
+            case Join(left=left, right=right, condition=condition) if condition is not None:
+                plain = [part for part in conjuncts(condition) if not subqueries(part) and not may_fail(part)]
+                rest = [part for part in conjuncts(condition) if part not in plain]
+                return self._closed_filter(Join(left, right, conjunction(plain)), conjunction(rest) or condition)
+        (input_,) = children(node)
+        found = [subquery for scalar in expressions(node) for subquery in subqueries(scalar)]
+        joined, values = self._attached(input_, input_, found, [])
+        return self._without(with_children(node, [joined]), values)
+
+    def _closed_filter(self, input_: Relation, condition: Scalar) -> Relation:
+        parts = conjuncts(condition)
+        plain = conjunction([part for part in parts if not subqueries(part) and not may_fail(part)])
+        shown = input_ if plain is None else Filter(input_, plain)
+        joined, values = self._attached(input_, shown, subqueries(condition), parts)
+        filtered = self._without(Filter(joined, condition), values)
+        return Project(filtered, tuple(Named(field.name, column(field)) for field in input_.fields))
+
+    def _without(self, node: Relation, values: Mapping[Subquery, Scalar]) -> Relation:
+        """``node`` with values in place of subqueries; the select list or HAVING of one may hold others in turn."""
+        return self.closed(with_subqueries(node, values.__getitem__))
+
+    def _attached(
+        self, joined: Relation, shown: Relation, found: Sequence[Subquery], conditions: Sequence[Scalar]
+    ) -> tuple[Relation, dict[Subquery, Scalar]]:
+        """``joined`` with columns for all subqueries ``found``, and the expression that each of them becomes.
+
+        ``shown`` has the rows to which they are shown, and ``conditions`` are those that the rows must fulfil.
+        """
+        values: dict[Subquery, Scalar] = {}
+        for subquery in dict.fromkeys(found):
+            rejecting = any(is_strict_in(condition, subquery) for condition in conditions)
+            joined, values[subquery] = _Attachment(self, shown, rejecting).attach(joined, subquery.relation)
+        return joined, values
+
+    def alias(self, wish: str) -> str:
+        """An alias that the query does not have yet."""
+        alias = fresh(wish, self._taken)
+        self._taken.add(alias)
+        return alias
+
+
+class _Attachment:
+    """One subquery on its way into a join. ``rejecting``: a row for which it is NULL is not wanted anyway."""
+
+    def __init__(self, decorrelation: _Decorrelation, shown: Relation, rejecting: bool) -> None:
+        self._closed = decorrelation.closed
+        self._shown = shown
+        self._rejecting = rejecting
+        self._alias = decorrelation.alias("nested")
+        self._domain_alias = decorrelation.alias("domain")
+
+    def attach(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
+        """``joined`` with columns from which the value of ``relation`` comes, and how it comes from them."""
+        value, total = _peeled(relation)
+        if not isinstance(total, Aggregate) or total.keys:
+            return self._attach_row(joined, relation)
+        names: list[str] = []
+        for call in total.aggregates:
+            names.append(fresh(f"{self._alias}.{call.name.rpartition('.')[2]}", names))
+        calls = tuple(replace(call, name=name) for call, name in zip(total.aggregates, names, strict=True))
+        columns = {old.name: column(new.field) for old, new in zip(total.aggregates, calls, strict=True)}
+        value = substitute(value, columns)
+        sums = [column(call.field) for call in calls if call.function != "count"]
+        self._rejecting = self._rejecting and is_null_over_nothing(value, sums)
+        return self._attach_total(joined, replace(total, aggregates=calls)), value
+
+    def _attach_total(self, joined: Relation, total: Aggregate) -> Relation:
+        """A global aggregate: by itself, by the columns of equalities, or by domain."""
+        outer = outer_columns(total)
+        if not outer:
+            return Join(joined, self._closed(total))
+        taken = equalities(total.input)
+        if taken is not None and all(outer.isdisjoint(columns_in(scalar)) for scalar in expressions(total)):
+            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1])
+        domain = domain_of(self._shown, outer, self._domain_alias)
+        groups = dependent_total(total, domain, complete=not self._rejecting)
+        return join_back(joined, self._closed(groups), domain)
+
+    def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality]) -> Relation:
+        """Groups by what is compared. A NULL equals nothing: it needs no group, and finds none."""
+        keys = tuple(Named(f"{self._alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
+        groups = Aggregate(_known(total.input, [key.scalar for key in keys]), keys, total.aggregates)
+        outer = [equality.outer for equality in found]
+        equal = [Call("eq", (column(key.field), one), BOOLEAN) for key, one in zip(keys, outer, strict=True)]
+        if self._rejecting:
+            return Join(joined, self._closed(groups), conjunction(equal))
+        source = source_of(self._shown, set().union(*map(columns_in, outer)))
+        shown = tuple(Named(key.name, one) for key, one in zip(keys, outer, strict=True))
+        groups = padded(groups, Project(_known(source, outer), shown))
+        matched = Join(joined, self._closed(groups), conjunction(equal))
+        return _with_unknown(joined, matched, groups.aggregates, [one for one in outer if is_nullable(one)])
+
+    def _attach_row(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
+        """Any other relation of at most one row: by domain, with a NULL for each value for which it has none."""
+        domain = domain_of(self._shown, outer_columns(relation), self._domain_alias)
+        value = Named(f"{self._alias}.value", column(relation.fields[0]))
+        rows: Relation = Project(dependent(relation, domain), (*domain.keys, value))
+        if not self._rejecting:
+            counted = AggregateCall(f"{self._alias}.rows", "count", None, BIGINT)
+            counts = padded(Aggregate(rows, domain.keys, (counted,)), Project(domain.relation, domain.keys))
+            none = Call("eq", (column(counted.field), Literal(0, BIGINT)), BOOLEAN)
+            missing = Named(value.name, Literal(None, value.scalar.type))
+            rows = UnionAll((rows, Project(Filter(counts, none), (*domain.keys, missing))))
+        return join_back(joined, self._closed(rows), domain), Column(value.name, value.scalar.type)
+
+
+def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
+    """The value of a subquery over what lies below its filters and projections; NULL where a filter is not passed.
+
+    Below them a global aggregate has exactly one row, so a condition on it decides between its value and none.
+    """
+    values: dict[str, Scalar] = {}
+    conditions: list[Scalar] = []
+    value: Scalar = column(relation.fields[0])
+    while isinstance(relation, Filter | Project):
+        if isinstance(relation, Filter):
+            conditions.append(relation.condition)
+        else:
+            values = {output.name: output.scalar for output in relation.outputs}
+            value = substitute(value, values)
+            conditions = [substitute(condition, values) for condition in conditions]
+        relation = relation.input
+    # What stands below is tried first, as it may protect what stands above it.
+    condition = conjunction(conditions[::-1])
+    if condition is None:
+        return value, relation
+    return Case(((condition, value),), Literal(None, value.type), value.type), relation
+
+
+def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
+    """The rows of ``relation`` in which none of ``scalars`` is NULL."""
+    known = conjunction([Call("is_not_null", (scalar,), BOOLEAN) for scalar in scalars if is_nullable(scalar)])
+    return relation if known is None else Filter(relation, known)
+
+
+def _with_unknown(
+    joined: Relation, matched: Relation, calls: Sequence[AggregateCall], nullable: Sequence[Scalar]
+) -> Relation:
+    """``matched`` and beside it the rows of ``joined`` in which one of ``nullable`` is NULL: they match nothing."""
+    if not nullable:
+        return matched
+    kept = tuple(Named(field.name, column(field)) for field in joined.fields)
+    found = tuple(Named(call.name, column(call.field)) for call in calls)
+    nothing = tuple(Named(call.name, Literal(0 if call.function == "count" else None, call.of)) for call in calls)
+    unknown: Scalar = reduce(_either, [Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
+    return UnionAll((Project(matched, kept + found), Project(Filter(joined, unknown), kept + nothing)))
+
+
+def _either(left: Call, right: Call) -> Call:
+    return Call("or", (left, right), BOOLEAN)
