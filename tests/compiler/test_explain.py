@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.compiler.shop import program_of
+from tests.program import examples
 from tidemill.compiler.explain import cost_of, explain
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
@@ -67,3 +68,9 @@ def test_a_shared_stage_is_drawn_once() -> None:
            SELECT t.a, u.m FROM t JOIN u ON t.n = u.n"""
     )
     assert explain(program).count("(as above)") == 1
+
+
+def test_maps_are_read_at_a_key_over_a_range_or_through() -> None:
+    assert cost(examples.example_2().program, "orders") == "O(1): single entries of maps, by their keys"
+    assert cost(examples.axf().program, "bids") == "O(log n): sums over ranges of ordered keys"
+    assert cost(examples.figure_4().program, "li") == "O(matches): index lookups only"

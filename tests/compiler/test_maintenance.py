@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.interpreter import Interpreter
+from tests.compiler.nested import NESTED
 from tests.compiler.shop import TABLES, changes_of, epochs_of, relation_of
+from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Relation, Scan
-from tidemill.algebra.walk import walk
+from tidemill.algebra.relations import Relation
+from tidemill.algebra.walk import scans
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.compile import compile_view
+from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 
 VIEWS = {
@@ -84,28 +86,34 @@ VIEWS = {
     "stream_union": """SELECT u.k, c.region FROM customers c JOIN
                        (SELECT customer k FROM clicks WHERE seconds > 1 UNION ALL SELECT a FROM edges) u
                        ON u.k = c.id""",
+    **NESTED,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("strategy", ["delta", "recompute"])
+WAYS = {"delta": "full", "recompute": "full", **{f"viewlet/{depth}": depth for depth in DEPTHS}}
+"""Every strategy, and every depth of the one that has several."""
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", VIEWS)
-def test_what_is_emitted_sums_up_to_the_view(name: str, strategy: str) -> None:
+def test_what_is_emitted_sums_up_to_the_view(name: str, way: str) -> None:
     relation = relation_of(VIEWS[name])
+    strategy = way.partition("/")[0]
     if strategy == "recompute" and not all(TABLES[read].kept for read in _reads(relation)):
         with pytest.raises(Unsupported):
             compile_view("v", relation, TABLES, strategy)
         return
 
-    @settings(max_examples=15)
+    @settings(max_examples=6)
     @given(st.data())
     def property_(data: st.DataObject) -> None:
-        _check(relation, strategy, data)
+        _check(relation, strategy, WAYS[way], data)
 
     property_()
 
 
-def _check(relation: Relation, strategy: str, data: st.DataObject) -> None:
-    program = compile_view("v", relation, TABLES, strategy)
+def _check(relation: Relation, strategy: str, depth: str, data: st.DataObject) -> None:
+    program = compile_view("v", relation, TABLES, strategy, depth)
     reads = _reads(relation)
     tables = {name: ZSet() for name in reads}
     kept = tuple(name for name in reads if TABLES[name].kept)
@@ -123,4 +131,4 @@ def _check(relation: Relation, strategy: str, data: st.DataObject) -> None:
 
 
 def _reads(relation: Relation) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(node.relation for node in walk(relation) if isinstance(node, Scan)))
+    return tuple(sorted(scans(relation)))

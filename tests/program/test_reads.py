@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.compiler.shop import program_of
-from tidemill.program.reads import indexes, reads_state
+from tests.program import examples
+from tidemill.program.reads import guards, indexes, orders, read_maps, reads_state, row_wise
 
 STREAMED = "SELECT c.name, k.page FROM clicks k JOIN customers c ON c.id = k.customer"
 
@@ -34,3 +37,34 @@ def test_an_inner_stage_is_kept_only_where_it_is_looked_up() -> None:
 def test_indexes() -> None:
     assert indexes(program_of(STREAMED)) == {"customers": {("id",)}, "v:k": {("customer",)}}
     assert indexes(program_of("SELECT x.a FROM edges x JOIN edges y ON x.b = y.a")) == {"edges": {("a",), ("b",)}}
+
+
+def test_orders_of_ranges_and_seeks() -> None:
+    assert orders(examples.axf().program.stages[0]) == {
+        "v:asks": {(("broker",), "price")},
+        "v:bids": {(("broker",), "price")},
+    }
+    assert orders(examples.vwap().program.stages[0]) == {"v:bids": {((), "price")}}
+    assert orders(examples.figure_4().program.stages[0]) == {}
+
+
+def test_guards() -> None:
+    assert guards(examples.vwap().program.stages[0]) == {"v:bids": {"volume"}}
+
+
+def test_maps_that_their_own_stage_reads() -> None:
+    assert read_maps(examples.example_2().program.stages[0]) == {"v:q_li", "v:q_o"}
+    assert read_maps(program_of(STREAMED).stages[-1]) == {"v:k"}
+    assert reads_state(examples.example_2().program) == set()
+
+
+@pytest.mark.parametrize("sql", [STREAMED, "SELECT a, COUNT(*) AS n FROM edges GROUP BY a"])
+@pytest.mark.parametrize("strategy", ["delta", "viewlet"])
+def test_sums_and_joins_take_changes_of_any_size(sql: str, strategy: str) -> None:
+    assert not row_wise(program_of(sql, strategy).stages[-1])
+
+
+def test_what_reads_sums_goes_row_by_row() -> None:
+    assert not row_wise(examples.example_2().program.stages[0])
+    for make in (examples.figure_4, examples.vwap, examples.axf):
+        assert row_wise(make().program.stages[0])

@@ -8,10 +8,25 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.shop import TABLES, program_of
+from tests.program import examples
 from tidemill.algebra.scalars import Column, Literal, Named
-from tidemill.model.types import BIGINT, INT, STRING, Field
+from tidemill.model.types import BIGINT, DOUBLE, INT, STRING, Field
 from tidemill.program.maps import Value
-from tidemill.program.statements import Add, Program, Query, Replace, Source, Stage, Trigger, Version
+from tidemill.program.statements import (
+    Add,
+    Bound,
+    Program,
+    Query,
+    Range,
+    Read,
+    Replace,
+    Seek,
+    Source,
+    Stage,
+    Step,
+    Trigger,
+    Version,
+)
 from tidemill.program.verify import BrokenInvariant, verify
 
 JOIN = """SELECT c.region, SUM(o.day) AS total FROM customers c JOIN orders o ON o.customer = c.id GROUP BY c.region"""
@@ -199,3 +214,129 @@ def test_finish_from_a_map_that_is_not_there() -> None:
 def test_finish_that_emits_something_else() -> None:
     shorter = with_stage(program_of(JOIN), lambda stage: replace(stage, output=stage.output[:1]))
     assert "not what it declares" in broken(shorter)
+
+
+# -- programs that read their own maps ------------------------------------------------------------------------------
+
+
+def broken_example(example: examples.Example, change: Callable[[Stage], Stage]) -> str:
+    program = replace(example.program, stages=(change(example.program.stages[0]),))
+    with pytest.raises(BrokenInvariant) as caught:
+        verify(program, example.tables)
+    return str(caught.value)
+
+
+def with_step(kind: type[Step], change: Callable[[Step], Step]) -> Callable[[Stage], Stage]:
+    """The stage with all steps of one kind changed, in all its queries."""
+
+    def in_query(query: Query) -> Query:
+        return replace(query, sources=tuple(change(s) if isinstance(s, kind) else s for s in query.sources))
+
+    def in_statement(statement: Add | Replace) -> Add | Replace:
+        if isinstance(statement, Add):
+            return replace(statement, query=in_query(statement.query))
+        return replace(statement, queries=tuple(map(in_query, statement.queries)))
+
+    def changed(stage: Stage) -> Stage:
+        return replace(
+            stage, triggers=tuple(replace(t, statements=tuple(map(in_statement, t.statements))) for t in stage.triggers)
+        )
+
+    return changed
+
+
+def with_statement(kind: type[Add] | type[Replace], **changes: object) -> Callable[[Stage], Stage]:
+    def changed(stage: Stage) -> Stage:
+        def one(statement: Add | Replace) -> Add | Replace:
+            return replace(statement, **changes) if isinstance(statement, kind) else statement  # type: ignore[arg-type]
+
+        return replace(
+            stage, triggers=tuple(replace(t, statements=tuple(map(one, t.statements))) for t in stage.triggers)
+        )
+
+    return changed
+
+
+def test_value_that_the_map_does_not_have() -> None:
+    ghost = (Value("ghost", BIGINT),)
+    message = broken_example(examples.figure_4(), with_step(Read, lambda read: replace(read, values=ghost)))
+    assert '"v:q_o2" has no exact sum ghost: BIGINT' in message
+
+
+def test_sum_that_is_rounded() -> None:
+    def changed(stage: Stage) -> Stage:
+        sums = (Value("qty", DOUBLE),)
+        stage = with_step(Read, lambda read: replace(read, values=sums))(stage)
+        return replace(stage, maps=tuple(replace(m, values=sums) if m.name == "v:q_o2" else m for m in stage.maps))
+
+    assert '"v:q_o2" has no exact sum qty: DOUBLE' in broken_example(examples.figure_4(), changed)
+
+
+def test_read_of_some_of_the_keys() -> None:
+    message = broken_example(examples.figure_4(), with_step(Read, lambda read: replace(read, lookup=())))
+    assert "it does not say which of the keys ['ok'] of \"v:q_o2\" it reads" in message
+
+
+def test_range_beside_a_lookup_of_the_same_key() -> None:
+    twice = Range("broker", lower=Bound(Literal("a", STRING), closed=True))
+    message = broken_example(examples.axf(), with_step(Read, lambda read: replace(read, range=twice)))
+    assert "it does not say which of the keys" in message
+
+
+def test_range_that_ends_at_something_else() -> None:
+    text = Range("price", lower=Bound(Literal("a", STRING), closed=True))
+    message = broken_example(examples.axf(), with_step(Read, lambda read: replace(read, range=text)))
+    assert 'a range of "v:asks" cannot end at a STRING' in message
+
+
+def test_map_of_another_stage() -> None:
+    message = broken_example(examples.axf(), with_step(Read, lambda read: replace(read, map="w:asks")))
+    assert 'it reads the map "w:asks", which the stage does not have' in message
+
+
+def test_seek_that_binds_a_column_of_another_type() -> None:
+    message = broken_example(examples.vwap(), with_step(Seek, lambda seek: replace(seek, column=Field("price", INT))))
+    assert '"v:bids" has no column price: INT' in message
+
+
+def test_running_sum_that_is_used_after_the_seek() -> None:
+    late = Literal(True, INT), Column("p.volume", BIGINT)
+    message = broken_example(examples.vwap(), with_step(Seek, lambda seek: replace(seek, filters=late)))
+    assert 'column "p.volume" is used before it is bound' in message
+
+
+def test_weight_that_is_no_count() -> None:
+    def changed(stage: Stage) -> Stage:
+        trigger, *others = stage.triggers
+        first, *more = trigger.statements
+        assert isinstance(first, Add)
+        heavy = replace(first, query=replace(first.query, weight=Literal(1, INT)))
+        return replace(stage, triggers=(replace(trigger, statements=(heavy, *more)), *others))
+
+    assert "its weight is no BIGINT" in broken_example(examples.example_2(), changed)
+
+
+def test_guard_without_an_alternative() -> None:
+    message = broken_example(examples.vwap(), with_statement(Replace, otherwise=()))
+    assert "guards and what to do otherwise belong together" in message
+
+
+def test_guard_of_a_value_that_is_not_there() -> None:
+    message = broken_example(examples.vwap(), with_statement(Replace, guards=(("v:bids", "ghost"),)))
+    assert '"v:bids" has no value "ghost" to guard' in message
+
+
+def test_stage_that_goes_row_by_row_and_has_a_load() -> None:
+    load = examples.example_2().program.stages[0].load[1:]
+
+    def changed(stage: Stage) -> Stage:
+        return replace(stage, triggers=tuple(replace(t, each=True) for t in stage.triggers), load=load)
+
+    assert "has statements to load it all the same" in broken_example(examples.example_2(), changed)
+
+
+def test_read_of_what_an_earlier_statement_added_to() -> None:
+    def changed(stage: Stage) -> Stage:
+        return replace(stage, triggers=tuple(replace(t, statements=t.statements[::-1]) for t in stage.triggers))
+
+    assert 'it reads "v:q_o2" after adding to it' in broken_example(examples.figure_4(), changed)

@@ -8,17 +8,26 @@ from enum import Enum
 from tidemill.algebra.walk import columns_in
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.stages import Draft
-from tidemill.compiler.strategies import delta, recompute
+from tidemill.compiler.strategies import delta, recompute, viewlet
+from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.program.statements import Stage
 
 Strategy = Callable[[Draft, Keys, Set[str]], Stage]
 
-STRATEGIES: dict[str, Strategy] = {"delta": delta.delta, "recompute": recompute.recompute}
+STRATEGIES: dict[str, Strategy] = {
+    "delta": delta.delta,
+    "recompute": recompute.recompute,
+    "viewlet": viewlet.viewlet,
+}
 """Every strategy that a view can ask for by name."""
 
-SUPPORTS_STREAMS = {"delta": delta.SUPPORTS_STREAMS, "recompute": recompute.SUPPORTS_STREAMS}
+SUPPORTS_STREAMS = {
+    "delta": delta.SUPPORTS_STREAMS,
+    "recompute": recompute.SUPPORTS_STREAMS,
+    "viewlet": viewlet.SUPPORTS_STREAMS,
+}
 
 NATIVE_WORK = 200_000
 """Work on more rows at once, a large change or the filling of a view, goes to Spark."""
@@ -33,12 +42,14 @@ class Reason(Enum):
     LINEAR = "select, project and join are linear, so the cost follows the change"
     SUMS = "every aggregate is a sum that deletions take back, so the cost follows the change"
     COUNTS = "a row is in or out by its count, so the cost follows the change"
+    VIEWLET = "what a change joins with is summed up beforehand, so a change costs lookups and additions"
     AGAIN = "everything is computed again, so the cost follows the data"
     ASKED = "asked for"
     IN_MEMORY = "an in-memory warehouse stays in this process"
     SMALL = "the change is small enough for this process"
     BULK = "the change is better scanned than looked up"
     LARGE = "the tables are too large for this process"
+    ROW_WISE = "its triggers take one row at a time"
 
 
 def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
@@ -61,10 +72,25 @@ def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
     return name
 
 
+def check_viewlets(view: str, depth: str, static: Set[str], streams: Set[str]) -> None:
+    """Refuse what strategy ``viewlet`` cannot be asked for: a depth that is none, streams that do not move."""
+    if depth not in DEPTHS:
+        known = ", ".join(f'"{one}"' for one in DEPTHS)
+        raise Unsupported(f'view "{view}" asks for an unknown depth "{depth}"', hint=f"Depths are {known}.")
+    for name in sorted(static & streams):
+        raise Unsupported(
+            f'view "{view}" cannot take the stream "{name}" as static',
+            detail="What a stream has brought is not kept, so there would be nothing to read.",
+            hint="Declare a TABLE, and fill it before the view is created.",
+        )
+
+
 def reason_for(stage: Stage) -> Reason:
     """Why the strategy of ``stage`` is a good one, or what it costs."""
     if stage.strategy == "recompute":
         return Reason.AGAIN
+    if stage.strategy == "viewlet":
+        return Reason.VIEWLET
     if stage.finish is None:
         return Reason.LINEAR
     read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 
 from tidemill.algebra.relations import Relation
-from tidemill.compiler.choose import STRATEGIES, choose
+from tidemill.compiler.choose import STRATEGIES, check_viewlets, choose
+from tidemill.compiler.loops import Keys
+from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.compiler.stages import Draft, draft_stages
+from tidemill.compiler.strategies.delta import delta
+from tidemill.compiler.strategies.viewlet import NotViewlet, viewlet
 from tidemill.model.schema import Table
-from tidemill.program.statements import Program
+from tidemill.program.statements import Program, Stage
 from tidemill.program.verify import verify
 
 
-def compile_view(name: str, relation: Relation, tables: Mapping[str, Table], strategy: str = "auto") -> Program:
+def compile_view(
+    name: str,
+    relation: Relation,
+    tables: Mapping[str, Table],
+    strategy: str = "auto",
+    depth: str = "full",
+    static: Set[str] = frozenset(),
+) -> Program:
     """The program that keeps ``relation`` fresh as view ``name``.
 
     ``tables`` are the base relations by name: their keys make lookups cheap, and those that are not kept (streams) are
     held by the program as far as it needs them. A relation that is not among them is a view, whose rows are kept.
+    ``depth`` says how much strategy ``viewlet`` materializes; it does nothing for changes of ``static`` relations.
 
     >>> from tidemill.algebra.relations import Scan
     >>> from tidemill.model.types import INT, Field
@@ -32,14 +45,53 @@ def compile_view(name: str, relation: Relation, tables: Mapping[str, Table], str
         copy[x.n] += 1
           for x in numbers
     """
+    check_viewlets(name, depth, static, streams_of(tables))
+    options = Options(name, tables, strategy, depth, static)
     relation = normalize(relation)
-    drafts = draft_stages(name, relation)
-    keys = known_keys(tables, drafts)
-    streams = {table.name for table in tables.values() if not table.kept}
-    chosen = [STRATEGIES[choose(name, draft, strategy, streams)] for draft in drafts]
-    program = Program(name, tuple(make(draft, keys, streams) for make, draft in zip(chosen, drafts, strict=True)))
+    try:
+        # Viewlets take subqueries as they are; every other strategy sees joins in their place.
+        stages = _stages(relation if strategy == "viewlet" else normalize(decorrelate(relation)), options)
+    except NotViewlet as refusal:
+        stages = _stages(normalize(decorrelate(relation)), options)
+        stages[-1] = replace(stages[-1], note=f"subqueries are joins, since {refusal}")
+    program = Program(name, tuple(stages))
     verify(program, tables)
     return program
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a view is called, over which tables, and how it asks to be kept."""
+
+    view: str
+    tables: Mapping[str, Table]
+    strategy: str
+    depth: str
+    static: Set[str]
+
+
+def _stages(relation: Relation, options: Options) -> list[Stage]:
+    drafts = draft_stages(options.view, relation)
+    keys = known_keys(options.tables, drafts)
+    return [_stage(draft, keys, streams_of(options.tables), options) for draft in drafts]
+
+
+def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Stage:
+    """One stage by the strategy that is asked for; what viewlets cannot take is kept by first-order deltas."""
+    strategy = choose(options.view, draft, options.strategy, streams)
+    if strategy != "viewlet":
+        return STRATEGIES[strategy](draft, keys, streams)
+    try:
+        return viewlet(draft, keys, streams, options.depth, options.static)
+    except NotViewlet as refusal:
+        if draft.nests:
+            raise
+        return replace(delta(draft, keys, streams), note=f"no viewlets, since {refusal}")
+
+
+def streams_of(tables: Mapping[str, Table]) -> set[str]:
+    """The relations whose rows are not kept."""
+    return {table.name for table in tables.values() if not table.kept}
 
 
 def known_keys(tables: Mapping[str, Table], drafts: list[Draft]) -> dict[str, frozenset[str]]:

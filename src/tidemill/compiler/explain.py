@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tidemill.compiler.choose import reason_for
-from tidemill.program.reads import queries_of, reads_state
-from tidemill.program.statements import Program, Replace, Source, Stage, Trigger, Version
+from tidemill.program.reads import reads_old, reads_state
+from tidemill.program.statements import Add, Program, Read, Replace, Seek, Source, Stage, Step, Trigger
 from tidemill.program.text import text_of_program
 
 NO_FIGURES: Mapping[str, int] = {}
@@ -26,22 +26,30 @@ def explain(program: Program, *, facts: Mapping[str, str] | None = None, sizes: 
 def cost_of(trigger: Trigger, program: Program) -> str:
     """What one changed row costs a trigger: the class of its dearest statement, in words.
 
-    A lookup costs what it finds. A loop over all rows of a relation costs the data, unless that is a global aggregate,
-    which has one row.
+    A lookup costs what it finds, and by all keys of a map that is one entry. A loop over all rows of a relation costs
+    the data, unless that is a global aggregate, which has one row.
     """
-    if any(isinstance(statement, Replace) for statement in trigger.statements):
-        return "O(data): everything is computed again"
+    keys = {map_.name: {f.name for f in map_.keys} for stage in program.stages for map_ in stage.maps}
     single = {stage.name for stage in program.stages if stage.finish is not None and stage.finish.always}
-    state = [source for source in _sources(trigger) if source.version is Version.STATE]
-    scanned = dict.fromkeys(s.relation for s in state if not s.lookup and s.relation not in single)
+    single |= {name for name, columns in keys.items() if not columns}
+    state = list(filter(reads_old, _steps(trigger)))
+    loops = [step for step in state if isinstance(step, Source)]
+    scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
+    if scanned and any(isinstance(statement, Replace) for statement in trigger.statements):
+        return "O(data): everything is computed again"
     if scanned:
         return f"O(data): it visits all of {' and '.join(scanned)}"
-    return "O(matches): index lookups only" if state else "O(1): the changed row is enough"
+    if any({name for name, _ in source.lookup} != keys.get(source.relation) for source in loops):
+        return "O(matches): index lookups only"
+    if any(isinstance(step, Seek) or (isinstance(step, Read) and step.range) for step in state):
+        return "O(log n): sums over ranges of ordered keys"
+    return "O(1): single entries of maps, by their keys" if state else "O(1): the changed row is enough"
 
 
-def _sources(trigger: Trigger) -> Iterator[Source]:
+def _steps(trigger: Trigger) -> Iterator[Step]:
+    """What a trigger reads, but for what it does only while a guard fails."""
     for statement in trigger.statements:
-        for query in queries_of(statement):
+        for query in (statement.query,) if isinstance(statement, Add) else statement.queries:
             yield from query.sources
 
 
@@ -66,6 +74,8 @@ def _tree(program: Program, sizes: Mapping[str, int]) -> list[str]:
 
 def _notes(stage: Stage, program: Program, sizes: Mapping[str, int]) -> Iterator[str]:
     yield f"why: {reason_for(stage).value}"
+    if stage.note:
+        yield f"note: {stage.note}"
     for trigger in stage.triggers:
         yield f"a change of {trigger.relation} costs {cost_of(trigger, program)}"
     for map_ in stage.maps:

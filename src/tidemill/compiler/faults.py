@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar, Subquery
 from tidemill.algebra.walk import children
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -17,7 +17,7 @@ TOTAL = frozenset(
         "year", "quarter", "month", "day", "week", "dayofweek", "dayofweek_iso", "weekday", "dayofyear", "hour",
         "minute", "second", "datediff", "unix_date",
         "try_add", "try_subtract", "try_multiply", "try_divide", "try_mod", "size", "array_contains",
-        "named_struct", "get_field",
+        "named_struct", "get_field", "ring_product", "ring_sum",
     )
 )  # fmt: skip
 """Functions with a value for every argument of their types."""
@@ -30,7 +30,8 @@ def may_fail(scalar: Scalar) -> bool:
     """Whether ``scalar`` can raise an error for some row. Errs towards yes.
 
     A condition that can fail must not be tried on rows that a condition before it would have kept away, as in
-    ``x <> 0 AND 10 / x > 1``; one that cannot may go wherever its columns are.
+    ``x <> 0 AND 10 / x > 1``; one that cannot may go wherever its columns are. The sum of a subquery is taken over all
+    rows of its tables at once, as Spark takes it, so nothing could protect it from an overflow.
 
     >>> from tidemill.model.types import BOOLEAN, INT
     >>> x, one = Column("x", INT), Literal(1, INT)
@@ -38,7 +39,7 @@ def may_fail(scalar: Scalar) -> bool:
     (False, True)
     """
     match scalar:
-        case Column() | Literal() | Case():
+        case Column() | Literal() | Case() | Subquery():
             fails = False
         case Cast(input=input_, of=of, lenient=lenient):
             fails = not (lenient or _widens(input_.type, of))

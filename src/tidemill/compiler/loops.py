@@ -11,7 +11,8 @@ from tidemill.algebra.walk import columns_in
 from tidemill.compiler.blocks import Block, Condition, Leaf
 from tidemill.compiler.faults import is_exact, may_fail
 from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
-from tidemill.program.statements import Query, Source, Version
+from tidemill.program.linear import scalars_of
+from tidemill.program.statements import Query, Source, Step, Version
 
 Keys = Mapping[str, frozenset[str]]
 """For each relation with a known key: columns of which no two rows have the same values."""
@@ -49,17 +50,17 @@ def nest(block: Block, keys: Keys) -> Query:
 
 
 def narrow(query: Query) -> Query:
-    """The query with each source reduced to the columns that are used."""
-    used = {name for output in query.outputs for name in columns_in(output.scalar)}
-    for source in query.sources:
-        used.update(f"{source.alias}.{name}" for name, _ in source.lookup)
-        used.update(name for _, key in source.lookup for name in columns_in(key))
-        used.update(name for condition in source.filters for name in columns_in(condition))
-    return replace(query, sources=tuple(_reduced(source, used) for source in query.sources))
+    """The query with each step reduced to the columns and values that are used."""
+    used = {name for scalar in scalars_of(query) for name in columns_in(scalar)}
+    used.update(f"{step.alias}.{name}" for step in query.sources for name, _ in step.lookup)
+    return replace(query, sources=tuple(_reduced(step, used) for step in query.sources))
 
 
-def _reduced(source: Source, used: set[str]) -> Source:
-    return replace(source, columns=tuple(f for f in source.columns if f"{source.alias}.{f.name}" in used))
+def _reduced(step: Step, used: set[str]) -> Step:
+    values = tuple(value for value in step.values if f"{step.alias}.{value.name}" in used)
+    if not isinstance(step, Source):
+        return replace(step, values=values)
+    return replace(step, columns=tuple(f for f in step.columns if f"{step.alias}.{f.name}" in used), values=values)
 
 
 def _cost(loops: Sequence[Loop]) -> tuple[int, int]:
@@ -136,11 +137,11 @@ def _sides(side: Scalar, key: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]
     own = {f"{leaf.alias}.{f.name}": f.name for f in leaf.columns}
     read = columns_in(key)
     # A comparison with a constant stays a filter: it would only widen the index that the other columns need anyway.
-    if isinstance(found, Column) and found.name in own and read and own.keys().isdisjoint(read) and _indexable(key):
+    if isinstance(found, Column) and found.name in own and read and own.keys().isdisjoint(read) and indexable(key):
         yield own[found.name], key
 
 
-def _indexable(key: Scalar) -> bool:
+def indexable(key: Scalar) -> bool:
     """Whether an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
     return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
 

@@ -14,7 +14,7 @@ from tidemill.algebra.scalars import Column, Named, Scalar, column
 from tidemill.algebra.walk import columns_in, substitute, walk
 from tidemill.compiler.loops import narrow
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Query, Source, Version
+from tidemill.program.statements import Add, Query, Source, Step, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ def held(pasts: Mapping[str, Past]) -> list[Past]:
 def from_past(query: Query, pasts: Mapping[str, Past]) -> Query:
     """The query with each state of a stream read from the map that holds it, whose filters need no second trial."""
 
-    def moved(source: Source) -> Source:
+    def moved(source: Step) -> Step:
         past = pasts.get(source.alias)
-        if past is None or source.version is Version.CHANGE:
+        if past is None or not isinstance(source, Source) or source.version is Version.CHANGE:
             return source
         filters = tuple(f for f in source.filters if f not in past.filters)
         return replace(source, relation=past.map.name, filters=filters)
@@ -91,4 +91,5 @@ def _past(stage: str, scan: Scan, readers: Sequence[Query]) -> Past:
 
 def _loops(queries: Sequence[Query], scan: Scan) -> list[Source]:
     """The loops over the state that ``scan`` stands for."""
-    return [s for query in queries for s in query.sources if s.alias == scan.alias and s.version is Version.STATE]
+    sources = (s for query in queries for s in query.sources if isinstance(s, Source) and s.alias == scan.alias)
+    return [source for source in sources if source.version is Version.STATE]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +17,16 @@ from tidemill.compiler.compile import compile_view
 from tidemill.compiler.frontends.sql import parse, translate
 from tidemill.compiler.frontends.statements import CreateTable, Tree
 from tidemill.engine.refresh import Refresh
-from tidemill.model.errors import Corrupt, NameTaken, UnknownName, Unsupported
+from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
 
 OPTIONS = {
-    "strategy": "auto, delta or recompute",
+    "strategy": "auto, delta, viewlet or recompute",
+    "depth": "full, naive, 1 or 0, for strategy viewlet",
+    "static": "tables that never change while the view is there, separated by commas",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred or every N seconds, minutes, hours",
 }
@@ -145,10 +147,32 @@ class Catalog:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         relation = translate(tree or query, self.relations, name=name).relation
-        program = compile_view(name, relation, self.tables, strategy=options.get("strategy", "auto"))
+        program = compile_view(
+            name,
+            relation,
+            self.tables,
+            strategy=options.get("strategy", "auto"),
+            depth=options.get("depth", "full"),
+            static=static_of(options),
+        )
         view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch)
         _ = view.refresh  # a wrong refresh option is refused here and not at the first epoch
         return view
+
+    @property
+    def static(self) -> set[str]:
+        """The tables of which some view was told that they never change."""
+        return {name for view in self.views.values() for name in static_of(view.options)}
+
+    def require_moving(self, tables: Iterable[str]) -> None:
+        """Refuse a change of a table of which a view was told that it never changes."""
+        for view in self.views.values():
+            for name in static_of(view.options).intersection(tables):
+                raise DataError(
+                    f'table "{name}" cannot change',
+                    detail=f"View \"{view.name}\" was created with static = '{view.options['static']}'.",
+                    hint="Drop the view and create it without that option.",
+                )
 
     def to_json(self) -> dict[str, Any]:
         """The catalog as it stands in a manifest."""
@@ -181,6 +205,15 @@ class Catalog:
         if not isinstance(statement, CreateTable):
             raise ValueError(item["ddl"])
         return statement.table
+
+
+def static_of(options: Mapping[str, str]) -> frozenset[str]:
+    """The tables that an option says to be static.
+
+    >>> sorted(static_of({"static": "nation, Region"}))
+    ['nation', 'region']
+    """
+    return frozenset(word.strip().lower() for word in options.get("static", "").split(",") if word.strip())
 
 
 def _entry_to_json(entry: Table | View) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from enum import Enum
 
 from tidemill.algebra.scalars import Named, Scalar
 from tidemill.model.types import Field
-from tidemill.program.maps import Map
+from tidemill.program.maps import Map, Value
 
 
 class Version(Enum):
@@ -30,11 +30,12 @@ class Version(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One loop of a query: the rows of a relation, bound as ``alias.column``.
+    """One loop of a query: the rows of a relation, bound as ``alias.column``, their weight as ``alias._weight``.
 
     ``columns`` are the relation's fields that the query uses (all others are never read). ``lookup`` pairs a column of
-    this relation with an expression over earlier sources that it must equal (a NULL on either side matches nothing):
-    runtimes answer it from an index or a hash join. ``filters`` are conditions over this and earlier sources.
+    this relation with an expression over earlier steps that it must equal (a NULL on either side matches nothing):
+    runtimes answer it from an index or a hash join. ``filters`` are conditions over this and earlier steps. A source
+    that reads a map of the stage may bind sums of it too: ``values`` are those that the query uses.
     """
 
     relation: str
@@ -43,18 +44,81 @@ class Source:
     columns: tuple[Field, ...]
     lookup: tuple[tuple[str, Scalar], ...] = ()
     filters: tuple[Scalar, ...] = ()
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range of keys. Only a closed bound includes its key; a NULL bound lets nothing in."""
+
+    scalar: Scalar
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The keys of an ordered map between two bounds; an end without one is open to infinity. NULL lies in no range."""
+
+    column: str
+    lower: Bound | None = None
+    upper: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The numbers of a map at one key, bound as ``alias._weight`` and ``alias.value``; zero where nothing is.
+
+    ``lookup`` names every key of the map (a NULL finds nothing), but for the one that has a ``range``: then the
+    numbers are summed over the range, in O(log n) from subtree sums. A read multiplies nothing: this is how a nested
+    aggregate is assigned to variables.
+    """
+
+    map: str
+    alias: str
+    lookup: tuple[tuple[str, Scalar], ...]
+    values: tuple[Value, ...]
+    range: Range | None = None
+    filters: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """The key at which a running sum turns, bound as ``alias.column``; NULL where it never does.
+
+    The entries of ``map`` under ``lookup`` stand in the order of ``column``. For each, ``alias._weight`` and
+    ``alias.value`` are the sums over the entries after it (``after``) or before it, itself excluded. ``condition``
+    over these must hold from some entry on to the end where the sums are smallest: what is bound is the entry nearest
+    to the other end for which it holds. With sums that only grow from entry to entry that is a descent in O(log n).
+    """
+
+    map: str
+    alias: str
+    lookup: tuple[tuple[str, Scalar], ...]
+    column: Field
+    after: bool
+    values: tuple[Value, ...]
+    condition: Scalar
+    filters: tuple[Scalar, ...] = ()
+
+
+Step = Source | Read | Seek
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """Nested loops over ``sources``, outermost first, yielding ``outputs`` with the product of the sources' weights.
 
-    ``filters`` need no source at all. Without sources a query yields one row of weight one.
+    Reads and seeks stand among the sources, where what they need is bound. ``filters`` need no source at all. Without
+    sources a query yields one row of weight one.
+
+    Where ``weight`` is given it takes the place of the product, and the values among the outputs are added as they
+    stand: nothing is multiplied for them. That is how statements multiply sums of maps with each other.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[Step, ...]
     outputs: tuple[Named, ...]
     filters: tuple[Scalar, ...] = ()
+    weight: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +134,17 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """``target := the sum of queries``, from the state after the epoch; the difference is what changed. O(data)."""
+    """``target := the sum of queries``, from the state after the epoch; the difference is what changed.
+
+    A seek is right only while the sums that it runs over never fall. ``guards`` name them, as map and value: while an
+    entry of such a map has a negative value (or weight, where the value is ``_weight``), ``otherwise`` is computed
+    instead, which means the same and scans.
+    """
 
     target: str
     queries: tuple[Query, ...]
+    guards: tuple[tuple[str, str], ...] = ()
+    otherwise: tuple[Query, ...] = ()
 
 
 Statement = Add | Replace
@@ -81,10 +152,15 @@ Statement = Add | Replace
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What to do when ``relation`` changes, before its contents absorb the change."""
+    """What to do when ``relation`` changes, before its contents absorb the change.
+
+    With ``each``, the statements are for one row at a time: every row of the change finds the maps as the row before it
+    left them. All other triggers take a change of any size at once, or row by row to the same end.
+    """
 
     relation: str
     statements: tuple[Statement, ...]
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +182,8 @@ class Finish:
 class Stage:
     """A block of a view: its state, how to fill it from whole inputs, and how each input's change moves it.
 
-    Without ``finish`` the statements add straight to the output, whose name is the stage's.
+    Without ``finish`` the statements add straight to the output, whose name is the stage's. ``note`` says why the stage
+    is not kept as it was asked for, where that is so.
     """
 
     name: str
@@ -117,6 +194,7 @@ class Stage:
     triggers: tuple[Trigger, ...]
     finish: Finish | None
     strategy: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

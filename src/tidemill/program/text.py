@@ -3,6 +3,10 @@
 ``target[keys] += values`` is done for every combination of rows that the ``for`` lines below it find. ``by`` is a
 lookup in an index, ``where`` a condition, ``change of`` the rows that an epoch adds and takes. A key whose weight alone
 counts gets ``+= 1``. ``emit`` turns the touched entries of the map into rows.
+
+Values in parentheses are multiplied by the weights of the rows that were found. Amounts in braces are not: they are
+added as they stand, the weight among them. ``let`` reads sums at one key or over a range of keys and multiplies
+nothing, ``seek`` finds the key at which a running sum turns.
 """
 
 from __future__ import annotations
@@ -15,8 +19,22 @@ from tidemill.algebra.text import text_of
 from tidemill.algebra.walk import conjunction
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map
-from tidemill.program.reads import queries_of
-from tidemill.program.statements import Add, Finish, Program, Query, Source, Stage, Statement, Trigger, Version
+from tidemill.program.statements import (
+    Add,
+    Finish,
+    Program,
+    Query,
+    Range,
+    Read,
+    Replace,
+    Seek,
+    Source,
+    Stage,
+    Statement,
+    Step,
+    Trigger,
+    Version,
+)
 
 WIDTH = 110
 """Lists that would make a line longer than this are broken, one item to a line."""
@@ -46,12 +64,22 @@ def text_of_stage(stage: Stage) -> str:
 
 def text_of_statement(statement: Statement, stage: Stage) -> str:
     """One statement with its loops; a replacement starts with ``:=``, and what it sums up goes on with ``+=``."""
-    keys = next((len(map_.keys) for map_ in stage.maps if map_.name == statement.target), len(stage.output))
-    texts: list[str] = []
-    for query in queries_of(statement):
-        sign = ":=" if not texts and not isinstance(statement, Add) else "+="
-        texts.append(_query_text(f"{statement.target}[", sign, query, keys))
+    target = next((m for m in stage.maps if m.name == statement.target), Map(statement.target, stage.output))
+    if isinstance(statement, Add):
+        return _query_text(target, "+=", statement.query)
+    return _replace_text(statement, target)
+
+
+def _replace_text(statement: Replace, target: Map) -> str:
+    texts = _sum_text(target, statement.queries)
+    if statement.guards:
+        texts.insert(0, f"unless negative {' or '.join(f'{name}.{value}' for name, value in statement.guards)}:")
+        texts = [_headed(texts[0], texts[1:]), _headed("otherwise:", _sum_text(target, statement.otherwise))]
     return "\n".join(texts)
+
+
+def _sum_text(target: Map, queries: Sequence[Query]) -> list[str]:
+    return [_query_text(target, "+=" if i else ":=", query) for i, query in enumerate(queries)]
 
 
 def _map_text(map_: Map) -> str:
@@ -62,15 +90,22 @@ def _map_text(map_: Map) -> str:
 
 def _trigger_text(trigger: Trigger, stage: Stage) -> str:
     statements = [text_of_statement(statement, stage) for statement in trigger.statements]
-    return _headed(f"on change of {trigger.relation}:", statements)
+    change = "each change" if trigger.each else "change"
+    return _headed(f"on {change} of {trigger.relation}:", statements)
 
 
-def _query_text(target: str, sign: str, query: Query, keys: int) -> str:
+def _query_text(target: Map, sign: str, query: Query) -> str:
     outputs = [text_of(output.scalar) for output in query.outputs]
-    head = _listed(target, outputs[:keys], f"] {sign} ")
-    loops = [_source_text(source) for source in query.sources]
-    guards = [f"if {_all(query.filters)}"] if query.filters else []
-    return _headed(head + _values_text(outputs[keys:]), guards + loops)
+    keys, values = outputs[: len(target.keys)], outputs[len(target.keys) :]
+    head = _listed(f"{target.name}[", keys, f"] {sign} ")
+    if query.weight is None:
+        head += _values_text(values)
+    else:
+        names = (WEIGHT, *(value.name for value in target.values))
+        amounts = (text_of(query.weight), *values)
+        head = _listed(head + "{", [f"{name}: {amount}" for name, amount in zip(names, amounts, strict=True)], "}")
+    filters = [f"if {_all(query.filters)}"] if query.filters else []
+    return _headed(head, filters + [_step_text(step) for step in query.sources])
 
 
 def _values_text(values: Sequence[str]) -> str:
@@ -79,15 +114,57 @@ def _values_text(values: Sequence[str]) -> str:
     return values[0] if values else "1"
 
 
+def _step_text(step: Step) -> str:
+    match step:
+        case Source():
+            return _filtered(_source_text(step), step.filters)
+        case Read():
+            return _filtered(_read_text(step), step.filters)
+        case Seek():
+            return _filtered(_seek_text(step), step.filters)
+
+
 def _source_text(source: Source) -> str:
     rows = f"change of {source.relation}" if source.version is Version.CHANGE else source.relation
     text = f"for {source.alias} in {rows}"
     if source.lookup:
         text += " by " + " AND ".join(f"{source.alias}.{name} = {text_of(key)}" for name, key in source.lookup)
-    if not source.filters:
-        return text
-    condition = f"where {_all(source.filters)}"
-    return f"{text} {condition}" if len(text) + len(condition) < WIDTH else f"{text}\n{indent(condition, 2 * STEP)}"
+    return text
+
+
+def _read_text(read: Read) -> str:
+    if read.range is None:
+        return f"let {read.alias} = {read.map}[{_found_text(read)}]"
+    return f"let {read.alias} = sum of {read.map}[{_found_text(read, *_range_texts(read.range))}]"
+
+
+def _seek_text(seek: Seek) -> str:
+    which, side = ("first", "after") if seek.after else ("last", "before")
+    under = f"[{_found_text(seek)}]" if seek.lookup else ""
+    column = seek.column.name
+    head = f"seek {seek.alias} in {seek.map}{under}: {which} {column}"
+    condition = f"where {text_of(seek.condition)}, {seek.alias} being the sum {side} that {column}"
+    return _continued(head, condition)
+
+
+def _found_text(step: Read | Seek, *ranges: str) -> str:
+    return ", ".join([*(f"{name} = {text_of(key)}" for name, key in step.lookup), *ranges])
+
+
+def _range_texts(range_: Range) -> list[str]:
+    lower, upper = range_.lower, range_.upper
+    above = [] if lower is None else [f"{'>=' if lower.closed else '>'} {text_of(lower.scalar)}"]
+    below = [] if upper is None else [f"{'<=' if upper.closed else '<'} {text_of(upper.scalar)}"]
+    return [f"{range_.column} {bound}" for bound in above + below]
+
+
+def _filtered(text: str, filters: Sequence[Scalar]) -> str:
+    return _continued(text, f"where {_all(filters)}") if filters else text
+
+
+def _continued(head: str, rest: str) -> str:
+    """Both on one line, or where that would be too long below each other."""
+    return f"{head} {rest}" if len(head) + len(rest) < WIDTH else f"{head}\n{indent(rest, 2 * STEP)}"
 
 
 def _finish_text(finish: Finish) -> str:

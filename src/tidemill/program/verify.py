@@ -6,6 +6,9 @@
 - A statement adds to a map of its stage or to the stage's own output, with as many columns, of types that fit.
 - An Add reads the change of its trigger's relation at least once and no other change; a load and a Replace read none.
 - No statement reads a map that an earlier statement of its trigger has added to: triggers see the state before them.
+- What is bound of a map are its exact sums. A read names every key of its map, by lookup or by range; so does a seek.
+- A weight is a BIGINT. A statement with guards has something to do otherwise, and no other has.
+- A stage with a trigger for each row has no load: firing its triggers with whole inputs fills it.
 """
 
 from __future__ import annotations
@@ -18,9 +21,23 @@ from tidemill.algebra.walk import walk
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
-from tidemill.program.maps import Map
-from tidemill.program.reads import queries_of
-from tidemill.program.statements import Add, Finish, Program, Query, Source, Stage, Statement, Trigger, Version
+from tidemill.program.maps import Map, Value
+from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.statements import (
+    Add,
+    Finish,
+    Program,
+    Query,
+    Read,
+    Replace,
+    Seek,
+    Source,
+    Stage,
+    Statement,
+    Step,
+    Trigger,
+    Version,
+)
 from tidemill.program.text import text_of_stage, text_of_statement
 
 
@@ -62,6 +79,8 @@ class _Checker:
             self._verify_statement(statement, None)
         for trigger in self.stage.triggers:
             self._verify_trigger(trigger)
+        if self.stage.load and any(trigger.each for trigger in self.stage.triggers):
+            raise self._broken("it goes row by row and has statements to load it all the same")
         if self.stage.finish is not None:
             self._verify_finish(self.stage.finish)
 
@@ -87,9 +106,9 @@ class _Checker:
         for statement in trigger.statements:
             self._verify_statement(statement, trigger.relation)
             for query in queries_of(statement):
-                for source in query.sources:
-                    if source.version is Version.STATE and source.relation in added:
-                        raise self._broken(f'it reads "{source.relation}" after adding to it', statement)
+                for step in filter(reads_old, query.sources):
+                    if relation_of(step) in added:
+                        raise self._broken(f'it reads "{relation_of(step)}" after adding to it', statement)
             added.add(statement.target)
 
     def _verify_statement(self, statement: Statement, changed: str | None) -> None:
@@ -97,9 +116,18 @@ class _Checker:
             self._verify_query(query, statement)
             self._verify_target(query, statement)
             self._verify_changes(query, statement, changed if isinstance(statement, Add) else None)
+        if isinstance(statement, Replace):
+            self._verify_guards(statement)
+
+    def _verify_guards(self, statement: Replace) -> None:
+        if bool(statement.guards) != bool(statement.otherwise):
+            raise self._broken("guards and what to do otherwise belong together", statement)
+        for name, value in statement.guards:
+            if value != WEIGHT and value not in (known.name for known in self._map(name, statement).values):
+                raise self._broken(f'"{name}" has no value "{value}" to guard', statement)
 
     def _verify_changes(self, query: Query, statement: Statement, changed: str | None) -> None:
-        read = {source.relation for source in query.sources if source.version is Version.CHANGE}
+        read = {relation_of(step) for step in query.sources if not reads_old(step)}
         if read != (set() if changed is None else {changed}):
             wanted = "no change" if changed is None else f'the change of "{changed}"'
             raise self._broken(f"it should read {wanted} but reads the changes of {sorted(read)}", statement)
@@ -107,26 +135,86 @@ class _Checker:
     def _verify_query(self, query: Query, statement: Statement) -> None:
         bound: dict[str, Type] = {}
         self._verify_bound(query.filters, bound, statement)
-        for source in query.sources:
-            self._verify_source(source, bound, statement)
-        self._verify_bound([output.scalar for output in query.outputs], bound, statement)
+        for step in query.sources:
+            self._verify_step(step, bound, statement)
+        weight = () if query.weight is None else (query.weight,)
+        self._verify_bound([*weight, *(output.scalar for output in query.outputs)], bound, statement)
+        if any(scalar.type != t.BIGINT for scalar in weight):
+            raise self._broken("its weight is no BIGINT", statement)
 
-    def _verify_source(self, source: Source, bound: dict[str, Type], statement: Statement) -> None:
-        """Check the source and bind its columns: a lookup sees only the sources before it, a filter this one too."""
-        self._verify_bound([key for _, key in source.lookup], bound, statement)
+    def _verify_step(self, step: Step, bound: dict[str, Type], statement: Statement) -> None:
+        """Check the step and bind its columns: a lookup sees only the steps before it, a filter this one too."""
+        self._verify_bound([key for _, key in step.lookup], bound, statement)
+        match step:
+            case Source():
+                fresh = self._verify_source(step, statement)
+            case Read():
+                fresh = self._verify_read(step, bound, statement)
+            case Seek():
+                fresh = self._verify_seek(step, bound, statement)
+        for name, of in fresh.items():
+            if f"{step.alias}.{name}" in bound:
+                raise self._broken(f'"{step.alias}.{name}" is bound twice', statement)
+            bound[f"{step.alias}.{name}"] = of
+        self._verify_bound(step.filters, bound, statement)
+
+    def _verify_source(self, source: Source, statement: Statement) -> dict[str, Type]:
         own = {f.name: f.type for f in source.columns}
         there = self._fields_of(source.relation)
         for f in source.columns:
             if there is not None and own[f.name] != there.get(f.name):
                 raise self._broken(f'"{source.relation}" has no column {f}', statement)
-        for name, key in source.lookup:
-            if name not in own or not _comparable(own[name], key.type):
-                raise self._broken(f'"{source.alias}.{name}" cannot be looked up by a {key.type}', statement)
-        for f in source.columns:
-            if f"{source.alias}.{f.name}" in bound:
-                raise self._broken(f'"{source.alias}.{f.name}" is bound twice', statement)
-            bound[f"{source.alias}.{f.name}"] = f.type
-        self._verify_bound(source.filters, bound, statement)
+        self._verify_lookup(source, own, statement)
+        if source.values and source.version is Version.CHANGE:
+            raise self._broken(f'a change of "{source.relation}" has no sums', statement)
+        return own | (self._verify_sums(source.relation, source.values, statement) if source.values else _WEIGHT)
+
+    def _verify_read(self, read: Read, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
+        keys = {f.name: f.type for f in self._map(read.map, statement).keys}
+        self._verify_lookup(read, keys, statement)
+        ends = [] if read.range is None else [end.scalar for end in (read.range.lower, read.range.upper) if end]
+        self._verify_bound(ends, bound, statement)
+        ranged = set() if read.range is None else {read.range.column}
+        self._verify_keys(read, ranged, statement)
+        for end in ends:
+            if not _comparable(keys[next(iter(ranged))], end.type):
+                raise self._broken(f'a range of "{read.map}" cannot end at a {end.type}', statement)
+        return self._verify_sums(read.map, read.values, statement)
+
+    def _verify_seek(self, seek: Seek, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
+        keys = {f.name: f.type for f in self._map(seek.map, statement).keys}
+        self._verify_lookup(seek, keys, statement)
+        self._verify_keys(seek, {seek.column.name}, statement)
+        sums = self._verify_sums(seek.map, seek.values, statement)
+        running = {f"{seek.alias}.{name}": of for name, of in sums.items()}
+        self._verify_bound([seek.condition], {**bound, **running}, statement)
+        if seek.column.type != keys[seek.column.name]:
+            raise self._broken(f'"{seek.map}" has no column {seek.column}', statement)
+        return {seek.column.name: seek.column.type}
+
+    def _verify_lookup(self, step: Step, columns: Mapping[str, Type], statement: Statement) -> None:
+        for name, key in step.lookup:
+            if name not in columns or not _comparable(columns[name], key.type):
+                raise self._broken(f'"{step.alias}.{name}" cannot be looked up by a {key.type}', statement)
+
+    def _verify_keys(self, step: Read | Seek, ordered: set[str], statement: Statement) -> None:
+        """One entry, or entries that stand in one order: every other key must be given."""
+        keys = [f.name for f in self._map(step.map, statement).keys]
+        if sorted([*(name for name, _ in step.lookup), *ordered]) != sorted(keys):
+            raise self._broken(f'it does not say which of the keys {keys} of "{step.map}" it reads', statement)
+
+    def _verify_sums(self, name: str, values: Iterable[Value], statement: Statement) -> dict[str, Type]:
+        there = self._map(name, statement).values
+        for value in values:
+            if value not in there or value.type == t.DOUBLE:
+                raise self._broken(f'"{name}" has no exact sum {value.name}: {value.type}', statement)
+        return _WEIGHT | {value.name: value.type for value in values}
+
+    def _map(self, name: str, statement: Statement) -> Map:
+        for map_ in self.stage.maps:
+            if map_.name == name:
+                return map_
+        raise self._broken(f'it reads the map "{name}", which the stage does not have', statement)
 
     def _verify_bound(self, scalars: Iterable[Scalar], bound: Mapping[str, Type], statement: Statement | None) -> None:
         for column in _columns(scalars):
@@ -170,6 +258,9 @@ class _Checker:
     def _broken(self, problem: str, statement: Statement | None = None) -> BrokenInvariant:
         text = text_of_stage(self.stage) if statement is None else text_of_statement(statement, self.stage)
         return BrokenInvariant(f'stage "{self.stage.name}": {problem}\n{text}')
+
+
+_WEIGHT: dict[str, Type] = {WEIGHT: t.BIGINT}
 
 
 def _columns(scalars: Iterable[Scalar]) -> Iterator[Column]:

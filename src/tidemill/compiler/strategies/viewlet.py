@@ -1,0 +1,64 @@
+"""Viewlets: the deltas of the deltas are materialized too, until each trigger adds up sums that are there already.
+
+A first-order delta joins the change with the other relations. Here what it joins with is a map that is kept fresh by a
+delta of its own, so most statements are one lookup and one addition. See ``compiler.viewlets``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from tidemill.compiler.loops import Keys
+from tidemill.compiler.stages import Draft
+from tidemill.compiler.viewlets.calculus import NotViewlet, Query
+from tidemill.compiler.viewlets.costs import Costs
+from tidemill.compiler.viewlets.depths import DEPTHS, Depth
+from tidemill.compiler.viewlets.materialize import Materialization
+from tidemill.compiler.viewlets.transform import Transform
+from tidemill.compiler.viewlets.translate import translate
+from tidemill.compiler.viewlets.views import Views
+from tidemill.program.maps import Map
+from tidemill.program.statements import Stage
+
+__all__ = ["SUPPORTS_STREAMS", "NotViewlet", "viewlet"]
+
+SUPPORTS_STREAMS = True
+
+
+def viewlet(draft: Draft, keys: Keys, streams: Set[str], depth: str = "full", static: Set[str] = frozenset()) -> Stage:
+    """The stage whose triggers add to its map from maps of lower degree.
+
+    ``depth`` is one of ``DEPTHS``; changes of ``static`` relations are not expected.
+    """
+    target = draft.map or Map(draft.name, draft.output)
+    queries = translate(draft)
+    # What reads sums sees them move with every row, so such triggers take one row at a time. Nested aggregates do; and
+    # whether sums over ranges do, the transform tells. Such triggers fill the maps as well, so all relations need one.
+    each = any(query.lifts for query in queries)
+    costs = Costs(keys, queries, frozenset() if each else static)
+    how = Materialization(Views(draft.name), _depth(depth, queries), keys, costs, each, grouped=draft.map is not None)
+    kept = Transform(target, queries, draft.inputs, how, streams, frozenset() if each else static).run()
+    if not each and kept.reads_sums:
+        how = replace(how, views=Views(draft.name), costs=Costs(keys, queries), each=True)
+        kept = Transform(target, queries, draft.inputs, how, streams).run()
+    return Stage(
+        name=draft.name,
+        output=draft.output,
+        inputs=draft.inputs,
+        maps=(*(() if draft.map is None else (draft.map,)), *kept.maps),
+        load=kept.load,
+        triggers=kept.triggers,
+        finish=draft.finish,
+        strategy="viewlet",
+    )
+
+
+def _depth(name: str, queries: Sequence[Query]) -> Depth:
+    """What a depth allows for these queries.
+
+    Ranges give sums, but sums of DOUBLEs are made of rows. And ranges are for single rows, whose triggers fill the
+    maps: a row that comes from no relation would not be there.
+    """
+    depth = DEPTHS[name]
+    return replace(depth, ranges=depth.ranges and not any(query.rounds or not query.atoms for query in queries))

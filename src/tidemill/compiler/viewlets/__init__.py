@@ -1,0 +1,1 @@
+"""Viewlets: the deltas of deltas, materialized until each trigger is a sum."""

@@ -1,0 +1,30 @@
+"""How much of a view's deltas is materialized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Which decisions are open to the transform.
+
+    ``base``: maps hold base relations, row by row. ``whole``: what is left of a product is one map, connected or not.
+    ``ranges``: comparisons become ranges of ordered maps, and turning points. ``weighs``: a join is materialized only
+    where that is cheaper than to loop over it. ``again``: the view is computed again on every change.
+    """
+
+    base: bool = False
+    whole: bool = False
+    ranges: bool = False
+    weighs: bool = False
+    again: bool = False
+
+
+DEPTHS = {
+    "0": Depth(base=True, again=True),
+    "1": Depth(base=True),
+    "naive": Depth(whole=True),
+    "full": Depth(ranges=True, weighs=True),
+}
+"""The depths that a view can ask for: re-evaluation, first-order deltas, the transform as it stands, and all of it."""

@@ -1,0 +1,205 @@
+"""From plans to statements: steps in order, conditions where they can be tried, amounts as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tidemill.algebra.scalars import Call, Column, Named, Scalar
+from tidemill.algebra.walk import walk
+from tidemill.compiler.loops import indexable
+from tidemill.compiler.viewlets.calculus import MARK
+from tidemill.compiler.viewlets.conditions import is_fragile
+from tidemill.compiler.viewlets.naming import named, under
+from tidemill.compiler.viewlets.plans import Event, Loop, Plan, Reading, Turn, ids_in, needs, scalars, weight
+from tidemill.compiler.viewlets.plans import Step as Planned
+from tidemill.compiler.viewlets.ring import UNIT, Polynomial, Term, as_value, scalar_of
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+from tidemill.program.maps import Map, Value
+from tidemill.program.statements import Query, Range, Read, Seek, Source, Step, Version
+
+CHANGE, FACTOR, SUMS, ENTRY, SLICE, SCAN = range(6)
+"""In which order steps are taken: what may end the work first, and what multiplies it last."""
+
+
+def query_of(plan: Plan, target: Map, row: str = "") -> Query:
+    """The plan as the query of a statement that adds to ``target``; a changed row is called ``row``, where given."""
+    steps = tuple(replace(s, alias=row or s.alias) if isinstance(s, Event) else s for s in plan.steps)
+    return _Emission(replace(plan, steps=steps), target).query()
+
+
+def guards_of(plan: Plan) -> list[tuple[str, str]]:
+    """The sums that must not be negative for the plan's turning points to be right, as map and value."""
+    found = []
+    for turn in plan.steps:
+        if isinstance(turn, Turn):
+            names = [c.name.rpartition(MARK) for c in walk(turn.condition) if isinstance(c, Column)]
+            found += [(turn.view.name, name) for id_, _, name in names if id_ == turn.own and name != WEIGHT]
+    return list(dict.fromkeys(found))
+
+
+@dataclass
+class _Emission:
+    """One plan on its way to a query: ``placed`` are the steps that have their place."""
+
+    plan: Plan
+    target: Map
+    placed: list[Planned] = field(default_factory=list)
+    filters: dict[str, list[Scalar]] = field(default_factory=dict)
+    lookups: dict[str, list[tuple[str, Scalar]]] = field(default_factory=dict)
+
+    def query(self) -> Query:
+        self._place()
+        weight_, values = self._amounts()
+        names = [f.name for f in self.target.keys] + [value.name for value in self.target.values]
+        outputs = tuple(Named(n, s) for n, s in zip(names, (*self.plan.keys, *values), strict=True))
+        query = Query(tuple(map(self._step, self.placed)), outputs, tuple(self.filters.get("", ())), weight_)
+        return named(query, self.placed)
+
+    # ------------------------------------------------------------------------------------------------------- order
+
+    def _place(self) -> None:
+        """Steps in the order that cuts work off soonest; each condition at the first step that has all it reads."""
+        left = list(self.plan.steps)
+        # What can fail waits for all steps, and for what may protect it: it sees no row that SQL would not show to it.
+        fragile = [condition for condition in self.plan.conditions if is_fragile(condition)]
+        waiting = [condition for condition in self.plan.conditions if condition not in fragile]
+        bound: set[str] = set()
+        waiting = self._try(waiting, bound, "")
+        while left:
+            ready = [step for step in left if needs(step) <= bound]
+            step = min(ready, key=lambda step: self._rank(step, waiting, bound))
+            left.remove(step)
+            waiting = self._take_equalities(step, waiting, bound)
+            self.placed.append(step)
+            bound.add(step.id)
+            waiting = self._try(waiting, bound, step.id)
+        waiting = self._try(waiting + fragile, bound, self.placed[-1].id if self.placed else "")
+        assert not waiting, "every condition finds its place"
+
+    def _rank(self, step: Planned, waiting: Sequence[Scalar], bound: set[str]) -> tuple[int, int]:
+        match step:
+            case Event():
+                return CHANGE, step.number
+            case Reading() if self._multiplies(step):
+                return FACTOR, 0
+            case Reading() | Turn():
+                return SUMS, 0
+            case Loop(single=True):
+                return ENTRY, 0
+            case Loop():
+                return (SLICE if step.lookup or any(self._equality(c, step, bound) for c in waiting) else SCAN), 0
+
+    def _multiplies(self, step: Planned) -> bool:
+        """Whether a reading is a source: nothing is added where it finds nothing."""
+        return isinstance(step, Reading) and not step.bounds and step.id in self.plan.factors
+
+    def _try(self, conditions: Sequence[Scalar], bound: set[str], here: str) -> list[Scalar]:
+        """Put the conditions that can be tried now at the step ``here``; the others wait."""
+        self.filters.setdefault(here, []).extend(c for c in conditions if ids_in(c) <= bound)
+        return [condition for condition in conditions if not ids_in(condition) <= bound]
+
+    def _take_equalities(self, step: Planned, waiting: list[Scalar], bound: set[str]) -> list[Scalar]:
+        """Conditions that say what a key of a loop equals are answered by its lookup."""
+        if not isinstance(step, Loop):
+            return waiting
+        taken = {name for name, _ in step.lookup}
+        left = []
+        for condition in waiting:
+            pair = self._equality(condition, step, bound)
+            if pair is None or pair[0] in taken:
+                left.append(condition)
+            else:
+                taken.add(pair[0])
+                self.lookups.setdefault(step.id, []).append(pair)
+        return left
+
+    def _equality(self, condition: Scalar, loop: Loop, bound: set[str]) -> tuple[str, Scalar] | None:
+        match condition:
+            case Call(function="eq", arguments=(left, right)):
+                for side, other in ((left, right), (right, left)):
+                    known = bool(ids_in(other)) and ids_in(other) <= bound and indexable(other)
+                    if known and isinstance(side, Column) and ids_in(side) == {loop.id}:
+                        return side.name.rpartition(MARK)[2], other
+        return None
+
+    # ------------------------------------------------------------------------------------------------------- steps
+
+    def _step(self, step: Planned) -> Step:
+        filters = tuple(self.filters.get(step.id, ()))
+        match step:
+            case Event():
+                return Source(step.relation, step.id, Version.CHANGE, self._fields(step), step.lookup, filters)
+            case Turn():
+                condition = under(step.condition, step.own, step.id)
+                return Seek(
+                    step.view.name, step.id, (), step.column, step.after, self._values(step), condition, filters
+                )
+            case Reading() if not self._multiplies(step):
+                ends = Range(step.ordered, step.lower, step.upper) if step.bounds else None
+                return Read(step.view.name, step.id, step.lookup, self._values(step), ends, filters)
+        pairs = dict([*step.lookup, *self.lookups.get(step.id, ())])
+        lookup = tuple((f.name, pairs[f.name]) for f in step.view.keys if f.name in pairs)
+        read = self._read(step.id) | pairs.keys()
+        columns = tuple(f for f in step.view.keys if f.name in read)
+        return Source(step.view.name, step.id, Version.STATE, columns, lookup, filters, self._values(step))
+
+    def _fields(self, event: Event) -> tuple[Field, ...]:
+        """The columns of a changed row that are read."""
+        fields = {name: Field(name, key.type) for name, key in event.lookup}
+        for column in self._columns():
+            id_, _, name = column.name.rpartition(MARK)
+            if id_ == event.id and name != WEIGHT:
+                fields[name] = Field(name, column.of, column.nullable)
+        return tuple(fields[name] for name in sorted(fields))
+
+    def _values(self, step: Loop | Reading | Turn) -> tuple[Value, ...]:
+        own = step.own if isinstance(step, Turn) else step.id
+        return tuple(value for value in step.view.values if value.name in self._read(own))
+
+    def _read(self, id_: str) -> set[str]:
+        """The columns of a step that anything reads."""
+        return {c.name.rpartition(MARK)[2] for c in self._columns() if c.name.rpartition(MARK)[0] == id_}
+
+    def _columns(self) -> list[Column]:
+        plan = self.plan
+        amounts = [factor for amount in plan.amounts for term in amount for factor in term.factors]
+        steps = [scalar for step in plan.steps for scalar in scalars(step)]
+        return [c for s in (*plan.keys, *plan.conditions, *amounts, *steps) for c in walk(s) if isinstance(c, Column)]
+
+    # ----------------------------------------------------------------------------------------------------- amounts
+
+    def _amounts(self) -> tuple[Scalar | None, list[Scalar]]:
+        """The weight and the values. Where each is multiplied by the rows' own weights, the query does it by itself."""
+        weights = [weight(s.id) for s in self.placed if isinstance(s, Event | Loop) or self._multiplies(s)]
+        amounts, bare = self.plan.amounts, [_divided(amount, weights) for amount in self.plan.amounts]
+        rows = [amount for amount in bare if amount is not None and not self._reads_sums(amount)]
+        plain = len(rows) == len(amounts) and rows[0] == UNIT
+        assert plain or not self.plan.rounds, "a sum of DOUBLEs is made of rows, not of sums"
+        given = rows if plain else amounts
+        values = [as_value(a, value.type) for a, value in zip(given[1:], self.target.values, strict=True)]
+        return None if plain else scalar_of(amounts[0]), values
+
+    def _reads_sums(self, amount: Polynomial) -> bool:
+        """Whether an amount reads a number of a map, rather than rows alone."""
+        keys = {f"{s.id}{MARK}{f.name}" for s in self.placed if isinstance(s, Loop) for f in s.view.keys}
+        events = {step.id for step in self.placed if isinstance(step, Event)}
+        columns = [c for term in amount for factor in term.factors for c in walk(factor) if isinstance(c, Column)]
+        rows = [
+            c for c in columns if c.name in keys or (ids_in(c) <= events and not c.name.endswith(f"{MARK}{WEIGHT}"))
+        ]
+        return len(rows) < len(columns)
+
+
+def _divided(amount: Polynomial, weights: Sequence[Scalar]) -> Polynomial | None:
+    """An amount without ``weights`` as factors; None where a term lacks one."""
+    terms = []
+    for term in amount:
+        factors = list(term.factors)
+        for factor in weights:
+            if factor not in factors:
+                return None
+            factors.remove(factor)
+        terms.append(Term(term.coefficient, tuple(factors)))
+    return tuple(terms)

@@ -1,0 +1,100 @@
+"""Which maps a product of the calculus is computed from: the materialization decision.
+
+The variables of the changed row are known, and what is left falls apart wherever it is joined by them alone. Each part
+is materialized as one map:
+
+1. *Decomposition*: parts that share no unknown variable are maps of their own, looked up by what is known.
+2. *Factorization*: of every term, each part sums up the factors that belong to it; the statement multiplies the sums.
+3. *Input variables*: a condition or factor that needs both known and unknown variables stays in the statement; the
+   unknown ones become keys of the map. A comparison with one of them is a range of the map instead of a loop.
+4. *Nested aggregates*: one that is correlated by equality with a part, and can be maintained with it, goes into its
+   map; any other is read by the statement, and the variables that it is compared with become keys.
+
+Which atoms of a part are looped over instead is a matter of costs (see ``costs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.scalars import Call, Scalar
+from tidemill.algebra.walk import columns_in
+from tidemill.compiler.loops import Keys
+from tidemill.compiler.viewlets.bindings import Pattern
+from tidemill.compiler.viewlets.calculus import Atom, Query, variables
+from tidemill.compiler.viewlets.costs import Costs
+from tidemill.compiler.viewlets.deltas import Delta
+from tidemill.compiler.viewlets.depths import Depth
+from tidemill.compiler.viewlets.planning import Planning
+from tidemill.compiler.viewlets.plans import Plan
+from tidemill.compiler.viewlets.ranges import is_empty, limit
+from tidemill.compiler.viewlets.views import Views
+
+
+@dataclass(frozen=True, slots=True)
+class Materialization:
+    """Decides for one stage. With ``each``, events are single rows: two of one relation are the same row.
+
+    ``grouped`` says that the stage sums up, so its keys have fewer values than there are rows.
+    """
+
+    views: Views
+    depth: Depth
+    keys: Keys
+    costs: Costs
+    each: bool
+    grouped: bool
+
+    def plans(self, delta: Delta, relation: str | None, turning: bool = False) -> Iterator[Plan]:
+        """How ``delta`` is computed when ``relation`` changes; without one, from what is there.
+
+        With ``turning`` a condition on a running sum is answered by a descent where it can be.
+        """
+        for part in self._disjoint(delta):
+            plan = Planning(self, part, relation, turning).plan()
+            if plan is not None:
+                yield plan
+
+    def exposed(self, query: Query, known: Set[str], apart: Set[str], relation: str | None) -> list[Atom]:
+        """The atoms whose rows are looped over when ``relation`` changes: all, or where the costs say so."""
+        if self.depth.base:
+            return _reachable(query.state, known)
+        if relation is None or not self.depth.weighs:
+            return []
+        parts, rate = Pattern(query, known, apart).parts, self.costs.rate(relation)
+        return [atom for part in parts for atom in self.costs.exposed(part.atoms, known, rate)]
+
+    def _disjoint(self, delta: Delta) -> Iterator[Delta]:
+        """``[a OR b] = [a] + [b] - [a AND b]``, wherever that turns a condition into ranges of one variable."""
+        for condition in delta.query.conditions if self.depth.ranges else ():
+            choices = _alternatives(condition, delta)
+            if choices:
+                rest = tuple(other for other in delta.query.conditions if other is not condition)
+                for added, sign in choices:
+                    query = replace(delta.query, conditions=(*rest, *added))
+                    yield from self._disjoint(replace(delta, query=query, sign=sign * delta.sign))
+                return
+        yield delta
+
+
+def _reachable(atoms: Sequence[Atom], known: Set[str]) -> list[Atom]:
+    """The atoms in an order in which as many as can be are looked up by what is bound before them."""
+    chosen: list[Atom] = []
+    while left := [atom for atom in atoms if atom not in chosen]:
+        reached = known | variables(chosen)
+        chosen.append(max(left, key=lambda atom: len(reached & set(atom.variables))))
+    return chosen
+
+
+def _alternatives(condition: Scalar, delta: Delta) -> list[tuple[tuple[Scalar, ...], int]]:
+    """The choices of conditions, with signs, whose sum is an OR of two limits on one unknown variable."""
+    match condition:
+        case Call(function="or", arguments=(one, other)):
+            known = variables(delta.query.events) | delta.bound.keys()
+            for name in columns_in(condition) - known:
+                first, second = limit(one, name), limit(other, name)
+                if first is not None and second is not None and columns_in(condition) <= known | {name}:
+                    both = [] if is_empty(first, second) else [((one, other), -1)]
+                    return [((one,), 1), ((other,), 1), *both]
+    return []

@@ -1,0 +1,180 @@
+"""Plans: how one product of the calculus is computed from events and maps.
+
+A plan is a statement before its steps are put in order: maps that are looped over, maps whose numbers are read, and
+what of all that is multiplied and added. Every step has an *id* that follows from what it does, so the same step in two
+plans has the same columns. Then plans with the same loops add up as polynomials do: like terms become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidemill.algebra.scalars import Column, Scalar
+from tidemill.algebra.text import text_of
+from tidemill.algebra.walk import columns_in
+from tidemill.compiler.viewlets.calculus import MARK
+from tidemill.compiler.viewlets.ring import Polynomial, is_ring
+from tidemill.compiler.viewlets.views import View
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import BIGINT, BOOLEAN, Field
+from tidemill.program.maps import Value
+from tidemill.program.statements import Bound
+
+ROW = "row"
+"""What a changed row is called where the view's own text has no name for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """The change of a relation. ``lookup`` ties its columns to those of an event before it, as a self join does."""
+
+    relation: str
+    alias: str
+    number: int = 0
+    lookup: tuple[tuple[str, Scalar], ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"change {self.number}"
+
+    def column(self, field: Field) -> Column:
+        """A column of the changed row."""
+        return Column(f"{self.id}{MARK}{field.name}", field.type, field.nullable)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Each entry of a map whose keys have the values of ``lookup``; ``number`` tells equal loops of one plan apart.
+
+    A loop that is ``single`` finds at most one entry, because it looks up primary keys.
+    """
+
+    view: View
+    lookup: tuple[tuple[str, Scalar], ...]
+    number: int = 0
+    single: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.view.name}{_found(self.lookup)}#{self.number}"
+
+    def key(self, field: Field) -> Column:
+        """A key of the entry."""
+        return Column(f"{self.id}{MARK}{field.name}", field.type, field.nullable)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The numbers of a map at one key, or summed over a range of one of them.
+
+    In bulk a reading is joined, and one that is multiplied twice is joined twice: ``number`` tells the two apart.
+    """
+
+    view: View
+    lookup: tuple[tuple[str, Scalar], ...]
+    ordered: str = ""
+    lower: Bound | None = None
+    upper: Bound | None = None
+    number: int = 0
+
+    @property
+    def id(self) -> str:
+        ends = f"{_within(self.lower)}{self.ordered}{_within(self.upper)}"
+        return f"{self.view.name}{_found(self.lookup)}{ends}{self.number or ''}"
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The ends of the range that are given."""
+        return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The key from which on ``condition`` holds of the running sums of a map: those before it, or ``after``.
+
+    ``own`` is the id under which the condition reads these sums.
+    """
+
+    view: View
+    column: Field
+    after: bool
+    condition: Scalar
+    own: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.view.name}/{self.after}/{text_of(self.condition)}"
+
+    @property
+    def key(self) -> Column:
+        """The key that is found; NULL where there is none."""
+        return Column(f"{self.id}{MARK}{self.column.name}", self.column.type, nullable=True)
+
+
+Step = Event | Loop | Reading | Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``keys += amounts`` over the loops: for each, the weight first, all over columns of the steps.
+
+    ``factors`` are the readings that multiply every amount: where one is zero, nothing is added.
+    """
+
+    steps: tuple[Step, ...]
+    factors: frozenset[str]
+    keys: tuple[Scalar, ...]
+    conditions: tuple[Scalar, ...]
+    amounts: tuple[Polynomial, ...]
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a plan adds DOUBLEs: their products with counts are made by the map, which does not round them."""
+        factors = [factor for amount in self.amounts for term in amount for factor in term.factors]
+        return any(factor.type != BOOLEAN and not is_ring(factor.type) for factor in factors)
+
+    def loops(self) -> tuple[Event | Loop, ...]:
+        """The steps that may run more than once."""
+        return tuple(step for step in self.steps if isinstance(step, Event | Loop))
+
+
+def weight(id_: str) -> Column:
+    """The weight that a step binds."""
+    return Column(f"{id_}{MARK}{WEIGHT}", BIGINT, nullable=False)
+
+
+def number(id_: str, value: Value) -> Column:
+    """A sum that a step binds."""
+    return Column(f"{id_}{MARK}{value.name}", value.type, nullable=False)
+
+
+def needs(step: Step) -> set[str]:
+    """The ids of the steps that must come before ``step``."""
+    own = step.own if isinstance(step, Turn) else ""
+    return {id_ for scalar in scalars(step) for id_ in ids_in(scalar)} - {own}
+
+
+def scalars(step: Step) -> Iterator[Scalar]:
+    """The expressions of a step."""
+    match step:
+        case Turn():
+            yield step.condition
+        case Event() | Loop():
+            yield from (key for _, key in step.lookup)
+        case Reading():
+            yield from (key for _, key in step.lookup)
+            yield from (bound.scalar for bound in step.bounds)
+
+
+def ids_in(scalar: Scalar) -> set[str]:
+    """The steps whose columns ``scalar`` reads."""
+    return {name.rpartition(MARK)[0] for name in columns_in(scalar)}
+
+
+def _found(lookup: tuple[tuple[str, Scalar], ...]) -> str:
+    return "[" + ", ".join(f"{name} = {text_of(key)}" for name, key in lookup) + "]"
+
+
+def _within(bound: Bound | None) -> str:
+    return "" if bound is None else f"({text_of(bound.scalar)}{'=' if bound.closed else ''})"

@@ -1,0 +1,120 @@
+"""The viewlet transform: from the queries of a stage to maps, and to triggers that keep all of them fresh.
+
+A view is maintained by its deltas; what these read is materialized as views of lower degree, which are maintained by
+their own deltas, and so on until a delta reads nothing but the changed row. Views are taken from the highest degree to
+the lowest, so that each one knows every term that is asked of it before its own statements are made. In that order the
+statements of a trigger read only what no statement before them has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+
+from tidemill.compiler.viewlets.bindings import is_restricted
+from tidemill.compiler.viewlets.calculus import Query
+from tidemill.compiler.viewlets.deltas import Delta, deltas
+from tidemill.compiler.viewlets.emit import guards_of, query_of
+from tidemill.compiler.viewlets.load import load_of
+from tidemill.compiler.viewlets.materialize import Materialization
+from tidemill.compiler.viewlets.merge import merged
+from tidemill.compiler.viewlets.plans import ROW, Plan
+from tidemill.compiler.viewlets.views import View
+from tidemill.program import statements as s
+from tidemill.program.maps import Map
+from tidemill.program.reads import queries_of
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What keeps a stage fresh: its auxiliary maps, its triggers, and how to fill all maps at once."""
+
+    maps: tuple[Map, ...]
+    triggers: tuple[s.Trigger, ...]
+    load: tuple[s.Add, ...]
+
+    @property
+    def reads_sums(self) -> bool:
+        """Whether a statement reads sums without joining them, which is right for one changed row at a time only."""
+        queries = [q for trigger in self.triggers for statement in trigger.statements for q in queries_of(statement)]
+        return any(isinstance(step, s.Read | s.Seek) for query in queries for step in query.sources)
+
+
+@dataclass
+class Transform:
+    """One stage: ``queries`` are summed into ``target`` when ``inputs`` change.
+
+    ``streams`` hold nothing to load. Nothing is done for changes of ``static`` relations.
+    """
+
+    target: Map
+    queries: Sequence[Query]
+    inputs: Sequence[str]
+    how: Materialization
+    streams: Set[str] = frozenset()
+    static: Set[str] = frozenset()
+    statements: dict[str, list[s.Statement]] = field(default_factory=dict)
+
+    def run(self) -> Kept:
+        """Make the statements of the target, then those of each view that they ask for, by falling degree."""
+        self.statements = {name: [] for name in self.inputs}
+        for relation in self.inputs:
+            if relation not in self.static:
+                self._keep_target(relation)
+        done: list[View] = []
+        while left := [view for view in self.how.views if view not in done]:
+            view = max(left, key=lambda view: view.query.degree)
+            self._keep(view)
+            done.append(view)
+        triggers = [s.Trigger(name, tuple(found), self.how.each) for name, found in self.statements.items()]
+        return Kept(tuple(view.map for view in done), tuple(triggers), tuple(self._load(done)))
+
+    def _load(self, views: Sequence[View]) -> Iterator[s.Add]:
+        """How to fill the maps from whole inputs. Triggers for single rows need no such thing: they fill them."""
+        if self.how.each:
+            return
+        filled = [(self.target, query) for query in self.queries] + [(view.map, view.query) for view in views]
+        for map_, query in filled:
+            if self.streams.isdisjoint(query.relations):
+                yield s.Add(map_.name, load_of(query, map_, self.how.keys))
+
+    def _keep_target(self, relation: str) -> None:
+        readers = [query for query in self.queries if relation in query.relations]
+        if self.how.depth.again or not all(_is_incremental(query, relation) for query in readers):
+            self.statements[relation].append(self._replacement())
+            return
+        plans = [plan for query in readers for plan in self._plans(query, relation)]
+        self._add(self.target, relation, plans)
+
+    def _keep(self, view: View) -> None:
+        for relation in view.query.relations:
+            if relation not in self.static:
+                self._add(view.map, relation, list(self._plans(view.query, relation)), ROW)
+
+    def _plans(self, query: Query, relation: str) -> Iterator[Plan]:
+        before = {view.name for view in self.how.views}
+        for delta in deltas(query, relation):
+            yield from self.how.plans(delta, relation)
+        for view in self.how.views:
+            assert view.name in before or self.how.depth.base or view.query.degree < query.degree, "degrees must fall"
+
+    def _add(self, target: Map, relation: str, plans: Sequence[Plan], row: str = "") -> None:
+        for plan in merged(plans, self.how.each):
+            self.statements[relation].append(s.Add(target.name, query_of(plan, target, row)))
+
+    def _replacement(self) -> s.Replace:
+        """The target computed again from maps; where descents find the way, a scan stands by for negative sums."""
+        turning = self._again(turning=True)
+        guards = tuple(dict.fromkeys(guard for plan in turning for guard in guards_of(plan)))
+        queries = tuple(query_of(plan, self.target) for plan in turning)
+        scans = tuple(query_of(plan, self.target) for plan in self._again(turning=False)) if guards else ()
+        return s.Replace(self.target.name, queries, guards, scans)
+
+    def _again(self, turning: bool) -> list[Plan]:
+        plans = [plan for query in self.queries for plan in self.how.plans(Delta(query), None, turning)]
+        return merged(plans, self.how.each)
+
+
+def _is_incremental(query: Query, relation: str) -> bool:
+    """Whether a change of ``relation`` moves few rows, which the changed row tells; else all is computed again."""
+    return all(is_restricted(lift, query) for lift in query.lifts if relation in lift.query.relations)

@@ -1,0 +1,53 @@
+"""What is estimated, and which joins are worth a map."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.compiler.viewlets.calculus import Atom, Query
+from tidemill.compiler.viewlets.costs import FANOUT, MANY, Costs, connected
+from tidemill.model.types import BIGINT, Field
+
+KEYS = {"customer": frozenset({"ck"}), "orders": frozenset({"ok"})}
+
+
+def atom(relation: str, *names: str) -> Atom:
+    return Atom(relation, relation, tuple(Field(name, BIGINT) for name in names), names)
+
+
+CUSTOMER, ORDERS, ITEMS = atom("customer", "ck"), atom("orders", "ok", "ck"), atom("items", "ok", "qty")
+QUERY = Query((), (), (CUSTOMER, ORDERS, ITEMS))
+
+
+def test_sizes_follow_from_keys() -> None:
+    costs = Costs(KEYS, [QUERY])
+    assert [costs.size(name) for name in ("items", "orders", "customer")] == [MANY, MANY / FANOUT, MANY / FANOUT**2]
+
+
+def test_sizes_that_are_known_are_taken() -> None:
+    costs = Costs(KEYS, [QUERY], rows={"orders": 10, "customer": 1000})
+    assert (costs.size("orders"), costs.size("customer")) == (10, 1000)
+
+
+def test_what_never_changes_has_no_rate() -> None:
+    assert Costs(KEYS, [QUERY], static={"customer"}).rate("customer") == 0
+
+
+def test_a_join_that_is_read_rarely_is_looped_over() -> None:
+    """A customer comes rarely; a map of orders with items would have to be updated with every item."""
+    costs = Costs(KEYS, [QUERY])
+    assert costs.exposed([ORDERS, ITEMS], {"ck"}, costs.rate("customer")) == [ORDERS]
+
+
+def test_a_join_that_is_read_often_is_materialized() -> None:
+    costs = Costs(KEYS, [QUERY])
+    assert costs.exposed([CUSTOMER, ORDERS], {"ok"}, costs.rate("items")) == []
+
+
+def test_without_any_knowledge_a_join_is_materialized() -> None:
+    assert Costs({}, [QUERY]).exposed([ORDERS, ITEMS], {"ck"}, 1.0) == []
+
+
+@pytest.mark.parametrize(("known", "parts"), [(set(), 1), ({"ok"}, 2)])
+def test_what_is_known_connects_nothing(known: set[str], parts: int) -> None:
+    assert len(connected([CUSTOMER, ORDERS, ITEMS], known)) == parts
