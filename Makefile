@@ -62,8 +62,12 @@ format: setup  ## put the code into the project's format
 reference: setup  ## write docs/reference/functions.md anew from the function registry
 	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
 
+# Two halves at once, for two cores: the tests that share the Spark session, and all others.
 test: check  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest -q -m 'not long'
+	@$(BIN)/python -m pytest -q -m 'spark and not long' -p no:cacheprovider > .spark-tests.log 2>&1 & spark=$$!; \
+	$(BIN)/python -m pytest -q -m 'not spark and not long'; others=$$?; \
+	wait $$spark; spark=$$?; echo "and on Spark:"; cat .spark-tests.log; rm -f .spark-tests.log; \
+	exit $$(( others + spark ))
 
 fuzz: setup  ## random warehouses for ten minutes (FUZZ_SECONDS=3600: an hour), and what else takes long
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long

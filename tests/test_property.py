@@ -24,8 +24,9 @@ from tidemill.compiler.frontends.statements import CreateTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE_SCENARIOS = 500
-REOPENED_SCENARIOS = 80
+NATIVE_SCENARIOS = 300
+REOPENED_SCENARIOS = 60
+COMPILED_SCENARIOS = 12  # every stage of every scenario is compiled: half a second each
 SPARK_SCENARIOS = 24
 
 
@@ -104,13 +105,16 @@ def test_native(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("way", NATIVE)
-@hypothesis.settings(max_examples=REOPENED_SCENARIOS)
-@hypothesis.given(scenarios())
-def test_native_reopened(way: str, scenario: Scenario) -> None:
-    with TemporaryDirectory() as folder, taking(way):
-        trial = Trial(tidemill.open(folder, runtime="native"), scenario, folder)
-        trial.run()
-        trial.close()
+def test_native_reopened(way: str) -> None:
+    @hypothesis.settings(max_examples=COMPILED_SCENARIOS if way == "llvm" else REOPENED_SCENARIOS)
+    @hypothesis.given(scenarios())
+    def reopened(scenario: Scenario) -> None:
+        with TemporaryDirectory() as folder, taking(way):
+            trial = Trial(tidemill.open(folder, runtime="native"), scenario, folder)
+            trial.run()
+            trial.close()
+
+    reopened()
 
 
 @pytest.mark.spark

@@ -3,6 +3,7 @@
 ========= ===========================================================================================
 held      native, all state in dictionaries
 columns   native, state left in columns and fetched from there, as for relations of many rows
+llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
 frames    Spark, the program as DataFrames, as for large changes
 driver    Spark, the program in the driver over rows that Spark looks up, as for small changes of much data
 ========= ===========================================================================================
@@ -20,12 +21,12 @@ import pytest
 
 import tidemill
 from tidemill.engine import placement
-from tidemill.runtimes.native import state
+from tidemill.runtimes.native import backends, state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE = ("held", "columns")
+NATIVE = ("held", "columns", "llvm")
 SPARK = ("frames", "driver")
 
 
@@ -35,6 +36,8 @@ def taking(way: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if way == "columns":
             patch.setattr(state, "RESIDENT_ROWS", 0)
+        elif way == "llvm":
+            patch.setattr(backends, "BACKEND", "llvm")
         elif way == "frames":
             patch.setattr(placement, "DRIVER_WORK", -1)
         elif way == "driver":

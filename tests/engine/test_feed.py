@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tidemill
-from tidemill.model.errors import ArithmeticFault, BadValue, MissingRow
+from tidemill.model.errors import ArithmeticFault, BadValue, DataError, MissingRow, Unsupported
 
 DDL = """
     CREATE TABLE bids (id BIGINT PRIMARY KEY, broker STRING, price DECIMAL(10,2));
@@ -101,3 +104,131 @@ def test_threads_may_feed_together() -> None:
         for thread in threads:
             thread.join()
         assert [row[2] for row in wh.view("best").rows()] == [600]
+
+
+# ---------------------------------------------------------------------------------------------------- machine code
+
+STREAM = """
+    CREATE STREAM ticks (symbol STRING, price DECIMAL(10,2), volume BIGINT);
+    CREATE MATERIALIZED VIEW traded AS
+      SELECT symbol, SUM(price * volume) AS money, COUNT(*) AS n FROM ticks GROUP BY symbol;
+    CREATE MATERIALIZED VIEW busy AS SELECT COUNT(*) AS symbols FROM traded WHERE n > 1;
+"""
+
+
+@pytest.fixture
+def stock() -> Iterator[tidemill.Warehouse]:
+    with tidemill.open(":memory:", backend="llvm") as wh:
+        wh.sql(STREAM)
+        yield wh
+
+
+def test_a_stream_whose_views_are_compiled_is_fed_by_machine_code(stock: tidemill.Warehouse) -> None:
+    tick = stock.feed("ticks")
+    assert type(tick).__name__ == "builtin_function_or_method"
+    tick(+1, "abc", "1.50", 10)
+    tick(+1, "abc", 2, 5)
+    tick(+1, "xyz", None, 1)
+    assert sorted(stock.view("traded").rows()) == [("abc", Decimal("25.00"), 2), ("xyz", None, 1)]
+    assert stock.view("busy").rows() == [(1,)]
+    tick(-1, "abc", 2, 5)
+    assert stock.view("busy").rows() == [(0,)]
+    assert stock.epoch == 2
+
+
+def test_a_list_and_a_tape_may_take_turns(stock: tidemill.Warehouse) -> None:
+    stock.sql("CREATE TABLE names (symbol STRING PRIMARY KEY, name STRING)")
+    stock.sql("""
+        CREATE MATERIALIZED VIEW named AS
+          SELECT n.name, SUM(t.volume) AS volume FROM ticks t JOIN names n ON t.symbol = n.symbol GROUP BY n.name
+    """)
+    tick, name = stock.feed("ticks"), stock.feed("names")
+    for number in range(5):
+        tick(+1, f"s{number % 2}", 1, 10)
+        name(+1, f"s{number}", f"name {number % 2}")
+    assert sorted(stock.view("named").rows()) == [("name 0", 30), ("name 1", 20)]
+
+
+def test_an_event_that_overflows_is_refused_alone(stock: tidemill.Warehouse) -> None:
+    stock.sql("CREATE MATERIALIZED VIEW doubled AS SELECT symbol, SUM(volume * 2) AS v FROM ticks GROUP BY symbol")
+    tick = stock.feed("ticks")
+    tick(+1, "abc", 1, 4)
+    with pytest.raises(ArithmeticFault, match="doubled"):
+        tick(+1, "abc", 1, (1 << 63) - 1)
+    tick(+1, "abc", 1, 5)
+    assert stock.view("doubled").rows() == [("abc", 18)]
+    assert stock.view("traded").rows() == [("abc", Decimal("9.00"), 2)]
+
+
+def test_a_feed_that_is_out_of_date_says_so(stock: tidemill.Warehouse) -> None:
+    tick = stock.feed("ticks")
+    tick(+1, "abc", 1, 4)
+    stock.sql("DROP VIEW busy; DROP VIEW traded")
+    stock.sql("CREATE MATERIALIZED VIEW volumes AS SELECT symbol, SUM(volume) AS v FROM ticks GROUP BY symbol")
+    new = stock.feed("ticks")
+    for volume in (1, 2):
+        with pytest.raises(Unsupported, match="out of date"):
+            tick(+1, "abc", 1, 4)
+        new(+1, "abc", 1, volume)
+    assert stock.view("volumes").rows() == [("abc", 3)]
+
+
+def test_events_in_columns_keep_their_order(stock: tidemill.Warehouse) -> None:
+    stock.sql("CREATE STREAM quotes (symbol STRING, price DECIMAL(10,2))")
+    stock.sql("""
+        CREATE MATERIALIZED VIEW spread AS
+          SELECT t.symbol, SUM(t.price - q.price) AS s
+          FROM ticks t JOIN quotes q ON t.symbol = q.symbol GROUP BY t.symbol
+    """)
+    ticks = [(+1, ("abc", "2.00", 1)), (+1, ("abc", "3.00", 1)), (-1, ("abc", "2.00", 1))]
+    quotes = [(+1, ("abc", "1.00"))]
+    for _ in range(2):
+        stock.replay({"ticks": ticks, "quotes": quotes}, ["ticks", "quotes", "ticks", "ticks"])
+    assert stock.view("spread").rows() == [("abc", Decimal("8.00"))]
+    assert stock.epoch == 1
+
+
+@pytest.mark.parametrize("backend", ["llvm", "python"])
+def test_events_of_tables_can_be_replayed_too(backend: str) -> None:
+    with tidemill.open(":memory:", backend=backend) as wh:
+        wh.sql(DDL)
+        wh.replay({"bids": [(+1, (1, "ann", 1)), (-1, (1, "ann", 1)), (+1, (1, "bob", 2))]}, np.zeros(3, dtype=np.int8))
+        assert wh.view("best").rows() == [("bob", Decimal("2.00"), 1)]
+        assert wh.table("bids").rows() == [(1, "bob", Decimal("2.00"))]
+
+
+def test_what_was_fed_to_machine_code_is_on_disk(tmp_path: Path) -> None:
+    for expected in (1, 2, 3):
+        with tidemill.open(tmp_path / "wh", runtime="native", backend="llvm") as wh:
+            if expected == 1:
+                wh.sql(STREAM)
+            wh.feed("ticks")(+1, "abc", 1, 1)
+            assert [row[2] for row in wh.view("traded").rows()] == [expected]
+
+
+def test_maps_have_sizes(stock: tidemill.Warehouse) -> None:
+    tick = stock.feed("ticks")
+    for number in range(100):
+        tick(+1, f"s{number}", 1, 1)
+    (size,) = stock.view("traded").sizes()
+    assert (size.map, size.entries) == ("traded/groups", 100)
+    assert size.bytes is not None
+    assert 100 * 40 < size.bytes < 100_000
+    with tidemill.open(":memory:", backend="python") as wh:
+        wh.sql(STREAM)
+        wh.feed("ticks")(+1, "abc", 1, 1)
+        assert [(s.map, s.entries, s.bytes) for s in wh.view("traded").sizes()] == [("traded/groups", 1, None)]
+
+
+def test_a_table_that_never_changes_takes_no_events() -> None:
+    with tidemill.open(":memory:") as wh:
+        wh.sql("CREATE TABLE nation (k INT PRIMARY KEY, name STRING); CREATE TABLE sales (k INT, n BIGINT)")
+        wh.apply({"nation": [(+1, (1, "here"))]})
+        wh.sql("""
+            CREATE MATERIALIZED VIEW v WITH (strategy = 'viewlet', static = 'nation') AS
+              SELECT name, SUM(n) AS n FROM sales s JOIN nation t ON s.k = t.k GROUP BY name
+        """)
+        with pytest.raises(DataError, match="cannot change"):
+            wh.feed("nation")(+1, 2, "there")
+        wh.feed("sales")(+1, 1, 5)
+        assert wh.view("v").rows() == [("here", 5)]

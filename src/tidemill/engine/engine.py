@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from tidemill.algebra.evaluate import evaluate
@@ -22,9 +22,9 @@ from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.compare import differences
 from tidemill.engine.feed import Events
 from tidemill.engine.memory import Budget
-from tidemill.engine.pipeline import Pipeline, Walk, check_tables
+from tidemill.engine.pipeline import Pipeline, Placed, Walk, check_tables
 from tidemill.engine.placement import Placement
-from tidemill.engine.results import Costs, Verification
+from tidemill.engine.results import Costs, MapSize, Verification
 from tidemill.engine.upkeep import Upkeep
 from tidemill.model.errors import ArithmeticFault, StorageError, Unsupported
 from tidemill.model.schema import WEIGHT, Table
@@ -126,6 +126,7 @@ class Engine:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
         with self._settled():
             self.require_writable()
+            self.catalog.require_moving(changes)
             number = self.store.epoch + 1
             try:
                 stored = self._run(number, changes)
@@ -141,6 +142,7 @@ class Engine:
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
         with self.between(number, sum(map(len, changes.values()))) as runtimes:
+            self.pipeline.announce(changes, self.catalog.tables, runtimes)
             possible = check_tables(changes, self.catalog.tables, runtimes[0])
             return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
 
@@ -216,12 +218,12 @@ class Engine:
 
     def collect(self, walk: Walk, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
-        stored = {name: change for name, change in walk.stored.items() if self._keeps(name)}
+        stored = {name: change for name, change in walk.stored.items() if self.keeps(name)}
         for runtime in runtimes:
             stored.update(runtime.commit())
         return stored
 
-    def _keeps(self, relation: str) -> bool:
+    def keeps(self, relation: str) -> bool:
         """Streams are not kept, except for a deferred view that has not seen their rows yet."""
         table = self.catalog.tables.get(relation)
         if table is None or table.kept:
@@ -313,7 +315,7 @@ class Engine:
 
     def _place(self, view: View, work: int = 0) -> None:
         """Let a view be run by the runtime for work on so many rows."""
-        name, _ = self.placement.choose(work, view.options.get("runtime", "auto"))
+        name, _ = self.placement.choose(work, view.options.get("runtime", "auto"), view.program)
         self.pipeline.place(view.program, self.placement.runtime(name, work), deferred=view.refresh.deferred)
 
     def _runtime(self, work: int) -> Runtime:
@@ -343,7 +345,8 @@ class Engine:
             view = self.catalog.view(name)
             until = view.fresh if view.refresh.deferred else None
             if until is None and self._recomputes_on_spark(view):
-                return self.placement.spark.recompute(view.query, self._definitions(view)).zset()
+                with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
+                    return self.placement.spark.recompute(view.query, self._definitions(view)).zset()
             return self._recompute(view, until)
 
     def _recomputes_on_spark(self, view: View) -> bool:
@@ -387,14 +390,28 @@ class Engine:
                 hint="Declare it as a TABLE while you test.",
             )
 
+    def sizes(self, name: str) -> list[MapSize]:
+        """The maps behind a view; where this process does not hold them, as many entries as are stored."""
+        with self.lock:
+            placed = self.pipeline[self.catalog.view(name).name]
+            found: list[MapSize] = []
+            for stage in placed.program.stages:
+                if isinstance(placed.runtime, NativeRuntime):
+                    found += [MapSize(map_, *size) for map_, size in placed.runtime.sizes(stage).items()]
+                else:
+                    found += [MapSize(map_.name, self.store.rows(map_.name), None) for map_ in stage.maps]
+            return found
+
     def explain(self, name: str) -> str:
         """Strategy, runtime, program, predicted and measured cost of a view, and why."""
         with self._settled():
             view = self.catalog.view(name)
             placed = self.pipeline[view.name]
-            _, reason = self.placement.choose(placed.measured.last_work, view.options.get("runtime", "auto"))
+            option = view.options.get("runtime", "auto")
+            _, reason = self.placement.choose(placed.measured.last_work, option, view.program)
             facts = {
                 "runtime": f"{placed.runtime.name} ({reason})",
+                "back end": self._backend(placed),
                 "refresh": view.options.get("refresh", "immediate"),
                 "shows epoch": str(view.fresh if view.refresh.deferred else self.store.epoch),
                 "stored rows": str(self.store.rows(view.name)),
@@ -402,6 +419,11 @@ class Engine:
             }
             sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
             return explain(view.program, facts=facts, sizes=sizes)
+
+    def _backend(self, placed: Placed) -> str:
+        if not isinstance(placed.runtime, NativeRuntime):
+            return "DataFrames"
+        return "; ".join(dict.fromkeys(placed.runtime.backend(stage) for stage in placed.program.stages))
 
     def tend(self) -> None:
         """What is due after an epoch: stored changes merged, and views refreshed whose interval has passed."""

@@ -6,25 +6,36 @@ warehouse. So a reader sees every event before it, and whoever feeds a million e
 commits.
 
 An event that cannot be (a row that leaves and is not there, an overflow) is refused alone, as if each event had been
-applied by itself.
+applied by itself. There are two ways in. Where everything that reads a stream is compiled, its feed is machine code
+(``runtimes.native.llvm.events``), and the events of an epoch stand on a tape. Otherwise they stand in a list. Events
+that come as columns (``replay``) go to machine code as they are, and are refused together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.changes.zset import Row
 from tidemill.engine.pipeline import Walk, check_tables
 from tidemill.model.coerce import row_coercer
-from tidemill.model.errors import BadValue, DataError
+from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import Table
+from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
     from tidemill.engine.engine import Engine
+    from tidemill.runtimes.native.llvm.events import Entry, Tape
+    from tidemill.runtimes.native.llvm.stage import LlvmStage
 
 FULL = 100_000
 """So many events close an epoch by themselves, so that what a crash could lose is bounded, and memory too."""
@@ -34,6 +45,9 @@ Event = tuple[str, Row, int]
 
 Durable = Callable[[], None]
 """Waits until an epoch is safe on disk."""
+
+Turns = npt.NDArray[np.integer[Any]]
+"""Event by event, whose turn it is."""
 
 
 class Feed:
@@ -68,13 +82,64 @@ class Events:
         self._engine = engine
         self._open: OpenEpoch | None = None
         self._taken: list[Event] = []
+        self._tape: Tape | None = None
+        self._fed: set[str] = set()
+
+    def feed(self, table: Table) -> Callable[..., None]:
+        """The quickest way in for events of ``table``."""
+        with self._engine.lock:
+            self.flush()
+            stages = self._machine_code(table)
+            if not stages:
+                return Feed(table, self)
+            return self._entry(table, stages).call
 
     def take(self, event: Event) -> None:
         """Let all views follow one event; a full epoch is closed."""
         with self._engine.lock:
+            if self._fed or (self._tape is not None and self._tape.used):
+                self.flush()
             self._handle(event)
             if len(self._taken) >= FULL:
                 self.flush()
+
+    def replay(self, changes: Mapping[str, ChangeSet], turns: Turns) -> None:
+        """Take in many events: for each of ``turns`` the next row of the relation at that place among ``changes``."""
+        with self._engine.lock:
+            if not self._fed:
+                self.flush()
+            tables = [self._engine.catalog.tables[name] for name in changes]
+            if all(map(self._machine_code, tables)):
+                self._replay_columns(changes, turns)
+                return
+            self.flush()
+            rows = [zip(repeat(name), change.pairs(), strict=False) for name, change in changes.items()]
+            for turn in turns.tolist():
+                name, (row, weight) = next(rows[turn])
+                self.take((name, row, weight))
+
+    def flush(self) -> None:
+        """Close the open epoch, if there is one."""
+        if self._open is None:
+            return
+        with self._engine.lock:
+            durable = self._close_open()
+        durable()
+        self._engine.tend()
+
+    def _close_open(self) -> Durable:
+        assert self._open is not None
+        open_, self._open, taken, self._taken = self._open, None, self._taken, []
+        fed = self._end_of_tape() | self._fed
+        self._fed = set()
+        if fed:
+            return _close_fed(open_, fed)
+        if taken:
+            return self._close(open_, taken)
+        open_.undo()
+        return _nothing
+
+    # -- events in a list ---------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         if self._open is None:
@@ -83,8 +148,7 @@ class Events:
             self._open.take(event)
         except DataError:
             # The event may have done half of its work, so the epoch goes back to its beginning and then without it.
-            taken = self._abandon()
-            for earlier in taken:
+            for earlier in self._abandon():
                 self._handle(earlier)
             raise
         self._taken.append(event)
@@ -96,20 +160,13 @@ class Events:
         self._open = None
         return taken
 
-    def flush(self) -> None:
-        """Close the open epoch, if there is one."""
-        if self._open is None:
-            return
-        with self._engine.lock:
-            open_, self._open, taken, self._taken = self._open, None, self._taken, []
-            try:
-                durable = open_.close(taken)
-            except DataError:
-                if len(taken) == 1:
-                    raise
-                durable = self._close_each(taken)
-        durable()
-        self._engine.tend()
+    def _close(self, open_: OpenEpoch, taken: list[Event]) -> Durable:
+        try:
+            return open_.close(taken)
+        except DataError:
+            if len(taken) == 1:
+                raise
+        return self._close_each(taken)
 
     def _close_each(self, taken: list[Event]) -> Durable:
         """Find the event whose row of some view cannot be: each gets an epoch of its own, up to that one."""
@@ -126,6 +183,69 @@ class Events:
                 raise
         return durable
 
+    # -- events on a tape ---------------------------------------------------------------------------------------
+
+    def _machine_code(self, table: Table) -> list[LlvmStage]:
+        """The stages that read ``table``, compiled; none where one of them is not, or rows must be kept as well."""
+        if table.kept or self._engine.keeps(table.name):
+            return []
+        found = []
+        for placed, stage in self._engine.pipeline.readers(table.name):
+            compiled = placed.runtime.compiled(stage) if isinstance(placed.runtime, NativeRuntime) else None
+            if compiled is None:
+                return []
+            found.append(compiled)
+        return found
+
+    def _entry(self, table: Table, stages: list[LlvmStage]) -> Entry:
+        from tidemill.runtimes.native.llvm.events import Entry, Tape
+
+        if self._tape is None:
+            self._tape = Tape()
+            self._tape.shut()
+        known = [entry for entry in self._tape.entries if entry.table is table and list(entry.stages) == stages]
+        return known[0] if known else Entry(table, stages, self._tape, partial(self._begin_tape, table, stages))
+
+    def _begin_tape(self, table: Table, stages: list[LlvmStage]) -> None:
+        """Make room for an event of ``table``: close the epoch that is open, and begin another.
+
+        A feed whose stages are gone must not run again, neither the one that asks for room nor any other.
+        """
+        assert self._tape is not None
+        with self._engine.lock:
+            self.flush()
+            for entry in self._tape.entries:
+                if not self._is_current(entry.table, list(entry.stages)):
+                    entry.retire(partial(_refuse, entry.table.name))
+            if not self._is_current(table, stages):
+                _refuse(table.name)
+            self._open = OpenEpoch(self._engine)
+            self._tape.open()
+
+    def _is_current(self, table: Table, stages: list[LlvmStage]) -> bool:
+        return self._engine.catalog.tables.get(table.name) is table and self._machine_code(table) == stages
+
+    def _end_of_tape(self) -> set[str]:
+        """Shut the tape; returns the relations that had events on it."""
+        if self._tape is None:
+            return set()
+        relations = self._tape.relations()
+        self._tape.shut()
+        return relations
+
+    # -- events in columns --------------------------------------------------------------------------------------
+
+    def _replay_columns(self, changes: Mapping[str, ChangeSet], turns: Turns) -> None:
+        if self._open is None:
+            self._open = OpenEpoch(self._engine)
+        self._fed.update(changes)
+        try:
+            self._open.replay({name: change.arrow() for name, change in changes.items()}, turns)
+        except DataError as error:
+            self._open.undo()
+            self._open, self._fed = None, set()
+            raise _told(error) from error
+
 
 class OpenEpoch:
     """An epoch that changes are handed to one by one. Until it is closed nobody else sees it."""
@@ -137,13 +257,32 @@ class OpenEpoch:
         self._stack = ExitStack()
         self._runtimes: list[Runtime] = self._stack.enter_context(engine.between(self._number, 1))
         self._walk: Walk = engine.pipeline.start(self._runtimes)
+        self._static = engine.catalog.static
 
     def take(self, event: Event) -> None:
         """Carry one event to every view."""
         name, row, weight = event
+        if name in self._static:
+            self._engine.catalog.require_moving([name])
         change = ChangeSet.of([(row, weight)], self._engine.fields_of(name))
         (possible,) = check_tables({name: change}, self._engine.catalog.tables, self._runtimes[0]).values()
         self._walk.take(name, possible)
+        self._walk.freshen(name)
+
+    def replay(self, tables: Mapping[str, pa.Table], turns: Turns) -> None:
+        """Let the machine code of every stage that reads ``tables`` take in their rows in this order."""
+        stages: dict[str, LlvmStage] = {}
+        for name in tables:
+            for placed, stage in self._engine.pipeline.readers(name):
+                assert isinstance(placed.runtime, NativeRuntime)
+                compiled = placed.runtime.compiled(stage)
+                assert compiled is not None
+                stages[stage.name] = compiled
+        for compiled in stages.values():
+            own = {name: table for name, table in tables.items() if name in compiled.stage.inputs}
+            places = np.array([list(own).index(name) if name in own else -1 for name in tables], dtype=np.int8)[turns]
+            order = pa.DictionaryArray.from_arrays(places[places >= 0], pa.array(list(own)))
+            compiled.run(order, own)
 
     def undo(self) -> None:
         """Leave everything as it was before the epoch."""
@@ -155,12 +294,24 @@ class OpenEpoch:
         rows: dict[str, list[tuple[Row, int]]] = {}
         for name, row, weight in events:
             rows.setdefault(name, []).append((row, weight))
+        fields_of = self._engine.fields_of
+        return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in rows.items()})
+
+    def close_fed(self, relations: Iterable[str]) -> Durable:
+        """Commit the epoch, in which events of ``relations`` went to machine code directly."""
+        for relation in relations:
+            self._walk.fed(relation)
+            for placed, stage in self._engine.pipeline.readers(relation):
+                assert isinstance(placed.runtime, NativeRuntime)
+                placed.runtime.fed(stage)
+        return self._finish({})
+
+    def _finish(self, stored: Mapping[str, ChangeSet]) -> Durable:
         with self._stack:
-            fields_of = self._engine.fields_of
-            self._walk.stored.update({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in rows.items()})
+            self._walk.stored.update(stored)
             self._walk.finish()
-            stored = self._engine.collect(self._walk, self._runtimes)
-        return self._engine.commit(Epoch(self._number, stored))
+            changes = self._engine.collect(self._walk, self._runtimes)
+        return self._engine.commit(Epoch(self._number, changes))
 
 
 class _Undone(Exception):
@@ -169,3 +320,24 @@ class _Undone(Exception):
 
 def _nothing() -> None:
     """There was no epoch to wait for."""
+
+
+def _close_fed(open_: OpenEpoch, relations: Iterable[str]) -> Durable:
+    try:
+        return open_.close_fed(relations)
+    except DataError as error:
+        raise _told(error) from error
+
+
+def _told(error: DataError) -> DataError:
+    """The error of an epoch whose events nobody has kept one by one."""
+    error.detail = f"{error.detail or ''} All events since the last look are undone.".strip()
+    return error
+
+
+def _refuse(table: str) -> None:
+    raise Unsupported(
+        f'this feed of "{table}" is out of date',
+        detail="Views have been made, dropped or moved since it was asked for.",
+        hint=f'Ask for a new one: wh.feed("{table}").',
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.changes.batch import ChangeSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.reads import reads_state
-from tidemill.program.statements import Program
+from tidemill.program.statements import Program, Stage
 from tidemill.runtimes.runtime import Runtime
 
 
@@ -71,6 +71,10 @@ class Pipeline:
         for stage in program.stages:
             runtime.install(stage)
 
+    def readers(self, relation: str) -> list[tuple[Placed, Stage]]:
+        """Every stage that reads ``relation``, of deferred views too."""
+        return list(reading(self._placed.values(), relation))
+
     def remove(self, view: str) -> None:
         """Forget a view, if it was placed."""
         placed = self._placed.pop(view, None)
@@ -99,6 +103,14 @@ class Pipeline:
     def runtimes(self, always: Iterable[Runtime]) -> list[Runtime]:
         """Every runtime that takes part in an epoch, once."""
         return list({id(r): r for r in (*always, *(p.runtime for p in self._placed.values()))}.values())
+
+    def announce(self, changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], runtimes: list[Runtime]) -> None:
+        """Tell every runtime what is to come; the first of ``runtimes`` will check the tables."""
+        live = [placed for placed in self._placed.values() if not placed.deferred]
+        checked = {name: tables[name] for name in changes if tables[name].kept}
+        for number, runtime in enumerate(runtimes):
+            stages = [stage for placed in live if placed.runtime is runtime for stage in placed.program.stages]
+            runtime.expect(changes, checked if number == 0 else {}, stages)
 
     def walk(
         self,
@@ -145,6 +157,19 @@ class Walk:
         self._work += len(change)
         self._handle(relation, change, self._readers)
 
+    def freshen(self, relation: str) -> None:
+        """Let every stage that reads ``relation`` be as fresh as if the epoch ended here."""
+        for placed, stage in self._reading(relation):
+            placed.runtime.freshen(stage)
+
+    def fed(self, relation: str) -> None:
+        """Rows of ``relation`` have gone to the stages that read it by a way of their own."""
+        for _, stage in self._reading(relation):
+            self._fired.add(stage.name)
+
+    def _reading(self, relation: str) -> Iterator[tuple[Placed, Stage]]:
+        return reading(self._readers, relation)
+
     def finish(self) -> None:
         """Let the changes go through all views, in their order."""
         for placed in self._order:
@@ -154,12 +179,10 @@ class Walk:
         """Fire every stage that reads ``relation``, then let its contents absorb the change."""
         if not len(change):
             return
-        for placed in readers:
-            for stage in placed.program.stages:
-                if relation in stage.inputs:
-                    with self._timed(placed):
-                        placed.runtime.fire(stage, relation, change)
-                    self._fired.add(stage.name)
+        for placed, stage in reading(readers, relation):
+            with self._timed(placed):
+                placed.runtime.fire(stage, relation, change)
+            self._fired.add(stage.name)
         for runtime in self._runtimes:
             runtime.absorb(relation, change)
 
@@ -182,6 +205,11 @@ class Walk:
 
     def _timed(self, placed: Placed) -> _Timer:
         return _Timer(self._seconds, placed.program.view)
+
+
+def reading(placed: Iterable[Placed], relation: str) -> Iterator[tuple[Placed, Stage]]:
+    """The stages that read ``relation``, each with the program that it belongs to."""
+    return ((one, stage) for one in placed for stage in one.program.stages if relation in stage.inputs)
 
 
 def _in_turn(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:

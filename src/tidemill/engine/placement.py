@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidemill.compiler.choose import NATIVE_WORK, choose_runtime
+from tidemill.compiler.choose import NATIVE_WORK, Reason, choose_runtime
 from tidemill.model.errors import SetupError
 from tidemill.model.types import Field
+from tidemill.program.reads import row_wise
+from tidemill.program.statements import Program
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
@@ -29,9 +31,12 @@ RUNTIMES = ("auto", "native", "spark")
 class Placement:
     """The runtimes of a warehouse, each started when it is first needed. ``rows`` are the stored rows of its tables."""
 
-    def __init__(self, store: Store, wanted: str, session: SparkSession | None, in_memory: bool) -> None:
+    def __init__(
+        self, store: Store, wanted: str, session: SparkSession | None, in_memory: bool, backend: str | None = None
+    ) -> None:
         self._store = store
         self._wanted = check_name(wanted)
+        self._backend = backend
         self._given = session
         self._in_memory = in_memory
         self._native: NativeRuntime | None = None
@@ -40,9 +45,11 @@ class Placement:
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
 
-    def choose(self, work: int, option: str = "auto") -> tuple[str, str]:
-        """The runtime for work on so many rows, for a view with this option, and why."""
+    def choose(self, work: int, option: str = "auto", program: Program | None = None) -> tuple[str, str]:
+        """The runtime for work on so many rows, for a view with this option and ``program``, and why."""
         wanted = check_name(option) if option != "auto" else self._wanted
+        if program is not None and any(map(row_wise, program.stages)):
+            return "native", Reason.ROW_WISE.value
         return choose_runtime(wanted, work=work, rows=self.rows, in_memory=self._in_memory)
 
     def runtime(self, name: str, work: int) -> Runtime:
@@ -55,7 +62,7 @@ class Placement:
     def native(self) -> NativeRuntime:
         """The program in this process."""
         if self._native is None:
-            self._native = NativeRuntime(self._store, self.fields_of)
+            self._native = NativeRuntime(self._store, self.fields_of, backend=self._backend)
         return self._native
 
     @property

@@ -146,6 +146,15 @@ class Costs:
     bytes_written: int
 
 
+@dataclass(frozen=True, slots=True)
+class MapSize:
+    """A map behind a view: its entries, and the bytes that they take in this process, where that is known."""
+
+    map: str
+    entries: int
+    bytes: int | None
+
+
 @dataclass(frozen=True)
 class Verification:
     """A view beside its recomputation. True where they agree, duplicates counted.

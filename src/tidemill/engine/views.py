@@ -10,7 +10,7 @@ from tidemill.changes.arrow import from_arrow
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.results import Bag, ChangeBatch, Result, Verification, present_rows
+from tidemill.engine.results import Bag, ChangeBatch, MapSize, Result, Verification, present_rows
 from tidemill.engine.select import select
 from tidemill.model.errors import EpochGone
 from tidemill.model.schema import EPOCH, Table
@@ -58,6 +58,10 @@ class ViewHandle(Bag):
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, and why."""
         return self._engine.explain(self.name)
+
+    def sizes(self) -> list[MapSize]:
+        """The maps that keep this view fresh: how many entries each has, and its memory where that is known."""
+        return self._engine.sizes(self.name)
 
     def recompute(self) -> list[tuple[Any, ...]]:
         """The rows that the view must have, computed from the base tables: what a refresh saves."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
 from tidemill.engine.engine import Engine
-from tidemill.engine.feed import Feed
+from tidemill.engine.feed import Turns
 from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
 from tidemill.engine.results import ChangeBatch, Costs, Result
@@ -90,12 +92,25 @@ class Warehouse:
             return changes_of(rows, table)
         return stage_large(frame, table, self._engine.store, self.epoch + 1)
 
-    def feed(self, table: str) -> Feed:
+    def feed(self, table: str) -> Callable[..., None]:
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
         Every view is fresh after each event. Events gather in one epoch until somebody looks (see ``engine.feed``).
+        Where everything that reads a stream can be compiled, the entry is machine code.
         """
-        return Feed(self._engine.catalog.table(table), self._engine.events)
+        return self._engine.events.feed(self._engine.catalog.table(table))
+
+    def replay(self, changes: Mapping[str, Any], order: Sequence[str] | Turns) -> None:
+        """Take in many events in their order, every view fresh after each; like those of ``feed`` they share an epoch.
+
+        ``changes`` are as for ``apply``. ``order`` tells for each event whose next row it is: the name of its table, or
+        as an array of whole numbers its place among ``changes``.
+        """
+        taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
+        if not isinstance(order, np.ndarray):
+            places = {name: place for place, name in enumerate(taken)}
+            order = np.array([places[name.lower()] for name in order], dtype=np.uint8)
+        self._engine.events.replay(taken, order)
 
     def flush(self) -> int:
         """Commit the events that were fed and are in no epoch yet; returns the last epoch."""
@@ -240,12 +255,14 @@ def open(  # the name is the face: tidemill.open
     read_only: bool = False,
     durability: str = "epoch",
     memory: str | int | None = None,
+    backend: str | None = None,
 ) -> Warehouse:
     """Open a warehouse folder, made if it is not there; ``":memory:"`` keeps nothing on disk, and the last epochs only.
 
     ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
     ``memory``, such as ``"4GB"``, is what this process may hold: an epoch that would need more is refused.
+    ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough to do.
     """
     check_name(runtime)
     limit = None if memory is None else parse_size(memory)
@@ -259,7 +276,7 @@ def open(  # the name is the face: tidemill.open
         store = FolderStore.open(folder, read_only=read_only, durability=durability)
     try:
         keep = MEMORY_EPOCHS if in_memory else None
-        placement = Placement(store, runtime, spark, in_memory)
+        placement = Placement(store, runtime, spark, in_memory, backend)
         engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit)
     except BaseException:
         store.close()

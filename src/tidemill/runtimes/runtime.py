@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tidemill.changes.batch import ChangeSet
@@ -29,6 +29,13 @@ class Runtime(Protocol):
     def begin(self, epoch: int) -> None:
         """Start epoch ``epoch``."""
 
+    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+        """Hear of all changes of an epoch before the first is handled, so that lookups can be made together.
+
+        This runtime will check the tables ``checked`` and run ``stages``. Nothing may depend on the call: it only saves
+        time, and whatever is wrong with a change is said by ``check`` and ``fire``.
+        """
+
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse a change that cannot be: a row leaves that is not there, or a primary key is there twice.
 
@@ -40,6 +47,9 @@ class Runtime(Protocol):
 
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation`` as later triggers of this epoch see them."""
+
+    def freshen(self, stage: Stage) -> None:
+        """Let the state of ``stage`` be what it would be if the epoch ended here, as far as that is kept in memory."""
 
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows: summed, no zero weights."""

@@ -109,7 +109,7 @@ def computed(outputs: list[Scalar], row: tuple[Any, ...], filters: tuple[Scalar,
     add = Add("v", query)
     fields = tuple(Field(f"o{place}", output.type) for place, output in enumerate(outputs))
     stage = Stage("v", fields, ("t",), (), (), (Trigger("t", (add,)),), None, "delta")
-    (step,) = compile_stage(stage, lambda name: FIELDS).triggers["t"]
+    (step,) = compile_stage(stage, lambda name: FIELDS).triggers["t"].steps
     sums: dict[tuple[Any, ...], int] = {}
     with decimal.localcontext(EXACT):
         step.routines[0].run(sums, [(row, 1)])

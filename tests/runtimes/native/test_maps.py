@@ -15,7 +15,8 @@ from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.model.types import Decimal as DecimalType
 from tidemill.program.maps import Map, Value, map_fields
 from tidemill.program.statements import Stage
-from tidemill.runtimes.native.maps import BULK, Contents, Index, RingMap
+from tidemill.runtimes.native.indexes import Index
+from tidemill.runtimes.native.maps import BULK, Contents, RingMap
 from tidemill.runtimes.native.python import compile_stage
 
 GROUPS = Map("groups", (Field("k", STRING),), (Value("n", BIGINT), Value("x", DOUBLE), Value("s", DecimalType(38, 2))))
@@ -80,10 +81,10 @@ def test_bulk_beside_rows_that_are_there_adds_up() -> None:
 def test_index_forgets_keys_without_rows() -> None:
     index = Index((0,))
     for row in [("a", 1), ("a", 2), ("b", 1)]:
-        index.set(row, 1)
-    index.set(("a", 1), 0)
-    index.set(("a", 2), 0)
-    index.set(("b", 1), 0)
+        index.move(row, None, 1)
+    index.move(("a", 1), 1, 0)
+    index.move(("a", 2), 1, 0)
+    index.move(("b", 1), 1, 0)
     assert index.pairs == {}
 
 

@@ -7,6 +7,7 @@ import traceback
 import pytest
 
 from tests.compiler.shop import TABLES, program_of
+from tests.program import examples
 from tests.runtimes.native.harness import Harness
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.compile import compile_view
@@ -68,6 +69,24 @@ def finish(key, entry):
 """
 
 
+RANGE = """\
+        lo = zeros if subtract_price is None else \
+v_bids_ordered_by_price.between(broker, (0, 1, 2), None, False, subtract_price, False)
+"""
+
+SEEK = """\
+def on_bids(sums, v_total, v_bids_ordered_by_price):
+    t = v_total.get((), nothing_in_v_total)
+    volume = t[1]
+    p = v_bids_ordered_by_price.first((), (1,), lambda p_volume: volume > 4 * p_volume)
+    s = zeros if p is None else v_bids_ordered_by_price.between((), (0, 2), p, True, None, False)
+    s_weight = s[0]
+    weight = s_weight
+    key = ()
+    money = s[1]
+"""
+
+
 def functions_of(text: str) -> dict[str, str]:
     """Each function of generated text, without its docstring."""
     found = {}
@@ -83,6 +102,13 @@ def test_join_and_group_reads_like_its_statement() -> None:
     assert functions["on_items"] == ON_ITEMS
     assert functions["finish"] == FINISH
     assert functions.keys() == {"on_customers", "on_orders", "on_items", "load", "add_to_v_groups", "finish"}
+
+
+def test_ranges_and_seeks_are_calls() -> None:
+    for make, name, lines in ((examples.axf, "on_asks", RANGE), (examples.vwap, "on_bids", SEEK)):
+        example = make()
+        text = source(example.program.stages[0], lambda name, tables=example.tables: tables[name].fields)
+        assert lines in functions_of(text)[name]
 
 
 def test_functions_show_the_statement_that_they_come_from() -> None:

@@ -28,11 +28,11 @@ def harness_of(sql: str) -> Harness:
     return harness
 
 
-def over(ddl: str, sql: str) -> Harness:
+def over(ddl: str, sql: str, strategy: str = "delta") -> Harness:
     """A harness with tables of its own."""
     tables = {s.table.name: s.table for s in parse(ddl) if isinstance(s, CreateTable)}
     relation = translate(sql, {name: table.fields for name, table in tables.items()}, name="v").relation
-    harness = Harness(compile_view("v", relation, tables), tables)
+    harness = Harness(compile_view("v", relation, tables, strategy), tables)
     harness.load()
     return harness
 
@@ -204,3 +204,51 @@ def test_what_is_removed_or_forgotten_is_read_again() -> None:
         harness.apply({"customers": ZSet({BOB: -1})})
     harness.runtime.forget("customers")
     harness.apply({"customers": ZSet({BOB: -1, ANN: -1})})
+
+
+def reopened(harness: Harness) -> Harness:
+    """Another process over the same store."""
+    return Harness(harness.program, harness.tables, store=harness.store)
+
+
+def test_sums_of_more_digits_than_python_keeps_by_itself() -> None:
+    harness = over("CREATE TABLE fine (d DECIMAL(38,10))", "SELECT SUM(d) AS s FROM fine")
+    tiny = Decimal("0.0000000001")
+    harness.apply({"fine": ZSet({(Decimal("1876543210987654321098765432.1234567891"),): 1})})
+    harness.run({"fine": ZSet({(tiny,): 3})})
+    harness.runtime.rollback()
+    harness.apply({"fine": ZSet({(tiny,): 2})})
+    old, new = Decimal("1876543210987654321098765432.1234567893"), Decimal("1876543210987654321098765432.1234567894")
+    assert reopened(harness).apply({"fine": ZSet({(tiny,): 1})}) == ZSet({(old,): -1, (new,): 1})
+
+
+def test_a_sum_that_files_have_no_room_for_is_a_fault() -> None:
+    harness = over(
+        "CREATE TABLE numbers (k BIGINT, n BIGINT); CREATE TABLE others (k BIGINT, m BIGINT)",
+        "SELECT SUM(n * m) AS s FROM numbers JOIN others ON numbers.k = others.k",
+        "viewlet",
+    )
+    with pytest.raises(ArithmeticFault, match="a sum does not fit BIGINT"):
+        harness.apply({"numbers": ZSet({(1, 2**62): 1, (1, 2**62 + 1): 1})})
+
+
+def test_sums_may_swing_from_one_end_of_their_type_to_the_other() -> None:
+    harness = over("CREATE TABLE numbers (n BIGINT)", "SELECT SUM(n) AS s FROM numbers")
+    low, high = -(2**63) + 1, 2**63 - 1
+    harness.apply({"numbers": ZSet({(low,): 1})})
+    assert harness.apply({"numbers": ZSet({(low,): -1, (high,): 1})}) == ZSet({(low,): -1, (high,): 1})
+    assert reopened(harness).apply({"numbers": ZSet({(-1,): 1})}) == ZSet({(high,): -1, (high - 1,): 1})
+
+
+def test_a_change_that_meets_itself_is_taken_row_by_row() -> None:
+    """The pairs of its rows are its square, and nobody needs to see them."""
+    harness = over(
+        "CREATE TABLE bids (broker INT NOT NULL, volume BIGINT NOT NULL)",
+        "SELECT x.broker, SUM(x.volume * y.volume) s FROM bids x JOIN bids y ON x.broker = y.broker GROUP BY x.broker",
+        "viewlet",
+    )
+    assert harness.runtime._compiled["v"].triggers["bids"].each
+    assert not harness.program.stages[0].triggers[0].each
+    rows = ZSet({(number % 3, number): 1 for number in range(60)})
+    totals = {broker: sum(volume for other, volume in rows if other == broker) for broker in range(3)}
+    assert harness.apply({"bids": rows}) == ZSet({(broker, total**2): 1 for broker, total in totals.items()})

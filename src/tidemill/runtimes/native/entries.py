@@ -13,22 +13,11 @@ from tidemill.model.types import Type
 from tidemill.program.maps import Map, Value
 from tidemill.program.statements import Finish
 from tidemill.runtimes.native import doubles
+from tidemill.runtimes.native.access import zero_entry
+from tidemill.runtimes.native.body import Body
 from tidemill.runtimes.native.expressions import Expressions, tidy
-from tidemill.runtimes.native.loops import Body, zero
 from tidemill.runtimes.native.names import Globals, Names
 from tidemill.runtimes.native.traits import simplified
-
-
-def zero_entry(map_: Map) -> tuple[Any, ...]:
-    """The entry of a key that is not there: its weight and its values, a DOUBLE in three places.
-
-    >>> zero_entry(Map("m", (), (Value("n", t.BIGINT), Value("x", t.DOUBLE))))
-    (0, 0, 0.0, 0.0, 0)
-    """
-    entry: list[Any] = [0]
-    for value in map_.values:
-        entry += doubles.ZERO if isinstance(value.type, t.Double) else (zero(value.type),)
-    return tuple(entry)
 
 
 def write_combine(name: str, map_: Map, known: Globals) -> Body:

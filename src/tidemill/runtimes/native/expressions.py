@@ -26,6 +26,9 @@ Hoist = Callable[[Scalar, str], str]
 """Computes an expression in a line of its own, ahead of the present one, and gives the local variable that holds it."""
 
 
+_PRODUCTS = ("multiply", "ring_product")
+
+
 class Expressions:
     """Writes scalars. ``columns`` names the local variable of each column that is bound."""
 
@@ -215,7 +218,7 @@ class Expressions:
         match scalar.type:
             case t.Double() if computed & {"add", "subtract", "multiply"}:
                 return self._globals.give("canonical_double", canonical_double) + "({0})"
-            case t.Decimal() if any(isinstance(p, Call) and p.function == "multiply" for p in walk(scalar)):
+            case t.Decimal() if any(isinstance(p, Call) and p.function in _PRODUCTS for p in walk(scalar)):
                 return "{0} + 0"  # turns -0.00 into 0.00
         return ""
 

@@ -14,6 +14,8 @@ def located(fault: ArithmeticError | ArithmeticFault, compiled: CompiledStage) -
 
     The rows are found in the frame that failed. So they cost nothing until something fails.
     """
+    if isinstance(fault, ArithmeticFault) and fault.where is not None:
+        return fault
     rows = [f"{relation} {row!r}" for relation, row in _rows_at(fault.__traceback__, compiled)]
     where = ", ".join([f'view "{compiled.stage.name.partition("/")[0]}"', *rows])
     if isinstance(fault, ArithmeticFault):

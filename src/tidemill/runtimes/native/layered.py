@@ -51,16 +51,45 @@ class Layered:
         return found
 
     def _from_base(self, positions: Places, keys: set[Row], columns: Places | None) -> dict[Any, list[tuple[Row, int]]]:
-        wanted = tuple(sorted({*(range(self._width) if columns is None else columns), *positions}))
-        held = self._fetched.setdefault((positions, wanted), {})
-        missing = {key for key in keys if bare(key) not in held}
-        held.update({bare(key): [] for key in missing})
-        key_of = itemgetter(*positions)
-        rows = self._base.fetch(positions, missing, wanted)
+        if missing := self.missing(positions, keys, columns):
+            self.keep(positions, missing, columns, self.fetch(positions, missing, columns))
+        return self._held(positions, columns)
+
+    def missing(self, positions: Places, keys: Collection[Row], columns: Places | None = None) -> set[Row]:
+        """Those of ``keys`` whose rows have not been fetched yet, neither with these columns nor with more."""
+        held, wanted = self._held(positions, columns), set(self._wanted(positions, columns))
+        wider = [rows for (by, has), rows in self._fetched.items() if by == positions and wanted < set(has)]
+        missing = set()
+        for key in keys:
+            name = bare(key)
+            if name not in held and None not in key:
+                known = next((rows[name] for rows in wider if name in rows), None)
+                if known is None:
+                    missing.add(key)
+                else:
+                    held[name] = known
+        return missing
+
+    def fetch(self, positions: Places, keys: Collection[Row], columns: Places | None = None) -> list[tuple[Row, int]]:
+        """The rows of the base under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        return self._base.fetch(positions, keys, self._wanted(positions, columns))
+
+    def keep(
+        self, positions: Places, keys: Collection[Row], columns: Places | None, rows: Collection[tuple[Row, int]]
+    ) -> None:
+        """Remember what was fetched: ``rows`` are all that the base has under ``keys``."""
+        held, key_of = self._held(positions, columns), itemgetter(*positions)
+        held.update({bare(key): [] for key in keys})
         for pair in rows:
             held[key_of(pair[0])].append(pair)
-        self._rows += len(rows) + len(missing)
-        return held
+        self._rows += len(rows) + len(keys)
+
+    def _held(self, positions: Places, columns: Places | None) -> dict[Any, list[tuple[Row, int]]]:
+        return self._fetched.setdefault((positions, self._wanted(positions, columns)), {})
+
+    def _wanted(self, positions: Places, columns: Places | None) -> Places:
+        """The columns to fetch: those asked for, all where none are named, and the key by which rows are found."""
+        return tuple(sorted({*(range(self._width) if columns is None else columns), *positions}))
 
     def weights(self, rows: Collection[Row]) -> ZSet:
         """How often each of ``rows`` is there."""

@@ -1,95 +1,36 @@
 """A query as a Python function: nested loops that sum what they find into a dictionary.
 
 The functions read like the statements they come from: one ``for`` for each source, an index lookup where the statement
-has one, filters as soon as their columns are bound, local variables named after the columns.
+has one, filters as soon as their columns are bound, local variables named after the columns. An entry of a map that is
+looked up by its whole key needs no loop, and neither do reads and seeks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence, Set
 
-from tidemill.algebra.scalars import Case, Literal, Scalar
+from tidemill.algebra.scalars import Scalar
 from tidemill.algebra.walk import columns_in, is_nullable
 from tidemill.model import types as t
-from tidemill.model.types import Type
-from tidemill.program.statements import Query, Source, Version
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field, Type
+from tidemill.program.linear import scalars_of
+from tidemill.program.statements import Bound, Query, Range, Read, Seek, Source, Step, Version
+from tidemill.runtimes.native.access import Access, Form, Shapes, zero_entry
+from tidemill.runtimes.native.body import Body
+from tidemill.runtimes.native.collect import Collector
 from tidemill.runtimes.native.expressions import Expressions, tidy
 from tidemill.runtimes.native.names import Globals
 from tidemill.runtimes.native.traits import described, simplified
-
-WIDTH = 120
-"""Generated lines are broken where they would be longer, if that is simple."""
-
-FieldsOf = Callable[[str], tuple[t.Field, ...]]
-"""The columns of a relation or map, in the order in which its rows hold them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A dictionary that a function reads: rows of a relation, all of them or by the columns at ``positions``."""
-
-    relation: str
-    version: Version
-    positions: tuple[int, ...] = ()
-
-
-@dataclass
-class Body:
-    """A function while it is written.
-
-    ``rows`` says which variable holds a row of which relation from which line on: the report of a fault names them.
-    """
-
-    head: str
-    lines: list[str] = field(default_factory=list)
-    depth: int = 1
-    rows: list[tuple[int, str, str]] = field(default_factory=list)
-
-    def write(self, line: str) -> None:
-        """Add a line at the present depth."""
-        self.lines.append("    " * self.depth + line)
-
-    def write_row(self, before: str, parts: Sequence[str]) -> None:
-        """Add a line that ends in a tuple; a long one has its parts below each other."""
-        line = f"{before} ({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-        if len(line) + 4 * self.depth <= WIDTH:
-            self.write(line)
-            return
-        self.write(f"{before} (")
-        for part in parts:
-            self.write(f"    {part},")
-        self.write(")")
-
-    def document(self, text: str) -> None:
-        """Add a docstring."""
-        first, *rest = quotable(text).split("\n")
-        self.write(f'"""{first}' + ('"""' if not rest else ""))
-        for line in rest:
-            self.write(line.rstrip())
-        if rest:
-            self.write('"""')
-
-
-def quotable(text: str) -> str:
-    """``text`` as it may stand between triple quotes, whatever names and strings it shows.
-
-    >>> quotable('a view called "big"')
-    "a view called 'big'"
-    """
-    escaped = text.replace("\\", "\\\\").replace('"', "'")
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in escaped)
 
 
 class Loops:
     """Writes one query. ``values`` are the types of the ring values of its target; its other outputs are the key."""
 
-    def __init__(self, query: Query, values: Sequence[Type], fields_of: FieldsOf, known: Globals) -> None:
+    def __init__(self, query: Query, values: Sequence[Type], shapes: Shapes, known: Globals) -> None:
         self._query = query
         self._values = values
-        self._fields_of = fields_of
+        self._shapes = shapes
         self._globals = known
         self._names = known.enter()
         self._columns: dict[str, str] = {}
@@ -97,6 +38,8 @@ class Loops:
         self._expressions = Expressions(self._columns, known, self._names)
         self._rows = {s.alias: self._names.give(s.alias, f"{s.alias}_row") for s in query.sources}
         self._accesses: dict[Access, str] = {}
+        self._used = {name for scalar in scalars_of(query) for name in columns_in(scalar)}
+        self._skip = "return"
         self.body = Body("")
 
     @property
@@ -108,29 +51,90 @@ class Loops:
         """The whole function."""
         self.body.document(document)
         for condition in self._query.filters:
-            self._filter(condition, "return")
-        weights = [self._loop(source) for source in self._query.sources]
-        if len(weights) != 1:
-            self.body.write(f"weight = {' * '.join(weights) or 1}")
+            self._filter(condition)
+        for step in self._query.sources:
+            self._step(step)
         outputs = [simplified(output.scalar) for output in self._query.outputs]
+        given = () if self._query.weight is None else (simplified(self._query.weight),)
+        self._expressions.expect([*given, *outputs])
+        self._weigh()
         keys = len(outputs) - len(self._values)
-        self._collect(outputs[:keys], outputs[keys:])
+        collector = Collector(self, self.body, self._globals, self._values, self._query.weight is not None)
+        collector.write(outputs[:keys], outputs[keys:])
         self.body.head = f"def {name}({', '.join(('sums', *self._accesses.values()))}):"
         return self.body
 
-    def _loop(self, source: Source) -> str:
-        """Open the loop over ``source``; returns the variable of its weight."""
+    def _weigh(self) -> None:
+        """Bind ``weight``: what was given for it, or the product of the weights of all sources."""
+        given = self._query.weight
+        if given is not None:
+            self.body.write(f"weight = {self.value(simplified(given))}{' or 0' if is_nullable(given) else ''}")
+            return
+        factors = [self._bound(f"{s.alias}.{WEIGHT}") for s in self._query.sources if isinstance(s, Source)]
+        if factors != ["weight"]:
+            self.body.write(f"weight = {' * '.join(factors) or 1}")
+
+    # -- steps --------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        match step:
+            case Source():
+                self._source(step)
+            case Read(range=None):
+                self._read(step)
+            case Read(range=Range() as range_):
+                self._read_range(step, range_)
+            case Seek():
+                self._seek(step)
+        for condition in step.filters:
+            self._filter(condition)
+
+    def _source(self, source: Source) -> None:
+        """Open the loop over ``source``, or find its one row."""
         row = self._rows[source.alias]
-        fields = [f.name for f in self._fields_of(source.relation)]
-        self._places |= {f"{source.alias}.{name}": (row, place) for place, name in enumerate(fields)}
-        rows = self._found(source, fields)
-        weight = "weight" if len(self._query.sources) == 1 else self._names.give(f"{source.alias}_weight")
-        self.body.rows.append((len(self.body.lines) + 1, source.relation, row))
-        self.body.write(f"for {row}, {weight} in {rows}:")
-        self.body.depth += 1
-        for condition in source.filters:
-            self._filter(condition, "continue")
-        return weight
+        fields = self._shapes.fields(source.relation)
+        entry = self._entry_of(source)
+        if self._is_whole(source, fields):
+            self._find(source, fields, row, entry)
+        else:
+            rows = self._found(source, [f.name for f in fields])
+            self.body.rows.append((len(self.body.lines) + 1, source.relation, row))
+            self.body.write(f"for {row}, {entry} in {rows}:")
+            self.body.depth += 1
+            self._skip = "continue"
+        self._places |= {f"{source.alias}.{f.name}": (row, place) for place, f in enumerate(fields)}
+
+    def _entry_of(self, source: Source) -> str:
+        """The variable for the weight of the source's row, or for its entry where that has sums."""
+        weight = f"{source.alias}.{WEIGHT}"
+        if self._shapes.has_sums(source.relation):
+            entry = self._names.give(f"{source.alias}_entry")
+            places = self._shapes.places(source.relation)
+            self._places |= {f"{source.alias}.{name}": (entry, place) for name, place in places.items()}
+            return entry
+        alone = len(self._query.sources) == 1 and self._query.weight is None
+        self._columns[weight] = "weight" if alone else self._names.give(f"{source.alias}_weight")
+        return self._columns[weight]
+
+    def _is_whole(self, source: Source, fields: Sequence[Field]) -> bool:
+        """Whether the lookup is by the whole key of a map. Values of another type are equal but not the same."""
+        keys = {name: key.type for name, key in source.lookup}
+        own = source.relation in self._shapes.maps and source.version is Version.STATE
+        return own and {f.name: f.type for f in fields} == keys
+
+    def _find(self, source: Source, fields: Sequence[Field], row: str, entry: str) -> None:
+        """The one entry that a lookup by the whole key can find."""
+        entries = self._entries(source.relation)
+        keys = [self._operand(key) for _, key in self._in_order(source, fields)]
+        nulls = [f"{text} is None" for text, nullable in keys if nullable]
+        if nulls:
+            self.body.write(f"if {' or '.join(nulls)}:")
+            self.body.write(f"    {self._skip}")
+        self.body.write_row(f"{row} =", [text for text, _ in keys])
+        self.body.rows.append((len(self.body.lines), source.relation, row))
+        self.body.write(f"{entry} = {entries}.get({row})")
+        self.body.write(f"if {entry} is None:")
+        self.body.write(f"    {self._skip}")
 
     def _found(self, source: Source, fields: Sequence[str]) -> str:
         """The expression for the weighted rows that the loop runs over."""
@@ -139,111 +143,164 @@ class Loops:
             return self._access(Access(source.relation, source.version), word, f"{word}_rows")
         columns = [column for column, _ in source.lookup]
         positions = tuple(fields.index(column) for column in columns)
-        index = self._access(Access(source.relation, source.version, positions), f"{word}_by_{'_'.join(columns)}")
-        keys = [self._settled(simplified(expression)) for _, expression in source.lookup]
-        return f"{index}.get({keys[0] if len(keys) == 1 else '(' + ', '.join(keys) + ')'}, ())"
+        access = Access(source.relation, source.version, Form.INDEX, positions)
+        index = self._access(access, f"{word}_by_{'_'.join(columns)}")
+        return f"{index}.get({_key([self.settled(simplified(key)) for _, key in source.lookup])}, ())"
+
+    def _read(self, read: Read) -> None:
+        """The entry of one key, or zeros."""
+        entries = self._entries(read.map)
+        keys = [self._operand(key) for _, key in self._in_order(read, self._shapes.fields(read.map))]
+        found = f"{entries}.get({_row(text for text, _ in keys)}, {self._nothing(read.map)})"
+        self._bind_sums(read, found, [text for text, nullable in keys if nullable])
+        if self._shapes.has_sums(read.map):
+            places = self._shapes.places(read.map)
+            self._places |= {f"{read.alias}.{name}": (self._rows[read.alias], i) for name, i in places.items()}
+        else:
+            self._columns[f"{read.alias}.{WEIGHT}"] = self._rows[read.alias]
+
+    def _nothing(self, map_: str) -> str:
+        """What a read finds where there is no entry."""
+        if not self._shapes.has_sums(map_):
+            return "0"
+        return self._globals.give(f"nothing in {map_}", zero_entry(self._shapes.maps[map_]))
+
+    def _read_range(self, read: Read, range_: Range) -> None:
+        """The sums over a range of keys."""
+        order, prefix = self._order(read, range_.column)
+        ends = [self._end(range_.lower), self._end(range_.upper)]
+        texts = [f"{text}, {closed}" for text, closed, _ in ends]
+        numbers = self._numbers(read, self._used)
+        zeros = tuple(self._shapes.zeros(read.map)[number] for number in numbers.values())
+        nothing = self._globals.give("zeros", zeros, repr(zeros))
+        found = f"{order}.between({prefix}, {_row(map(str, numbers.values()))}, {', '.join(texts)})"
+        self._bind_sums(read, found, [name for *_, name in ends if name], nothing)
+        for place, name in enumerate(numbers):
+            self._places[name] = (self._rows[read.alias], place)
+
+    def _numbers(self, step: Read | Seek, used: Set[str]) -> dict[str, int]:
+        """The numbers that are used of a map in order, as columns, and which they are."""
+        names = [f"{step.alias}.{name}" for name in self._shapes.exact(step.map)]
+        return {name: number for number, name in enumerate(names) if name in used}
+
+    def _end(self, bound: Bound | None) -> tuple[str, bool, str]:
+        """A bound as text, whether it is closed, and the variable that must not be NULL, if it can be."""
+        if bound is None:
+            return "None", False, ""
+        text, nullable = self._operand(bound.scalar)
+        return text, bound.closed, text if nullable else ""
+
+    def _bind_sums(self, read: Read, found: str, nullable: Sequence[str], nothing: str = "") -> None:
+        if nullable:
+            null = " or ".join(f"{text} is None" for text in nullable)
+            found = f"{nothing or self._nothing(read.map)} if {null} else {found}"
+        self.body.write(f"{self._rows[read.alias]} = {found}")
+
+    def _seek(self, seek: Seek) -> None:
+        """The key at which the condition turns."""
+        order, prefix = self._order(seek, seek.column.name)
+        condition = simplified(seek.condition)
+        running = self._numbers(seek, columns_in(condition))
+        self._bind(condition, but=running.keys())
+        for column in running:
+            self._columns[column] = self._names.give(column)
+        sums = ", ".join(self._columns[column] for column in running)
+        test = tidy(self._expressions.condition(condition))
+        for column in running:
+            del self._columns[column]
+        found = self._columns[f"{seek.alias}.{seek.column.name}"] = self._rows[seek.alias]
+        asked = f"{prefix}, {_row(map(str, running.values()))}"
+        self.body.write(f"{found} = {order}.{'first' if seek.after else 'last'}({asked}, lambda {sums}: {test})")
+
+    def _order(self, step: Read | Seek, column: str) -> tuple[str, str]:
+        """The ordered index that a step needs, and the key under which it looks there."""
+        fields = self._shapes.fields(step.map)
+        names = [f.name for f in fields]
+        prefix = self._in_order(step, fields)
+        place = names.index(column)
+        positions = tuple(names.index(name) for name, _ in prefix)
+        floats = isinstance(fields[place].type, t.Double)
+        access = Access(step.map, Version.STATE, Form.ORDER, positions, place, floats)
+        return self._access(access, f"{step.map}_ordered_by_{column}"), _key(
+            [self.settled(simplified(key)) for _, key in prefix]
+        )
+
+    def _in_order(self, step: Step, fields: Sequence[Field]) -> list[tuple[str, Scalar]]:
+        """The lookup in the order of the columns."""
+        keys = dict(step.lookup)
+        return [(f.name, keys[f.name]) for f in fields if f.name in keys]
+
+    def _entries(self, map_: str) -> str:
+        return self._access(Access(map_, Version.STATE, Form.ENTRIES), map_, f"{map_}_entries")
 
     def _access(self, access: Access, *wishes: str) -> str:
         if access not in self._accesses:
-            plain = access.version is Version.CHANGE and not access.positions
+            plain = access.version is Version.CHANGE and access.form is Form.ROWS
             self._accesses[access] = "change" if plain else self._names.give(*wishes)
         return self._accesses[access]
 
-    def _filter(self, condition: Scalar, otherwise: str) -> None:
+    def _filter(self, condition: Scalar) -> None:
         condition = simplified(condition)
         self._bind(condition)
         self.body.write(f"if {tidy(f'not ({self._expressions.condition(condition)})')}:")
-        self.body.write(f"    {otherwise}")
+        self.body.write(f"    {self._skip}")
 
-    def _bind(self, scalar: Scalar) -> None:
-        """Give every column of ``scalar`` its local variable, on a line before its first use."""
-        for column in sorted(columns_in(scalar) - self._columns.keys(), key=self._places.__getitem__):
-            row, place = self._places[column]
-            name = self._names.give(column.rpartition(".")[2], column)
-            self.body.write(f"{name} = {row}[{place}]")
-            self._columns[column] = name
+    # -- expressions --------------------------------------------------------------------------------------------
 
-    def _value(self, scalar: Scalar) -> str:
+    def value(self, scalar: Scalar) -> str:
+        """The text of a value."""
         self._bind(scalar)
-        return tidy(self._expressions.value(scalar, self._hoist))
+        return tidy(self._expressions.value(scalar, self.hoist))
 
-    def _settled(self, scalar: Scalar) -> str:
+    def settled(self, scalar: Scalar) -> str:
+        """The text of a value with the one representative of NaN and of zero."""
         self._bind(scalar)
-        return tidy(self._expressions.settled(scalar, self._hoist))
+        return tidy(self._expressions.settled(scalar, self.hoist))
 
-    def _hoist(self, scalar: Scalar, text: str) -> str:
+    def condition(self, scalar: Scalar) -> str:
+        """A text that is true where the condition is."""
+        self._bind(scalar)
+        return tidy(self._expressions.condition(scalar, self.hoist))
+
+    def hoist(self, scalar: Scalar, text: str) -> str:
+        """The variable that holds a value, computed on a line of its own."""
         name = self._names.give(described(scalar))
         self.body.write(f"{name} = {tidy(text)}")
         return name
 
-    def _collect(self, keys: Sequence[Scalar], values: Sequence[Scalar]) -> None:
-        """Add one find to the sums."""
-        self._expressions.expect([*keys, *values])
-        self.body.write_row("key =", [self._settled(key) for key in keys])
-        if not self._values:
-            self.body.write("sums[key] = sums.get(key, 0) + weight")
-            return
-        terms = [self._term(value) for value in values]
-        zeros = ", ".join(self._zero(type_) for type_ in self._values)
-        self.body.write("entry = sums.get(key)")
-        self.body.write("if entry is None:")
-        self.body.write(f"    entry = sums[key] = [0, {zeros}]")
-        self.body.write("entry[0] += weight")
-        self._add_terms(terms)
+    def _operand(self, scalar: Scalar) -> tuple[str, bool]:
+        """A value to look something up by, and whether it may be NULL: then it is a variable."""
+        scalar = simplified(scalar)
+        text = self.settled(scalar)
+        if is_nullable(scalar) and not text.isidentifier():
+            text = self.hoist(scalar, text)
+        return text, is_nullable(scalar)
 
-    def _term(self, scalar: Scalar) -> tuple[str, str]:
-        """A value to add, as text that may be repeated, and the condition under which it is added."""
-        counted = _counted(scalar)
-        if counted is not None:
-            self._bind(counted)
-            return "1", tidy(self._expressions.condition(counted, self._hoist))
-        text = self._value(scalar)
-        if not text.isidentifier() and not isinstance(scalar, Literal):
-            text = self._hoist(scalar, text)
-        return text, f"{text} is not None" if is_nullable(scalar) else ""
+    def _bind(self, scalar: Scalar, but: Collection[str] = ()) -> None:
+        """Give every column of ``scalar`` its local variable, on a line before its first use."""
+        unbound = columns_in(scalar) - self._columns.keys() - set(but)
+        for column in sorted(unbound, key=self._places.__getitem__):
+            self._bound(column)
 
-    def _add_terms(self, terms: Iterable[tuple[str, str]]) -> None:
-        """Add each term at its place; those under the same condition share it."""
-        place, under = 1, ""
-        for (term, condition), type_ in zip(terms, self._values, strict=True):
-            if condition and condition != under:
-                self.body.write(f"if {condition}:")
-            under = condition
-            self.body.depth += bool(condition)
-            self._add_term(place, term, type_)
-            self.body.depth -= bool(condition)
-            place += 2 if isinstance(type_, t.Double) else 1
-
-    def _add_term(self, place: int, term: str, type_: Type) -> None:
-        match type_:
-            case t.Double():
-                self.body.write("if weight == 1:")
-                self.body.write(f"    entry[{place}].append({term})")
-                self.body.write("else:")
-                self.body.write(f"    entry[{place + 1}].append(({term}, weight))")
-            case t.Decimal():
-                self.body.write(f"entry[{place}] += {term} if weight == 1 else {term} * weight")
-            case _:
-                self.body.write(f"entry[{place}] += {'weight' if term == '1' else f'{term} * weight'}")
-
-    def _zero(self, type_: Type) -> str:
-        if isinstance(type_, t.Double):
-            return "[], []"
-        return self._globals.constant(zero(type_), type_)
+    def _bound(self, column: str) -> str:
+        if column not in self._columns:
+            row, place = self._places[column]
+            name = self._names.give(column.rpartition(".")[2], column)
+            self.body.write(f"{name} = {row}[{place}]")
+            self._columns[column] = name
+        return self._columns[column]
 
 
-def _counted(scalar: Scalar) -> Scalar | None:
-    """The condition of a term that counts: 1 where it holds, else nothing."""
-    match scalar:
-        case Case(branches=((condition, Literal(value=1)),), default=Literal(value=0 | None)):
-            return condition
-    return None
+def _row(texts: Iterable[str]) -> str:
+    """A tuple.
 
-
-def zero(type_: Type) -> Any:
-    """The sum of nothing, of a type other than DOUBLE.
-
-    >>> zero(t.BIGINT), zero(t.Decimal(38, 2))
-    (0, Decimal('0.00'))
+    >>> _row("a"), _row("ab")
+    ('(a,)', '(a, b)')
     """
-    return Decimal(0).scaleb(-type_.scale) if isinstance(type_, t.Decimal) else 0
+    parts = list(texts)
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _key(texts: Sequence[str]) -> str:
+    """A key as indexes have it: the bare value of one column, a tuple of several."""
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from tidemill.changes.zset import Row
-from tidemill.model.types import DOUBLE
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import DOUBLE, Decimal, Type
 from tidemill.program.maps import SPECIALS, Map, map_fields
 from tidemill.runtimes.native import doubles
 from tidemill.runtimes.native.base import Base
+from tidemill.runtimes.native.indexes import Follower, Index, Negatives
+from tidemill.runtimes.native.ordered import OrderedIndex
 
 E = TypeVar("E")
+F = TypeVar("F", bound=Follower)
 
 Pairs = Iterable[tuple[Row, int]]
 Sums = Mapping[Row, Any]
@@ -33,11 +36,47 @@ BULK = 64
 
 
 class Journaled(Generic[E]):
-    """Entries by key, and the journal of the epoch under way."""
+    """Entries by key, the journal of the epoch under way, and the indexes that statements have asked for.
 
-    def __init__(self) -> None:
+    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry.
+    """
+
+    def __init__(self, zeros: tuple[Any, ...] = (0,)) -> None:
         self.entries: dict[Row, E] = {}
         self.journal: dict[Row, E | None] = {}
+        self.zeros = zeros
+        self._indexes: dict[tuple[int, ...], Index] = {}
+        self._orders: dict[tuple[tuple[int, ...], int], OrderedIndex] = {}
+        self._negatives: dict[int, Negatives] = {}
+        self._followers: tuple[Follower, ...] = ()
+
+    def numbers_of(self, entry: E) -> tuple[Any, ...]:
+        """The weight and the exact sums of an entry."""
+        raise NotImplementedError
+
+    def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
+        """The entries by their keys at ``positions``: built once, then kept in step at O(1) a move."""
+        if positions not in self._indexes:
+            self._indexes[positions] = self._followed(Index(positions))
+        return self._indexes[positions].pairs
+
+    def order(self, positions: tuple[int, ...], column: int, floats: bool) -> OrderedIndex:
+        """The entries by their keys at ``positions``, in the order of the one at ``column`` (``floats``: a DOUBLE)."""
+        if (positions, column) not in self._orders:
+            ordered = OrderedIndex(positions, column, self.numbers_of, self.zeros, floats)
+            self._orders[positions, column] = self._followed(ordered)
+        return self._orders[positions, column]
+
+    def negatives(self, number: int) -> int:
+        """How many entries have a negative weight (number 0), or exact sum of that number."""
+        if number not in self._negatives:
+            self._negatives[number] = self._followed(Negatives(lambda entry: self.numbers_of(entry)[number]))
+        return self._negatives[number].count
+
+    def _followed(self, follower: F) -> F:
+        follower.fill(self.entries.items())
+        self._followers = (*self._followers, follower)
+        return follower
 
     def set(self, key: Row, entry: E | None) -> None:
         """Give ``key`` a new entry, or none."""
@@ -45,10 +84,13 @@ class Journaled(Generic[E]):
         self._put(key, entry)
 
     def _put(self, key: Row, entry: E | None) -> None:
+        old = self.entries.get(key)
         if entry is None:
             self.entries.pop(key, None)
         else:
             self.entries[key] = entry
+        for follower in self._followers:
+            follower.move(key, old, entry)
 
     def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
         """Each key of the journal with its entry before the epoch and now."""
@@ -77,17 +119,9 @@ class Contents(Journaled[int]):
     ({}, {})
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._indexes: dict[tuple[int, ...], Index] = {}
-
-    def index(self, positions: tuple[int, ...]) -> Mapping[Any, Pairs]:
-        """The weighted rows by their values at ``positions``: built once, then kept in step at O(1) a row."""
-        index = self._indexes.get(positions)
-        if index is None:
-            index = self._indexes[positions] = Index(positions)
-            index.extend(self.entries.items())
-        return index.pairs
+    def numbers_of(self, entry: int) -> tuple[int]:
+        """The weight; a relation has no sums."""
+        return (entry,)
 
     def restore(self, stored: Pairs) -> None:
         """Fill the empty contents from stored changes. There is nothing to undo, so nothing is written down."""
@@ -106,7 +140,7 @@ class Contents(Journaled[int]):
 
     def absorb(self, pairs: Pairs) -> None:
         """Add weighted rows, of which some may be equal."""
-        entries, journal, indexes = self.entries, self.journal, tuple(self._indexes.values())
+        entries, journal, followers = self.entries, self.journal, self._followers
         for row, weight in pairs:
             old = entries.get(row)
             if row not in journal:
@@ -116,15 +150,15 @@ class Contents(Journaled[int]):
                 entries[row] = new
             elif old is not None:
                 del entries[row]
-            for index in indexes:
-                index.set(row, new)
+            for follower in followers:
+                follower.move(row, old, new)
 
     def _extend(self, sums: Mapping[Row, int]) -> None:
         """Add rows none of which is there yet: what a first load does, several times as fast as row by row."""
         self.entries.update(sums)
         self.journal.update(dict.fromkeys(sums))
-        for index in self._indexes.values():
-            index.extend(sums.items())
+        for follower in self._followers:
+            follower.fill(sums.items())
 
     def replace(self, sums: Mapping[Row, int]) -> None:
         """Hold exactly ``sums`` from now on; entries that stay the same are not touched."""
@@ -139,68 +173,6 @@ class Contents(Journaled[int]):
         net = ((row, (new or 0) - (old or 0)) for row, old, new in self.touched())
         return [(row, weight) for row, weight in net if weight]
 
-    def _put(self, key: Row, entry: int | None) -> None:
-        super()._put(key, entry)
-        for index in self._indexes.values():
-            index.set(key, entry or 0)
-
-
-class Index:
-    """Weighted rows by some of their columns. A row with NULL in one of them is left out: NULL equals nothing.
-
-    ``pairs`` gives the ``(row, weight)`` pairs of a key. Most keys have one row, and its pair costs half of a
-    dictionary; further rows make it the items of a dictionary, which change in O(1) however many there are.
-    """
-
-    def __init__(self, positions: tuple[int, ...]) -> None:
-        self.pairs: dict[Any, Pairs] = {}
-        self._many: dict[Any, dict[Row, int]] = {}
-        self._key_of: Callable[[Row], Any] = itemgetter(*positions)
-        self._single = len(positions) == 1
-
-    def extend(self, new: Pairs) -> None:
-        """Take in rows that are not there yet."""
-        pairs, key_of, single = self.pairs, self._key_of, self._single
-        for pair in new:
-            key = key_of(pair[0])
-            if key in pairs:
-                self.set(*pair)
-            elif key is not None if single else None not in key:
-                pairs[key] = (pair,)
-
-    def set(self, row: Row, weight: int) -> None:
-        """Let ``row`` have ``weight``; 0 removes it."""
-        key = self._key_of(row)
-        if key is None if self._single else None in key:
-            return
-        held = self.pairs.get(key)
-        if held is None:
-            if weight:
-                self.pairs[key] = ((row, weight),)
-        elif isinstance(held, tuple):
-            self._set_beside_one(key, held[0], row, weight)
-        else:
-            self._set_among_many(key, row, weight)
-
-    def _set_beside_one(self, key: Any, held: tuple[Row, int], row: Row, weight: int) -> None:
-        if held[0] == row:
-            if weight:
-                self.pairs[key] = ((row, weight),)
-            else:
-                del self.pairs[key]
-        elif weight:
-            bucket = self._many[key] = {held[0]: held[1], row: weight}
-            self.pairs[key] = bucket.items()
-
-    def _set_among_many(self, key: Any, row: Row, weight: int) -> None:
-        bucket = self._many[key]
-        if weight:
-            bucket[row] = weight
-        else:
-            bucket.pop(row, None)
-            if not bucket:
-                del self._many[key], self.pairs[key]
-
 
 class RingMap(Journaled[Entry]):
     """Groups: a weight and ring values for each key. A key of weight 0 has no entry, so its sums start again from 0.
@@ -210,7 +182,10 @@ class RingMap(Journaled[Entry]):
     """
 
     def __init__(self, map_: Map, zero: Entry, combine: Callable[[Entry, Sequence[Any]], Entry]) -> None:
-        super().__init__()
+        self._exact = exact_places(map_)
+        self._whole = len(self._exact) == 1 + len(map_.values)
+        super().__init__(tuple(zero[place] for place in self._exact))
+        self._map = map_
         self._keys = len(map_.keys)
         self._doubles = tuple(value.type == DOUBLE for value in map_.values)
         self._zero = zero
@@ -219,10 +194,15 @@ class RingMap(Journaled[Entry]):
         self._stored = tuple(range(len(map_fields(map_))))
         self._filled: set[Row] = set()
 
+    def numbers_of(self, entry: Entry) -> tuple[Any, ...]:
+        """The weight and all sums but those of DOUBLE, in the order of the map's values."""
+        return entry if self._whole else tuple([entry[place] for place in self._exact])
+
     def add(self, sums: Sums) -> None:
         """Add to each key of ``sums`` what was summed for it."""
         self.fill(sums)
         entries, journal, zero, combine = self.entries, self.journal, self._zero, self._combine
+        followers = self._followers
         for key, addend in sums.items():
             old = entries.get(key)
             if key not in journal:
@@ -232,6 +212,8 @@ class RingMap(Journaled[Entry]):
                 entries[key] = new
             elif old is not None:
                 del entries[key]
+            for follower in followers:
+                follower.move(key, old, new if new[0] else None)
 
     def replace(self, sums: Sums) -> None:
         """Hold exactly ``sums`` from now on; entries that stay the same are not touched."""
@@ -275,14 +257,16 @@ class RingMap(Journaled[Entry]):
 
     def _filed(self, key: Row, old: Entry, new: Entry) -> list[tuple[Row, int]]:
         parts: list[Any] = []
-        for (before, after), is_double in zip(self._values(old, new), self._doubles, strict=True):
-            if not is_double:
-                parts.append(after - before)
-            elif (change := doubles.difference(after, before)) is not None:
-                parts += [change[0], change[1], *doubles.unpack(change[2])]
-            else:
+        for (before, after), value in zip(self._values(old, new), self._map.values, strict=True):
+            change = _difference(before, after, value.type)
+            if change is None:
+                if self._zero in (old, new):
+                    raise ArithmeticFault(
+                        f"a sum does not fit {value.type}: {after}", where=f"{self._map.name} {key!r}"
+                    )
                 # The two sums are too far apart for their difference: take the old entry back, then bring the new one.
                 return [*self._filed(key, old, self._zero), *self._filed(key, self._zero, new)]
+            parts += change
         return [((*key, *parts), new[0] - old[0])]
 
     def _values(self, *entries: Entry) -> Iterator[tuple[Any, ...]]:
@@ -305,3 +289,34 @@ class RingMap(Journaled[Entry]):
             else:
                 addend.append(next(stored))
         return addend
+
+
+def exact_places(map_: Map) -> tuple[int, ...]:
+    """Where an entry has its weight and its exact sums; a DOUBLE, which is none, takes three places.
+
+    >>> from tidemill.model.types import BIGINT
+    >>> from tidemill.program.maps import Value
+    >>> exact_places(Map("m", (), (Value("n", BIGINT), Value("x", DOUBLE), Value("m", BIGINT))))
+    (0, 1, 5)
+    """
+    places, place = [0], 1
+    for value in map_.values:
+        if value.type == DOUBLE:
+            place += 3
+        else:
+            places.append(place)
+            place += 1
+    return tuple(places)
+
+
+def _difference(before: Any, after: Any, type_: Type) -> Sequence[Any] | None:
+    """The stored columns of a change of a ring value; None where they have no room for it."""
+    if type_ == DOUBLE:
+        change = doubles.difference(after, before)
+        return None if change is None else (change[0], change[1], *doubles.unpack(change[2]))
+    moved = after - before
+    if isinstance(type_, Decimal):
+        fits = moved.adjusted() < type_.precision - type_.scale
+    else:
+        fits = -(1 << 63) <= moved < 1 << 63
+    return (moved,) if fits else None

@@ -15,6 +15,9 @@ from tidemill.model.types import Type
 
 _SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*"}
 
+# Python's integers have no bounds, and EXACT has digits for the product of any four sums.
+_RING = {"ring_sum": "{0} + {1}", "ring_product": "{0} * {1}"}
+
 _LIMITS: dict[type[Type], str] = {t.Int: "2**31", t.BigInt: "2**63"}
 
 # NaN equals itself and is greater than every number; Python's comparisons say neither.
@@ -37,6 +40,8 @@ def template(name: str, types: Sequence[Type], of: Type) -> str:
     doubles = bool(types) and all(isinstance(type_, t.Double) for type_ in types)
     if name in _DOUBLES and doubles:
         return _DOUBLES[name]
+    if name in _RING:
+        return _RING[name]
     if name in _SYMBOLS:
         symbol = _SYMBOLS[name]
         if doubles or (isinstance(of, t.Decimal) and of.precision < t.MAX_PRECISION):

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import linecache
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidemill.algebra.scalars import Named
 from tidemill.model.types import Type
-from tidemill.program.reads import queries_of
-from tidemill.program.statements import Query, Replace, Stage, Statement, Version
+from tidemill.program.maps import Map
+from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.statements import Query, Replace, Source, Stage, Statement, Trigger, Version
 from tidemill.program.text import text_of_statement
-from tidemill.runtimes.native.entries import write_combine, write_finish, zero_entry
-from tidemill.runtimes.native.loops import Access, Body, FieldsOf, Loops, quotable
+from tidemill.runtimes.native.access import Access, FieldsOf, Form, Shapes, zero_entry
+from tidemill.runtimes.native.body import Body, quotable
+from tidemill.runtimes.native.entries import write_combine, write_finish
+from tidemill.runtimes.native.loops import Loops
 from tidemill.runtimes.native.maps import Contents, RingMap
 from tidemill.runtimes.native.names import Globals
 
@@ -41,21 +44,34 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A compiled statement: what its routines sum is added to the target, or takes the place of its entries."""
+    """A compiled statement: what its routines sum is added to the target, or takes the place of its entries.
+
+    While a sum of ``guards`` is negative somewhere, given as map and number, ``otherwise`` is run instead.
+    """
 
     target: str
     replaces: bool
     routines: tuple[Routine, ...]
+    guards: tuple[tuple[str, int], ...] = ()
+    otherwise: tuple[Routine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTrigger:
+    """The statements for a change of one relation, for all of it at once or for ``each`` of its rows in turn."""
+
+    steps: tuple[Step, ...]
+    each: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledStage:
-    """A stage, ready to run. ``rows`` is, by function, what ``loops.Body`` noted for the report of a fault."""
+    """A stage, ready to run. ``rows`` is, by function, what ``Body`` noted for the report of a fault."""
 
     stage: Stage
     text: str
     file: str
-    triggers: dict[str, tuple[Step, ...]]
+    triggers: dict[str, CompiledTrigger]
     load: tuple[Step, ...]
     finish: Callable[[Any, Any], Any] | None
     combines: dict[str, Callable[..., tuple[Any, ...]]]
@@ -77,11 +93,8 @@ def source(stage: Stage, fields_of: FieldsOf) -> str:
 def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     """Generate the functions of ``stage`` and compile them."""
     maps = {map_.name: map_ for map_ in stage.maps}
-    module = _Module(stage, lambda name: maps[name].keys if name in maps else fields_of(name))
-    triggers = {
-        trigger.relation: [module.statement(s, f"on_{trigger.relation}") for s in trigger.statements]
-        for trigger in stage.triggers
-    }
+    module = _Module(stage, Shapes(maps, fields_of))
+    triggers = [(trigger, module.trigger(trigger)) for trigger in stage.triggers]
     load = [module.statement(statement, "load") for statement in stage.load]
     combines = {map_.name: module.known.function(f"add_to_{map_.name}") for map_ in stage.maps if map_.values}
     for map_name, name in combines.items():
@@ -94,12 +107,27 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
         stage,
         module.text(),
         module.file,
-        {relation: tuple(step.found_in(space) for step in steps) for relation, steps in triggers.items()},
+        {
+            trigger.relation: CompiledTrigger(tuple(step.found_in(space) for step in steps), _in_turn(trigger, maps))
+            for trigger, steps in triggers
+        },
         tuple(step.found_in(space) for step in load),
         space.get(finish),
         {map_name: space[name] for map_name, name in combines.items()},
         module.rows,
     )
+
+
+def _in_turn(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
+    """Whether a trigger takes the rows of a change one after the other.
+
+    Where a change meets itself, as in a self join, that is cheaper too: the pairs of its rows would be its square. What
+    the rows before have added must then be in maps of the stage; the contents of a relation change only later.
+    """
+    queries = [query for statement in trigger.statements for query in queries_of(statement)]
+    meets_itself = any(sum(not reads_old(step) for step in query.sources) > 1 for query in queries)
+    old = {relation_of(step) for query in queries for step in query.sources if reads_old(step)}
+    return trigger.each or (meets_itself and old <= maps.keys())
 
 
 def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bool) -> tuple[Probe, ...]:
@@ -110,38 +138,43 @@ def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bo
     """
     if not filtered:
         query = replace(query, sources=tuple(replace(source, filters=()) for source in query.sources), filters=())
-    looked_up = [i for i, s in enumerate(query.sources) if s.lookup and s.version is Version.STATE]
-    return tuple(_probe(stage, query, i, fields_of) for i in looked_up)
-
-
-def _probe(stage: Stage, query: Query, place: int, fields_of: FieldsOf) -> Probe:
-    source = query.sources[place]
-    maps = {map_.name: map_.keys for map_ in stage.maps}
-    module = _Module(
-        replace(stage, name=f"{stage.name}, keys of {source.alias}"),
-        lambda name: maps[name] if name in maps else fields_of(name),
+    own = {map_.name: map_ for map_ in stage.maps}
+    return tuple(
+        _probe(stage, query, place, source, Shapes(own, fields_of))
+        for place, source in enumerate(query.sources)
+        if isinstance(source, Source)
+        and source.lookup
+        and source.version is Version.STATE
+        and source.relation not in own
     )
+
+
+def _probe(stage: Stage, query: Query, place: int, source: Source, shapes: Shapes) -> Probe:
+    module = _Module(replace(stage, name=f"{stage.name}, keys of {source.alias}"), shapes)
     sought = Query(query.sources[:place], tuple(Named(c, scalar) for c, scalar in source.lookup), query.filters)
-    loops = Loops(sought, (), module.fields_of, module.known)
+    loops = Loops(sought, (), shapes, module.known)
     name = module.known.function("keys")
     module.add(name, loops.write(name, f"The keys by which {source.relation} is looked up."))
-    columns = [f.name for f in module.fields_of(source.relation)]
+    columns = [f.name for f in shapes.fields(source.relation)]
     positions = tuple(columns.index(column) for column, _ in source.lookup)
     routine = Routine(module.execute()[name], loops.accesses, sought)
-    return Probe(Access(source.relation, source.version, positions), routine)
+    return Probe(Access(source.relation, source.version, Form.INDEX, positions), routine)
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
     """A statement whose functions have names but do not run yet."""
 
-    target: str
-    replaces: bool
+    statement: Statement
+    guards: tuple[tuple[str, int], ...]
     functions: tuple[tuple[str, tuple[Access, ...], Query], ...]
 
     def found_in(self, space: dict[str, Any]) -> Step:
         routines = tuple(Routine(space[name], accesses, query) for name, accesses, query in self.functions)
-        return Step(self.target, self.replaces, routines)
+        if not isinstance(self.statement, Replace):
+            return Step(self.statement.target, False, routines)
+        usual = len(self.statement.queries)
+        return Step(self.statement.target, True, routines[:usual], self.guards, routines[usual:])
 
 
 @dataclass
@@ -149,7 +182,7 @@ class _Module:
     """The text of a stage while it is written."""
 
     stage: Stage
-    fields_of: FieldsOf
+    shapes: Shapes
     known: Globals = field(default_factory=Globals)
     lines: list[str] = field(default_factory=list)
     rows: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
@@ -158,6 +191,10 @@ class _Module:
     def file(self) -> str:
         return f"<tidemill native {self.stage.name}>"
 
+    def trigger(self, trigger: Trigger) -> list[_Written]:
+        """Write the functions of a trigger."""
+        return [self.statement(statement, f"on_{trigger.relation}") for statement in trigger.statements]
+
     def statement(self, statement: Statement, wish: str) -> _Written:
         """Write the functions of a statement, one for each of its queries."""
         values = self._values_of(statement.target)
@@ -165,10 +202,12 @@ class _Module:
         functions = []
         for query in queries_of(statement):
             name = self.known.function(wish)
-            loops = Loops(query, values, self.fields_of, self.known)
+            loops = Loops(query, values, self.shapes, self.known)
             self.add(name, loops.write(name, document))
             functions.append((name, loops.accesses, query))
-        return _Written(statement.target, isinstance(statement, Replace), tuple(functions))
+        guards = statement.guards if isinstance(statement, Replace) else ()
+        numbers = tuple((name, self.shapes.exact(name).index(value)) for name, value in guards)
+        return _Written(statement, numbers, tuple(functions))
 
     def add(self, name: str, body: Body) -> None:
         """Append a function."""

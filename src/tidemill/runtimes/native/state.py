@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from tidemill.changes.arrow import from_arrow
+import pyarrow as pa
+
+from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import sources_of
-from tidemill.program.statements import Replace, Stage, Version
+from tidemill.program.reads import read_maps, sources_of
+from tidemill.program.statements import Replace, Source, Stage, Version
 from tidemill.runtimes.native.base import Base, ColumnBase, Places
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, Journaled, Pairs, RingMap
@@ -77,7 +79,8 @@ class State:
     def use(self, stage: Stage) -> None:
         """Know which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
         own = {map_.name for map_ in stage.maps}  # these have just the columns that the stage reads
-        for source in sources_of(stage):
+        loading = (step for add in stage.load for step in add.query.sources if isinstance(step, Source))
+        for source in chain(sources_of(stage), loading):
             if source.version is Version.STATE and source.relation not in own:
                 names = [f.name for f in self._fields_of(source.relation)]
                 places = {names.index(f.name) for f in source.columns}
@@ -97,6 +100,23 @@ class State:
             return held.pairs() if isinstance(held, Layered) else held.entries.items()
         absorbed = (change.pairs() for change in self._absorbed.get(name, ()))
         return list(chain(self._stored(name, self._fields_of(name)), *absorbed))
+
+    def whole(self, name: str) -> ChangeSet:
+        """The same rows as ``scan`` gives, as columns where they are not in memory."""
+        fields = self._fields_of(name)
+        if name in self._contents:
+            return ChangeSet.of(self.scan(name), fields)
+        stored = self._store.read(name, fields).select(arrow_schema(fields).names)
+        absorbed = [change.arrow() for change in self._absorbed.get(name, ())]
+        return ChangeSet.of_arrow(pa.concat_tables([stored, *absorbed]), fields)
+
+    def size(self, name: str) -> int:
+        """How many rows a relation has at most."""
+        return self._store.rows(name) + sum(map(len, self._absorbed.get(name, ())))
+
+    def release(self, stage: Stage) -> None:
+        """Let go of the maps of a stage that is run by somebody else from now on; the store has them."""
+        self._maps.pop(stage.name, None)
 
     def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
         """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
@@ -126,7 +146,7 @@ class State:
         in_order = any(value.type == DOUBLE for value in map_.values)
         # A map without keys is one entry, and there is nothing to look it up by.
         large = map_.keys and self._store.rows(map_.name) > self._resident
-        if isinstance(held, RingMap) and large and not _replaces(stage):
+        if isinstance(held, RingMap) and large and not _replaces(stage) and map_.name not in read_maps(stage):
             held.stand_on(self._base_of(map_.name, fields, in_order))
         else:
             held.restore(self._stored(map_.name, fields, in_order))

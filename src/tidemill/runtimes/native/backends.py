@@ -1,0 +1,141 @@
+"""Which stages run as compiled code and which as generated Python: asked for, or by how much work there is.
+
+Compiling costs a few tenths of a second, once; after that a row costs a tenth of what it costs in Python. So a stage
+starts in Python and moves once it has taken in enough rows. It moves between epochs, when the store holds all of its
+state. What has no native form stays in Python, and EXPLAIN says why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.model.errors import SetupError
+from tidemill.model.schema import EPOCH
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.statements import Stage
+from tidemill.runtimes.native.python import CompiledStage
+from tidemill.storage.store import Store
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.memory import Memory
+    from tidemill.runtimes.native.llvm.stage import LlvmStage
+    from tidemill.runtimes.native.llvm.strings import Strings
+
+BACKENDS = ("auto", "python", "llvm")
+
+BACKEND = os.environ.get("TIDEMILL_BACKEND", "auto")
+"""The back end of stages for which none is asked."""
+
+WORTH_ROWS = 20_000
+"""From so many rows on a stage is worth compiling."""
+
+
+MIRRORED_ROWS = 2_000_000
+"""Of larger relations no stage keeps a copy unless it is told to: Python fetches the few rows that it looks up."""
+
+
+class StoredState:
+    """The state of stages as the store has it, and the rows of relations as they are now."""
+
+    def __init__(self, store: Store, rows: Callable[[str], ChangeSet]) -> None:
+        self._store = store
+        self.rows = rows
+
+    def size(self, relation: str) -> int:
+        """How many rows a relation has at most."""
+        return self._store.rows(relation)
+
+    def stored(self, map_: Map) -> pa.Table:
+        """The stored changes of a map. Sums of DOUBLE have exactly their bits only where these come in order."""
+        table = self._store.read(map_.name, map_fields(map_))
+        return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
+
+
+class Backends:
+    """The compiled stages of a runtime, and the reasons why others are not."""
+
+    def __init__(self, choice: str, state: StoredState, fields_of: Callable[[str], tuple[Field, ...]]) -> None:
+        if choice not in BACKENDS:
+            raise SetupError(f'there is no back end "{choice}"', hint=f"Use one of {', '.join(BACKENDS)}.")
+        self.choice = choice
+        self._state = state
+        self._fields_of = fields_of
+        self._runners: dict[str, LlvmStage] = {}
+        self._reasons: dict[str, str] = {}
+        self._work: dict[str, int] = {}
+        self._shared: tuple[Memory, Strings] | None = None
+
+    def runner(self, name: str) -> LlvmStage | None:
+        """The compiled stage of that name, if it runs as one."""
+        return self._runners.get(name)
+
+    def consider(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
+        """Compile a stage that is about to take in so many rows, if that is asked for or worth while."""
+        name = compiled.stage.name
+        if self.choice == "python" or name in self._runners or name in self._reasons:
+            return self._runners.get(name)
+        self._work[name] = self._work.get(name, 0) + rows
+        if self.choice == "llvm" or self._work[name] >= WORTH_ROWS:
+            self._compile(compiled)
+        return self._runners.get(name)
+
+    def _compile(self, compiled: CompiledStage) -> None:
+        # LLVM is a large library: a process whose stages are small never loads it.
+        from tidemill.runtimes.native.llvm.compile import emit_stage
+        from tidemill.runtimes.native.llvm.frame import NotCompiled
+        from tidemill.runtimes.native.llvm.memory import Memory
+        from tidemill.runtimes.native.llvm.stage import LlvmStage
+        from tidemill.runtimes.native.llvm.strings import Strings
+
+        if self._shared is None:
+            memory = Memory()
+            self._shared = memory, Strings(memory)
+        try:
+            code = emit_stage(compiled.stage, self._fields_of)
+        except NotCompiled as reason:
+            self._reasons[compiled.stage.name] = f"there is no native form of {reason}"
+            return
+        if self.choice == "auto" and sum(map(self._state.size, code.mirrors)) > MIRRORED_ROWS:
+            self._reasons[compiled.stage.name] = "what it looks rows up in is too large to be copied"
+            return
+        self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._shared)
+
+    def explain(self, stage: Stage) -> str:
+        """How a stage runs, and why."""
+        if stage.name in self._runners:
+            return "compiled with LLVM"
+        if stage.name in self._reasons:
+            return f"generated Python: {self._reasons[stage.name]}"
+        if self.choice == "python":
+            return "generated Python, as asked for"
+        return f"generated Python, until it has taken in {WORTH_ROWS:,} rows"
+
+    def remove(self, name: str) -> None:
+        """Forget a stage."""
+        runner = self._runners.pop(name, None)
+        if runner is not None:
+            runner.free()
+        self._reasons.pop(name, None)
+        self._work.pop(name, None)
+
+    def forget(self, relation: str) -> None:
+        """Forget what stages hold of a relation that was changed behind their back."""
+        for runner in self._runners.values():
+            if relation in runner.code.mirrors:
+                runner.free()
+
+    def begin(self) -> None:
+        """Start an epoch from the state as it is."""
+        for runner in self._runners.values():
+            runner.settle()
+
+    def rollback(self) -> None:
+        """Undo the epoch."""
+        for runner in self._runners.values():
+            runner.rollback()

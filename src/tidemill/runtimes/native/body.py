@@ -1,0 +1,56 @@
+"""A function of generated code while it is written, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+WIDTH = 120
+"""Generated lines are broken where they would be longer, if that is simple."""
+
+
+@dataclass
+class Body:
+    """A function while it is written.
+
+    ``rows`` says which variable holds a row of which relation from which line on: the report of a fault names them.
+    """
+
+    head: str
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    rows: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def write(self, line: str) -> None:
+        """Add a line at the present depth."""
+        self.lines.append("    " * self.depth + line)
+
+    def write_row(self, before: str, parts: Sequence[str]) -> None:
+        """Add a line that ends in a tuple; a long one has its parts below each other."""
+        line = f"{before} ({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        if len(line) + 4 * self.depth <= WIDTH:
+            self.write(line)
+            return
+        self.write(f"{before} (")
+        for part in parts:
+            self.write(f"    {part},")
+        self.write(")")
+
+    def document(self, text: str) -> None:
+        """Add a docstring."""
+        first, *rest = quotable(text).split("\n")
+        self.write(f'"""{first}' + ('"""' if not rest else ""))
+        for line in rest:
+            self.write(line.rstrip())
+        if rest:
+            self.write('"""')
+
+
+def quotable(text: str) -> str:
+    """``text`` as it may stand between triple quotes, whatever names and strings it shows.
+
+    >>> quotable('a view called "big"')
+    "a view called 'big'"
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', "'")
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in escaped)

@@ -1,0 +1,99 @@
+"""What follows the entries of a map: each is told of every entry that moves, and so stays in step at O(1) a move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, Protocol
+
+from tidemill.changes.zset import Row
+
+
+class Follower(Protocol):
+    """Told of every move. What is false (None, or the weight 0) stands for no entry."""
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in entries that are not there yet."""
+
+    def move(self, key: Row, old: Any, new: Any) -> None:
+        """Let the entry of ``key`` become another one."""
+
+
+class Index:
+    """Entries by some of their columns. A row with NULL in one of them is left out: NULL equals nothing.
+
+    ``pairs`` gives the ``(row, entry)`` pairs of a key; of a relation the entry of a row is its weight. Most keys have
+    one row, and its pair costs half of a dictionary; further rows make it the items of a dictionary, which change in
+    O(1) however many there are.
+    """
+
+    def __init__(self, positions: tuple[int, ...]) -> None:
+        self.pairs: dict[Any, Iterable[tuple[Row, Any]]] = {}
+        self._many: dict[Any, dict[Row, Any]] = {}
+        self._key_of: Callable[[Row], Any] = itemgetter(*positions)
+        self._single = len(positions) == 1
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in rows that are not there yet."""
+        pairs, key_of, single = self.pairs, self._key_of, self._single
+        for pair in entries:
+            key = key_of(pair[0])
+            if key in pairs:
+                self.move(pair[0], None, pair[1])
+            elif key is not None if single else None not in key:
+                pairs[key] = (pair,)
+
+    def move(self, row: Row, old: Any, new: Any) -> None:
+        """Let ``row`` have another entry, or none."""
+        key = self._key_of(row)
+        if key is None if self._single else None in key:
+            return
+        held = self.pairs.get(key)
+        if held is None:
+            if new:
+                self.pairs[key] = ((row, new),)
+        elif isinstance(held, tuple):
+            self._set_beside_one(key, held[0], row, new)
+        else:
+            self._set_among_many(key, row, new)
+
+    def _set_beside_one(self, key: Any, held: tuple[Row, Any], row: Row, entry: Any) -> None:
+        if held[0] == row:
+            if entry:
+                self.pairs[key] = ((row, entry),)
+            else:
+                del self.pairs[key]
+        elif entry:
+            bucket = self._many[key] = {held[0]: held[1], row: entry}
+            self.pairs[key] = bucket.items()
+
+    def _set_among_many(self, key: Any, row: Row, entry: Any) -> None:
+        bucket = self._many[key]
+        if entry:
+            bucket[row] = entry
+        else:
+            bucket.pop(row, None)
+            if not bucket:
+                del self._many[key], self.pairs[key]
+
+
+class Negatives:
+    """How many entries have a negative number; ``number_of`` picks it from an entry.
+
+    >>> below = Negatives(lambda entry: entry[1])
+    >>> below.fill([((1,), (1, -5)), ((2,), (1, 5))]); below.move((1,), (1, -5), (1, 0)); below.count
+    0
+    """
+
+    def __init__(self, number_of: Callable[[Any], Any]) -> None:
+        self.count = 0
+        self._number_of = number_of
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Count the entries that are there."""
+        self.count += sum(self._number_of(entry) < 0 for _, entry in entries)
+
+    def move(self, key: Row, old: Any, new: Any) -> None:
+        """Let one entry become another one."""
+        before = bool(old) and self._number_of(old) < 0
+        self.count += (bool(new) and self._number_of(new) < 0) - before

@@ -1,0 +1,332 @@
+"""A stage as an LLVM module: one function for each way in which rows of each input come.
+
+=============  ==================================================================================
+``fire.k``     a batch of Arrow columns of input k
+``rows.k``     packed records of input k
+``event.k``    one packed record, after which everything is as fresh as after an epoch
+``events``     Arrow batches of several inputs, mixed, each row an event
+``replace.k``  the k-th target that is computed anew
+``clear.k``    the k-th map that holds what is to be handed on
+=============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from llvmlite import ir
+
+from tidemill.model import types as t
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.reads import guards, orders, sources_of
+from tidemill.program.statements import Add, Replace, Source, Stage, Trigger, Version
+from tidemill.runtimes.native.llvm.blocks import count_up
+from tidemill.runtimes.native.llvm.conversions import value_type
+from tidemill.runtimes.native.llvm.frame import Faults, Frame, NotCompiled, Texts
+from tidemill.runtimes.native.llvm.intake import TABLE, Record, load_cells, load_weight
+from tidemill.runtimes.native.llvm.layout import I1, I8, I32, I64, PTR, Cell, at
+from tidemill.runtimes.native.llvm.maps import MapCode
+from tidemill.runtimes.native.llvm.queries import Held, Row, index_of
+from tidemill.runtimes.native.llvm.statements import Statements
+
+FieldsOf = Callable[[str], tuple[Field, ...]]
+
+SCRATCH = "scratch of "
+"""What the name of the map begins with in which a new target is summed."""
+
+WIDEST = 64
+"""No more columns have a bit in a record's mask of NULLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a stage: which of its columns are used, and the form of a packed row."""
+
+    relation: str
+    number: int
+    record: Record
+    trigger: Trigger
+    replaces: tuple[int, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns that are used, in the relation's order."""
+        return self.record.fields
+
+
+@dataclass(frozen=True, slots=True)
+class StageCode:
+    """A module and what is in it."""
+
+    stage: Stage
+    module: ir.Module
+    faults: Faults
+    texts: Texts
+    maps: dict[str, Held]
+    mirrors: tuple[str, ...]
+    inputs: dict[str, Input]
+    replaces: tuple[Replace, ...]
+
+
+def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
+    """The module of ``stage``, not yet compiled; raises ``NotCompiled`` where something in it has no native form."""
+    return _emitted(stage, tuple((name, fields_of(name)) for name in stage.inputs))
+
+
+@lru_cache(maxsize=64)
+def _emitted(stage: Stage, fields: tuple[tuple[str, tuple[Field, ...]], ...]) -> StageCode:
+    # A view that is rebuilt, or opened again in the same process, has the same stages.
+    return _Emission(stage, dict(fields).__getitem__).emit()
+
+
+class _Emission:
+    def __init__(self, stage: Stage, fields_of: FieldsOf) -> None:
+        self._stage = stage
+        self._module = ir.Module("stage")
+        self._faults = Faults()
+        self._texts = Texts(self._module)
+        self._fields_of = fields_of
+        self._own = {map_.name: map_ for map_ in stage.maps}
+        self._maps: dict[str, Held] = {}
+        self._replaces = _replaces_of(stage)
+
+    def emit(self) -> StageCode:
+        _check_replaces(self._stage, self._replaces)
+        mirrors = self._mirrors()
+        for map_ in self._stage.maps:
+            self._hold(map_)
+        for mirror in mirrors.values():
+            self._hold(mirror)
+        if self._stage.finish is None:
+            self._hold(Map(self._stage.name, self._stage.output), journaled=False)
+        for statement in self._replaces:
+            target = self._own[statement.target]
+            self._hold(replace(target, name=SCRATCH + target.name), journaled=False, bare=True)
+        inputs = {trigger.relation: self._input(k, trigger, mirrors) for k, trigger in enumerate(self._stage.triggers)}
+        self._emit_replaces()
+        self._emit_clears()
+        for input_ in inputs.values():
+            self._emit_input(input_)
+        self._emit_events(list(inputs.values()))
+        return StageCode(
+            self._stage,
+            self._module,
+            self._faults,
+            self._texts,
+            self._maps,
+            tuple(mirrors),
+            inputs,
+            self._replaces,
+        )
+
+    # -- what there is ------------------------------------------------------------------------------------------
+
+    def _mirrors(self) -> dict[str, Map]:
+        """For each relation whose contents loops read: a map of the columns that they use."""
+        used: dict[str, set[str]] = {}
+        for source in self._state_sources():
+            if source.relation not in self._own:
+                used.setdefault(source.relation, set()).update(f.name for f in source.columns)
+        return {
+            name: Map(name, tuple(f for f in self._fields_of(name) if f.name in columns))
+            for name, columns in used.items()
+        }
+
+    def _state_sources(self) -> Iterator[Source]:
+        return (source for source in sources_of(self._stage) if source.version is Version.STATE)
+
+    def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
+        for key in map_.keys:
+            if isinstance(key.type, t.Void):
+                raise NotCompiled(f"a column of type {key.type}")
+        if len(map_.keys) > WIDEST:
+            raise NotCompiled(f"more than {WIDEST} columns")
+        indexes: set[tuple[str, ...]] = set()
+        for source in self._state_sources():
+            if source.relation == map_.name and not bare:
+                index = index_of(source, map_)
+                indexes |= {index} if 0 < len(index) < len(map_.keys) else set()
+        code = MapCode(
+            self._module,
+            map_,
+            sorted(indexes),
+            () if bare else sorted(orders(self._stage).get(map_.name, ())),
+            () if bare else sorted(guards(self._stage).get(map_.name, ())),
+            journaled,
+        )
+        place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
+        place.initializer = ir.Constant(PTR, None)
+        self._maps[map_.name] = Held(map_, code, place)
+
+    def _input(self, number: int, trigger: Trigger, mirrors: dict[str, Map]) -> Input:
+        relation = trigger.relation
+        used = {f.name for f in mirrors[relation].keys} if relation in mirrors else set()
+        for source in sources_of(self._stage):
+            if source.version is Version.CHANGE and source.relation == relation:
+                used |= {f.name for f in source.columns}
+        record = Record([f for f in self._fields_of(relation) if f.name in used])
+        mine = [s for s in trigger.statements if isinstance(s, Replace)]
+        return Input(relation, number, record, trigger, tuple(self._replaces.index(s) for s in mine))
+
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def _function(self, name: str, arguments: Sequence[ir.Type], exported: bool = True) -> Frame:
+        function = ir.Function(self._module, ir.FunctionType(I32, arguments), name)
+        function.attributes.add("nounwind")
+        if not exported:
+            function.linkage = "internal"
+        return Frame(function, self._faults, self._texts)
+
+    def _emit_replaces(self) -> None:
+        for number, statement in enumerate(self._replaces):
+            frame = self._function(f"replace.{number}", [])
+            scratch = self._maps[SCRATCH + statement.target]
+            Statements(frame, self._stage, self._maps).replace(statement, scratch)
+            frame.done()
+
+    def _emit_clears(self) -> None:
+        for number, name in enumerate(handed_on(self._stage, self._replaces)):
+            frame = self._function(f"clear.{number}", [])
+            held = self._maps[name]
+            frame.check(held.code.clear(frame.builder, held.handle(frame.builder)))
+            frame.done()
+
+    def _emit_input(self, input_: Input) -> None:
+        row = self._emit_row(input_)
+        self._emit_batch(input_, row)
+        self._emit_records(input_, row)
+        frame = self._function(f"event.{input_.number}", [PTR])
+        (record,) = frame.function.args
+        weight, cells = input_.record.weight(frame.builder, record), input_.record.cells(frame.builder, record)
+        frame.check(_call_row(frame, row, weight, cells))
+        self._freshen(frame, input_)
+        frame.done()
+
+    def _emit_row(self, input_: Input) -> ir.Function:
+        """The statements of a trigger for one row, and then its mirror."""
+        kinds: list[ir.Type] = [I64]
+        for f in input_.fields:
+            kinds += [value_type(f.type), *([I1] if f.nullable else [])]
+        frame = self._function(f"row.{input_.number}", kinds, exported=False)
+        frame.function.attributes.add("noinline")  # it has four callers, and most of the code of the stage
+        weight, *rest = frame.function.args
+        places = iter(rest)
+        cells = {f.name: Cell(next(places), next(places) if f.nullable else None) for f in input_.fields}
+        statements = Statements(frame, self._stage, self._maps)
+        for statement in input_.trigger.statements:
+            if isinstance(statement, Add):
+                statements.add(statement, Row(cells, weight))
+        if input_.relation in self._maps:
+            statements.absorb(self._maps[input_.relation], Row(cells, weight))
+        frame.done()
+        return frame.function
+
+    def _emit_batch(self, input_: Input, row: ir.Function) -> None:
+        """``fire.k(rows, columns, weights, failed)``."""
+        frame = self._function(f"fire.{input_.number}", [I64, PTR, PTR, PTR])
+        rows, columns, weights, failed = frame.function.args
+        with count_up(frame.builder, ir.Constant(I64, 0), rows) as place:
+            frame.builder.store(place, failed)
+            weight = load_weight(frame.builder, weights, place)
+            frame.check(_call_row(frame, row, weight, load_cells(frame.builder, columns, place, input_.fields)))
+            if input_.trigger.each:
+                self._sweep(frame, input_)
+        self._sweep(frame, input_)
+        frame.done()
+
+    def _emit_records(self, input_: Input, row: ir.Function) -> None:
+        """``rows.k(rows, records, failed)``."""
+        frame = self._function(f"rows.{input_.number}", [I64, PTR, PTR])
+        rows, records, failed = frame.function.args
+        builder, form = frame.builder, input_.record
+        with count_up(builder, ir.Constant(I64, 0), rows) as place:
+            builder.store(place, failed)
+            record = at(builder, records, builder.mul(place, ir.Constant(I64, form.size)))
+            frame.check(_call_row(frame, row, form.weight(builder, record), form.cells(builder, record)))
+            if input_.trigger.each:
+                self._sweep(frame, input_)
+        self._sweep(frame, input_)
+        frame.done()
+
+    def _emit_events(self, inputs: Sequence[Input]) -> None:
+        """``events(events, order, tables, failed)``: the next row of the table that ``order`` names, as an event."""
+        frame = self._function("events", [I64, PTR, PTR, PTR])
+        count, order, tables, failed = frame.function.args
+        builder = frame.builder
+        with count_up(builder, ir.Constant(I64, 0), count) as place:
+            builder.store(place, failed)
+            which = builder.load(at(builder, order, place), typ=I8)
+            after = builder.append_basic_block("after")
+            switch = builder.switch(which, after)
+            for input_ in inputs:
+                block = builder.append_basic_block(f"input{input_.number}")
+                switch.add_case(ir.Constant(I8, input_.number), block)
+                builder.position_at_end(block)
+                self._take_event(frame, input_, at(builder, tables, input_.number * TABLE.size))
+                builder.branch(after)
+            builder.position_at_end(after)
+        frame.done()
+
+    def _take_event(self, frame: Frame, input_: Input, table: ir.Value) -> None:
+        builder = frame.builder
+        row = TABLE.load(builder, table, "next")
+        TABLE.store(builder, table, "next", builder.add(row, ir.Constant(I64, 1)))
+        weight = load_weight(builder, TABLE.load(builder, table, "weights"), row)
+        cells = load_cells(builder, TABLE.load(builder, table, "columns"), row, input_.fields)
+        frame.check(_call_row(frame, self._module.globals[f"row.{input_.number}"], weight, cells))
+        self._freshen(frame, input_)
+
+    def _freshen(self, frame: Frame, input_: Input) -> None:
+        """After an event: nothing is left half done, and what is computed anew is."""
+        self._sweep(frame, input_)
+        for number in input_.replaces:
+            frame.check(frame.builder.call(self._module.globals[f"replace.{number}"], []))
+
+    def _sweep(self, frame: Frame, input_: Input) -> None:
+        targets = dict.fromkeys(s.target for s in input_.trigger.statements if isinstance(s, Add))
+        for target in targets:
+            held = self._maps[target]
+            if held.map.values:  # without values an entry of weight 0 is gone at once
+                frame.check(held.code.sweep(frame.builder, held.handle(frame.builder)))
+
+
+def _call_row(frame: Frame, row: ir.Function, weight: ir.Value, cells: Sequence[Cell]) -> ir.Value:
+    arguments = [weight]
+    for cell in cells:
+        arguments += [cell.value] if cell.is_null is None else [cell.value, cell.is_null]
+    return frame.builder.call(row, arguments)
+
+
+def handed_on(stage: Stage, replaces: Sequence[Replace]) -> list[str]:
+    """The maps whose entries are taken out: the stage's own output, and where new targets are summed."""
+    output = [stage.name] if stage.finish is None else []
+    return output + list(dict.fromkeys(SCRATCH + statement.target for statement in replaces))
+
+
+def fills_by_firing(stage: Stage) -> bool:
+    """Whether whole inputs, fired one after the other, fill an empty stage.
+
+    They do not bring rows that come from no input at all, nor those of relations whose changes nobody expects.
+    """
+    read = [[s.relation for s in statement.query.sources if isinstance(s, Source)] for statement in stage.load]
+    return all(names and set(names) <= set(stage.inputs) for names in read)
+
+
+def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
+    """Each statement that computes its target anew, once."""
+    found = (s for trigger in stage.triggers for s in trigger.statements if isinstance(s, Replace))
+    return tuple(dict.fromkeys(found))
+
+
+def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:
+    own = {map_.name for map_ in stage.maps}
+    for statement in replaces:
+        if statement.target not in own:
+            raise NotCompiled("its rows are computed anew from whole relations")
+        for query in (*statement.queries, *statement.otherwise):
+            for step in query.sources:
+                if isinstance(step, Source) and step.relation not in own:
+                    raise NotCompiled(f"{statement.target} is computed anew from whole relations")

@@ -1,0 +1,276 @@
+"""What the runtime asks of a map as a whole: to begin and end, to be filled, and what an epoch has done to it.
+
+These functions are exported, and ``handles.NativeMap`` calls them; records go in and out as arrays. A key may stand in
+the journal more than once, because an entry that left took its stamp along; the first record is the one that counts,
+and all others say that the key was not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from tidemill.model import types as t
+from tidemill.runtimes.native.llvm import memory, sums
+from tidemill.runtimes.native.llvm.blocks import UNHURRIED, Body, Local, Value, count_up, define, loop_while, number
+from tidemill.runtimes.native.llvm.changing import NULL, ChangeCode
+from tidemill.runtimes.native.llvm.layout import I32, I64, I128, PTR, DoubleSum, Ring, Status, at
+from tidemill.runtimes.native.llvm.memory import VECTOR
+from tidemill.runtimes.native.llvm.rings import Numbers
+
+VISITED = 1 << 31
+"""The bit of a stamp that marks entries already told of."""
+
+LARGE_JOURNAL = 1 << 20
+"""A journal of more bytes is given back when its epoch is over."""
+
+
+class EpochCode:
+    """The exported functions of one map."""
+
+    def __init__(self, code: ChangeCode) -> None:
+        self._code = code
+        self._size = code.record.payload
+        self._export("create", I32, [PTR, PTR], self._create)
+        self._export("destroy", ir.VoidType(), [PTR], self._destroy)
+        self._export("count", I64, [PTR], lambda b, a: b.ret(code.store.count(b, a[0])))
+        self._export("bytes", I64, [PTR], self._bytes)
+        self._export("drop_empty", I32, [PTR], lambda b, a: b.ret(code.sweep(b, a[0])))
+        self._export("absorb", I32, [PTR, PTR, I64], self._absorb)
+        self._export("collect", I64, [PTR, PTR], self._collect)
+        if code.journaled:
+            self._export("journal_count", I64, [PTR], lambda b, a: b.ret(self._journal_count(b, a[0])))
+            self._export("touched", I64, [PTR, PTR, PTR], self._touched)
+            self._export("differences", I64, [PTR, PTR, I64, PTR], self._differences)
+            self._export("settle", ir.VoidType(), [PTR], self._settle)
+            self._export("rollback", I32, [PTR], self._rollback)
+
+    def _export(
+        self,
+        name: str,
+        result: ir.Type,
+        types: Sequence[ir.Type],
+        body: Body,
+    ) -> None:
+        define(self._code.module, f"{self._code.symbol}.{name}", result, types, body, *UNHURRIED, exported=True)
+
+    # --------------------------------------------------------------------------------------------- begin and end
+
+    def _create(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        """The handle is all zeros."""
+        handle, account = arguments
+        self._code.handle.store(builder, handle, "account", account)
+        self._code.handle.store(builder, handle, "epoch", number(1, I32))
+        self._code.handle.store(builder, handle, "recording", number(1, I32))
+        self._code.store.create(builder, handle)
+        builder.ret(number(0, I32))
+
+    def _destroy(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        (handle,) = arguments
+        code = self._code
+        account = code.account(builder, handle)
+        code.store.destroy(builder, handle)
+        for order in code.orders:
+            order.trees.destroy(builder, account, order.tree(builder, handle))
+        for name in ("journal", "limbo"):
+            memory.release_vector(builder, account, code.handle.address(builder, handle, name), self._size)
+        builder.ret_void()
+
+    def _bytes(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        (handle,) = arguments
+        code = self._code
+        total = builder.add(code.store.bytes(builder, handle), number(code.handle.size))
+        for order in code.orders:
+            total = builder.add(total, order.trees.bytes(builder, order.tree(builder, handle)))
+        for name in ("journal", "limbo"):
+            capacity = VECTOR.load(builder, code.handle.address(builder, handle, name), "capacity")
+            total = builder.add(total, builder.mul(capacity, number(self._size)))
+        builder.ret(total)
+
+    # ------------------------------------------------------------------------------------------------- in and out
+
+    def _absorb(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        """Add records, and write nothing down."""
+        handle, records, count = arguments
+        code = self._code
+        status = Local(builder, number(0, I32))
+        code.handle.store(builder, handle, "recording", number(0, I32))
+        place = Local(builder, number(0))
+
+        def unfinished() -> Value:
+            more = builder.icmp_unsigned("<", place.get(), count)
+            return builder.and_(more, builder.icmp_unsigned("==", status.get(), number(0, I32)))
+
+        with loop_while(builder, unfinished):
+            status.set(code.add_record(builder, handle, self._element(builder, records, place.get())))
+            place.set(builder.add(place.get(), number(1)))
+        with builder.if_then(builder.icmp_unsigned("==", status.get(), number(0, I32))):
+            status.set(code.sweep(builder, handle))
+        code.handle.store(builder, handle, "recording", number(1, I32))
+        # What came in bears the stamp of this epoch, though the journal knows nothing of it.
+        builder.call(self._next_epoch(), [handle])
+        builder.ret(status.get())
+
+    def _collect(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        """Copy all entries to an array."""
+        handle, target = arguments
+        count = Local(builder, number(0))
+        with self._code.store.each(builder, handle) as entry:
+            self._copy_out(builder, target, count.get(), entry)
+            count.set(builder.add(count.get(), number(1)))
+        builder.ret(count.get())
+
+    # -------------------------------------------------------------------------------------------------- the epoch
+
+    def _touched(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        """Copy the entries of all touched keys, as they were and as they are, to two arrays."""
+        handle, olds, news = arguments
+        code = self._code
+        count = Local(builder, number(0))
+
+        def tell(old: Value, entry: Value | None) -> None:
+            self._copy_out(builder, olds, count.get(), old)
+            now = self._element(builder, news, count.get())
+            memory.copy(builder, now, old if entry is None else entry, self._size)
+            if entry is None:
+                code.rings.store_zero(builder, now)
+            count.set(builder.add(count.get(), number(1)))
+
+        journal = code.handle.address(builder, handle, "journal")
+        for visiting in (True, False):
+            with count_up(builder, number(0), VECTOR.load(builder, journal, "count")) as place:
+                old = memory.element(builder, journal, place, self._size)
+                entry = code.find_record(builder, handle, old)
+                with builder.if_else(builder.icmp_unsigned("==", entry, NULL)) as (absent, present):
+                    with absent:
+                        if visiting:
+                            weight = code.record.load(builder, old, "weight")
+                            with builder.if_then(builder.icmp_unsigned("!=", weight, number(0))):
+                                tell(old, None)
+                    with present:
+                        stamp = code.record.load(builder, entry, "stamp")
+                        if visiting:
+                            fresh = builder.icmp_signed(">=", stamp, number(0, I32))
+                            with builder.if_then(fresh):
+                                tell(old, entry)
+                                code.record.store(builder, entry, "stamp", builder.or_(stamp, number(VISITED, I32)))
+                        else:
+                            code.record.store(builder, entry, "stamp", builder.and_(stamp, number(VISITED - 1, I32)))
+        builder.ret(count.get())
+
+    def _settle(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        (handle,) = arguments
+        journal = self._code.handle.address(builder, handle, "journal")
+        VECTOR.store(builder, journal, "count", number(0))
+        large = builder.icmp_unsigned(
+            ">", VECTOR.load(builder, journal, "capacity"), number(LARGE_JOURNAL // self._size)
+        )
+        with builder.if_then(large, likely=False):
+            memory.release_vector(builder, self._code.account(builder, handle), journal, self._size)
+        builder.call(self._next_epoch(), [handle])
+        builder.ret_void()
+
+    def _rollback(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        (handle,) = arguments
+        code = self._code
+        status = Local(builder, number(0, I32))
+        journal = code.handle.address(builder, handle, "journal")
+        VECTOR.store(builder, code.handle.address(builder, handle, "limbo"), "count", number(0))
+        code.handle.store(builder, handle, "recording", number(0, I32))
+        count = VECTOR.load(builder, journal, "count")
+        with count_up(builder, number(0), count) as place:
+            latest = builder.sub(builder.sub(count, number(1)), place)
+            result = code.put(builder, handle, memory.element(builder, journal, latest, self._size))
+            # Sums that had overflowed do so once more on their way back; only memory can be short for good.
+            short = builder.icmp_unsigned(">=", result, number(Status.BUDGET, I32))
+            status.set(builder.select(short, result, status.get()))
+        code.handle.store(builder, handle, "recording", number(1, I32))
+        builder.call(self._settle_function(), [handle])
+        builder.ret(status.get())
+
+    def _differences(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        """For each pair of old and new records the record that leads from one to the other, none where they are equal.
+
+        Where no record does that exactly there are two: the old one taken back, and the new one.
+        """
+        olds, news, pairs, target = arguments
+        code = self._code
+        count = Local(builder, number(0))
+
+        def write(like: Value, numbers: Numbers) -> None:
+            self._copy_out(builder, target, count.get(), like)
+            code.rings.store(builder, self._element(builder, target, count.get()), numbers)
+            count.set(builder.add(count.get(), number(1)))
+
+        with count_up(builder, number(0), pairs) as place:
+            old_record, new_record = (self._element(builder, records, place) for records in (olds, news))
+            old, new = code.rings.load(builder, old_record), code.rings.load(builder, new_record)
+            with builder.if_then(builder.not_(code.rings.same(builder, old, new))):
+                change, exact = self._difference(builder, old, new)
+                with builder.if_else(exact) as (one, two):
+                    with one:
+                        write(old_record, change)
+                    with two:
+                        write(old_record, _negated(builder, old))
+                        write(old_record, new)
+        builder.ret(count.get())
+
+    def _difference(self, builder: ir.IRBuilder, old: Numbers, new: Numbers) -> tuple[Numbers, Value]:
+        pair = builder.ssub_with_overflow(new.weight, old.weight)
+        exact = builder.not_(builder.extract_value(pair, 1))
+        values: list[Ring] = []
+        for value, a, b in zip(self._code.map.values, old.values, new.values, strict=True):
+            if isinstance(a, DoubleSum) and isinstance(b, DoubleSum):
+                change, holds = sums.difference(builder, b, a)
+                values.append(change)
+            else:
+                found = builder.ssub_with_overflow(b, a)
+                values.append(builder.extract_value(found, 0))
+                holds = builder.not_(builder.extract_value(found, 1))
+                if isinstance(value.type, t.BigInt):
+                    holds = builder.and_(holds, _fits(builder, values[-1]))
+            exact = builder.and_(exact, holds)
+        return Numbers(builder.extract_value(pair, 0), tuple(values)), exact
+
+    # ------------------------------------------------------------------------------------------------------- parts
+
+    def _settle_function(self) -> ir.Function:
+        return self._code.module.globals[f"{self._code.symbol}.settle"]
+
+    def _next_epoch(self) -> ir.Function:
+        """``next_epoch(handle)``: from now on all entries count as untouched."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+            (handle,) = arguments
+            code = self._code
+            following = builder.add(code.handle.load(builder, handle, "epoch"), number(1, I32))
+            epoch = Local(builder, following)
+            with builder.if_then(builder.icmp_signed("<", following, number(0, I32)), likely=False):
+                # After two thousand million epochs stamps begin anew, and no old one may look like a new one.
+                with code.store.each(builder, handle) as entry:
+                    code.record.store(builder, entry, "stamp", number(0, I32))
+                epoch.set(number(1, I32))
+            code.handle.store(builder, handle, "epoch", epoch.get())
+            builder.ret_void()
+
+        return self._code.function("next_epoch", ir.VoidType(), [PTR], body, *UNHURRIED)
+
+    def _journal_count(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return VECTOR.load(builder, self._code.handle.address(builder, handle, "journal"), "count")
+
+    def _element(self, builder: ir.IRBuilder, records: Value, place: Value) -> Value:
+        return at(builder, records, builder.mul(place, number(self._size)))
+
+    def _copy_out(self, builder: ir.IRBuilder, target: Value, place: Value, record: Value) -> None:
+        memory.copy(builder, self._element(builder, target, place), record, self._size)
+
+
+def _negated(builder: ir.IRBuilder, numbers: Numbers) -> Numbers:
+    values = [sums.negated(builder, v) if isinstance(v, DoubleSum) else builder.neg(v) for v in numbers.values]
+    return Numbers(builder.neg(numbers.weight), tuple(values))
+
+
+def _fits(builder: ir.IRBuilder, value: Value) -> Value:
+    """An i1: whether an i128 is a BIGINT."""
+    return builder.icmp_signed("==", builder.sext(builder.trunc(value, I64), I128), value)

@@ -1,0 +1,248 @@
+"""Scalars as LLVM code over cells.
+
+A strict function is computed whether or not an argument is NULL, and its value ignored where one is: that costs less
+than a branch. Only what may fail is put behind one, so that a row fails exactly where the evaluator says so: branches
+of CASE that are not taken, the right side of a decided AND, and arguments after one that is NULL never fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from llvmlite import ir
+
+from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.walk import children
+from tidemill.model import types as t
+from tidemill.runtimes.native.llvm import arithmetic, conversions
+from tidemill.runtimes.native.llvm.arithmetic import OPERATORS, TRIED
+from tidemill.runtimes.native.llvm.comparisons import SYMBOLS, compare
+from tidemill.runtimes.native.llvm.conversions import convert, literal, null_of
+from tidemill.runtimes.native.llvm.dates import DATES, STEPS
+from tidemill.runtimes.native.llvm.frame import FALSE, TRUE, Frame, NotCompiled, widened
+from tidemill.runtimes.native.llvm.layout import Cell
+from tidemill.runtimes.native.llvm.scaled import Outcome, either
+
+Bindings = Mapping[str, Cell]
+"""The cell of each column that is bound."""
+
+
+class Expressions:
+    """Emits scalars into ``frame``, over the columns of ``bindings``."""
+
+    def __init__(self, frame: Frame, bindings: Bindings) -> None:
+        self._frame = frame
+        self._bindings = bindings
+
+    @property
+    def _builder(self) -> ir.IRBuilder:
+        return self._frame.builder
+
+    def cell(self, scalar: Scalar) -> Cell:
+        """The value of ``scalar``."""
+        match scalar:
+            case Column(name):
+                return self._bindings[name]
+            case Literal(value, of):
+                return literal(self._frame, value, of)
+            case Cast():
+                return self._cast(scalar)
+            case Case(branches=branches, default=default):
+                return self._case(branches, default)
+            case Call(name) if name in _FORMS:
+                return _FORMS[name](self, scalar)
+            case Call(name) if FUNCTIONS[name].strict:
+                return self._strict(scalar)
+            case Call(name):
+                raise NotCompiled(f"the function {name}")
+        raise NotCompiled(f"an expression of kind {type(scalar).__name__}")
+
+    def holds(self, condition: Scalar) -> ir.Value:
+        """An i1: whether ``condition`` is true, neither false nor NULL."""
+        return self._is(self.cell(condition), TRUE)
+
+    def _is(self, cell: Cell, truth: ir.Constant) -> ir.Value:
+        """Whether a BOOLEAN is true, or is false; NULL is neither."""
+        value = cell.value if truth is TRUE else self._builder.not_(cell.value)
+        return value if cell.is_null is None else self._builder.and_(value, self._builder.not_(cell.is_null))
+
+    def _cast(self, cast: Cast) -> Cell:
+        source = cast.input.type
+        if isinstance(source, t.Void):
+            return null_of(cast.type)
+        cell = self.cell(cast.input)
+        found = convert(self._builder, cell.value, source, cast.type)
+        return self._lenient(found, cell.is_null) if cast.lenient else self._settled(found, cell.is_null)
+
+    def _settled(self, found: Outcome, null: ir.Value | None) -> Cell:
+        """A value that is computed: it may not have failed, unless it is NULL anyway."""
+        if found.failed is not None:
+            assert found.fault is not None
+            failed = found.failed if null is None else self._builder.and_(found.failed, self._builder.not_(null))
+            self._frame.refuse(failed, found.fault)
+        return Cell(found.value, null)
+
+    def _lenient(self, found: Outcome, null: ir.Value | None) -> Cell:
+        """A value that is NULL where it fails."""
+        return Cell(found.value, either(self._builder, null, found.failed))
+
+    def _strict(self, call: Call) -> Cell:
+        cells, null = self._arguments(call.arguments)
+        found = self._apply(call, [cell.value for cell in cells])
+        return self._lenient(found, null) if call.function in TRIED else self._settled(found, null)
+
+    def _arguments(self, arguments: Sequence[Scalar]) -> tuple[list[Cell], ir.Value | None]:
+        """The arguments of a strict function, and whether one is NULL; what comes after such a one does not fail."""
+        cells: list[Cell] = []
+        null: ir.Value | None = None
+        for argument in arguments:
+            if null is not None and may_fail(argument):
+                known = self._builder.not_(null)
+                cell = self._frame.only_if(known, partial(self.cell, argument), null_of(argument.type))
+            else:
+                cell = self.cell(argument)
+            cells.append(cell)
+            null = either(self._builder, null, cell.is_null)
+        return cells, null
+
+    def _apply(self, call: Call, values: Sequence[ir.Value]) -> Outcome:
+        name = call.function
+        if name in SYMBOLS:
+            return Outcome(compare(self._builder, name, values[0], values[1], call.arguments[0].type))
+        if name == "not":
+            return Outcome(self._builder.not_(values[0]))
+        if name in OPERATORS or name in TRIED:
+            return arithmetic.emit_operator(self._builder, call, values)
+        if name in DATES:
+            return DATES[name](self._builder, call, values)
+        raise NotCompiled(f"the function {name}")
+
+    def _case(self, branches: Sequence[tuple[Scalar, Scalar]], default: Scalar) -> Cell:
+        if not branches:
+            return self.cell(default)
+        (condition, value), *others = branches
+        taken = self.holds(condition)
+        if not any(map(may_fail, (value, default, *(part for branch in others for part in branch)))):
+            return self._select(taken, self.cell(value), self._case(others, default))
+        rest = self._frame.only_if(self._builder.not_(taken), partial(self._case, others, default), null_of(value.type))
+        return self._frame.only_if(taken, partial(self.cell, value), rest)
+
+    def _select(self, condition: ir.Value, one: Cell, other: Cell) -> Cell:
+        one, other = widened(self._builder, one, other), widened(self._builder, other, one)
+        value = self._builder.select(condition, one.value, other.value)
+        if one.is_null is None and other.is_null is None:
+            return Cell(value, None)
+        return Cell(value, self._builder.select(condition, one.is_null or FALSE, other.is_null or FALSE))
+
+    def _connective(self, call: Call) -> Cell:
+        """AND and OR: the value that decides wins over NULL, NULL over the other one."""
+        decisive, other = (FALSE, TRUE) if call.function == "and" else (TRUE, FALSE)
+        result = self.cell(call.arguments[0])
+        for argument in call.arguments[1:]:
+            decided = self._is(result, decisive)
+            if may_fail(argument):
+                undecided = self._builder.not_(decided)
+                cell = self._frame.only_if(undecided, partial(self.cell, argument), Cell(other, None))
+            else:
+                cell = self.cell(argument)
+            result = self._joined(call.function, result, cell)
+        return result
+
+    def _joined(self, name: str, one: Cell, other: Cell) -> Cell:
+        join = self._builder.and_ if name == "and" else self._builder.or_
+        if one.is_null is None and other.is_null is None:
+            return Cell(join(one.value, other.value), None)
+        truth = join(self._is(one, TRUE), self._is(other, TRUE))
+        settle = self._builder.or_ if name == "and" else self._builder.and_
+        lie = settle(self._is(one, FALSE), self._is(other, FALSE))
+        return Cell(truth, self._builder.not_(self._builder.or_(truth, lie)))
+
+    def _coalesce(self, call: Call) -> Cell:
+        result = self.cell(call.arguments[0])
+        for argument in call.arguments[1:]:
+            if result.is_null is None:
+                return result
+            if may_fail(argument):
+                found = self._frame.only_if(result.is_null, partial(self.cell, argument), null_of(argument.type))
+            else:
+                found = self.cell(argument)
+            result = self._select(result.is_null, found, Cell(result.value, None))
+        return result
+
+    def _is_null(self, call: Call) -> Cell:
+        return Cell(self.cell(call.arguments[0]).is_null or FALSE, None)
+
+    def _is_not_null(self, call: Call) -> Cell:
+        return Cell(self._builder.not_(self._is_null(call).value), None)
+
+    def _is_nan(self, call: Call) -> Cell:
+        cell = self.cell(call.arguments[0])
+        number = Cell(self._builder.fcmp_unordered("uno", cell.value, cell.value), cell.is_null)
+        return Cell(self._is(number, TRUE), None)
+
+    def _null_safe_equal(self, call: Call) -> Cell:
+        one, other = (self.cell(argument) for argument in call.arguments)
+        equal = compare(self._builder, "eq", one.value, other.value, call.arguments[0].type)
+        null = either(self._builder, one.is_null, other.is_null)
+        if null is None:
+            return Cell(equal, None)
+        both = self._builder.and_(one.is_null or FALSE, other.is_null or FALSE)
+        return Cell(self._builder.select(null, both, equal), None)
+
+    def _in(self, call: Call) -> Cell:
+        """IN: an equal value wins, then a NULL among the others makes it unknown."""
+        value, *others = [self.cell(argument) for argument in call.arguments]
+        found: ir.Value = FALSE
+        unknown: ir.Value | None = None
+        for other in others:
+            equal = compare(self._builder, "eq", value.value, other.value, call.arguments[0].type)
+            found = self._builder.or_(found, self._is(Cell(equal, other.is_null), TRUE))
+            unknown = either(self._builder, unknown, other.is_null)
+        if unknown is not None:
+            unknown = self._builder.and_(unknown, self._builder.not_(found))
+        return Cell(found, either(self._builder, value.is_null, unknown))
+
+    def _extreme(self, call: Call) -> Cell:
+        """GREATEST and LEAST of the values that are not NULL."""
+        wins = "gt" if call.function == "greatest" else "lt"
+        result, *others = [self.cell(argument) for argument in call.arguments]
+        for other in others:
+            result, other = widened(self._builder, result, other), widened(self._builder, other, result)
+            better = compare(self._builder, wins, other.value, result.value, call.type)
+            better = self._builder.or_(better, result.is_null or FALSE)
+            chosen = self._is(Cell(better, other.is_null), TRUE)
+            value = self._builder.select(chosen, other.value, result.value)
+            both = None
+            if result.is_null is not None and other.is_null is not None:
+                both = self._builder.and_(result.is_null, other.is_null)
+            result = Cell(value, both)
+        return result
+
+
+_FORMS: dict[str, Callable[[Expressions, Call], Cell]] = {
+    "and": Expressions._connective,
+    "or": Expressions._connective,
+    "coalesce": Expressions._coalesce,
+    "is_null": Expressions._is_null,
+    "is_not_null": Expressions._is_not_null,
+    "isnan": Expressions._is_nan,
+    "null_safe_eq": Expressions._null_safe_equal,
+    "in": Expressions._in,
+    "greatest": Expressions._extreme,
+    "least": Expressions._extreme,
+}
+
+
+def may_fail(scalar: Scalar) -> bool:
+    """Whether computing ``scalar`` may be an error; in doubt it may."""
+    match scalar:
+        case Cast(input=input_, lenient=lenient):
+            if not lenient and not conversions.never_fails(input_.type, scalar.type):
+                return True
+        case Call(name) if name in OPERATORS and not arithmetic.never_fails(scalar):
+            return True
+        case Call(name) if name in STEPS:
+            return True
+    return any(map(may_fail, children(scalar)))

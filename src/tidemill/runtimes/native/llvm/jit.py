@@ -1,0 +1,147 @@
+"""From IR to code for this machine, kept on disk by a hash of what it was made from.
+
+Compiling takes a few tenths of a second and the code of a view rarely changes. So object code lies in the user's cache
+folder, named by the text of the IR, the version of LLVM and the machine. A file that cannot be used is written anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import llvmlite
+from llvmlite import binding, ir
+
+CACHE_BYTES = 256 * 1024 * 1024
+"""Beyond this size the files that were not used for longest are deleted."""
+
+PRUNED_AFTER = 32
+"""Only one file in so many, by its name, looks at all the others."""
+
+_OPTIONS: dict[str, Any] = {"opt": 2, "reloc": "pic", "codemodel": "small"}
+_HEADER = b"tidemill object "
+_libraries = itertools.count()
+_loaded: WeakKeyDictionary[ir.Module, bytes] = WeakKeyDictionary()
+"""The code of modules that were loaded before: a module does not change once it is loaded."""
+
+
+class Library:
+    """A loaded module; it stays loaded as long as this object lives."""
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def address(self, name: str) -> int:
+        """Where an exported function or global of the module is."""
+        return int(self._tracker[name])
+
+
+def load(module: ir.Module) -> Library:
+    """Compile a module, or take its code from the cache, and link it into this process.
+
+    Everything that is defined in the module and not internal to it can be asked for.
+    """
+    if module in _loaded:
+        return _link(_loaded[module], _exports(module))
+    text = str(module)
+    file = _cache_folder() / f"{_fingerprint(text)}.o"
+    code = _read(file)
+    if code is not None:
+        with suppress(RuntimeError):
+            library = _link(code, _exports(module))
+            _loaded[module] = code
+            return library
+    code = _loaded[module] = compile_ir(text)
+    _write(file, code)
+    return _link(code, _exports(module))
+
+
+def compile_ir(text: str) -> bytes:
+    """Optimized object code for this machine."""
+    machine = _machine()
+    parsed = binding.parse_assembly(text)
+    parsed.triple, parsed.data_layout = machine.triple, str(machine.target_data)
+    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=2))
+    passes.getModulePassManager().run(parsed, passes)
+    return bytes(machine.emit_object(parsed))
+
+
+def _exports(module: ir.Module) -> list[str]:
+    return [
+        value.name
+        for value in module.global_values
+        if value.linkage != "internal" and not (isinstance(value, ir.Function) and value.is_declaration)
+    ]
+
+
+def _link(code: bytes, exports: Iterable[str]) -> Library:
+    builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name in exports:
+        builder.export_symbol(name)
+    return Library(builder.link(_linker(), f"tidemill.{next(_libraries)}"))
+
+
+@lru_cache(maxsize=1)
+def _machine() -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    features = binding.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, **_OPTIONS)
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Any:
+    return binding.create_lljit_compiler(_machine())
+
+
+def _fingerprint(text: str) -> str:
+    machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_default_triple())
+    made_by = (llvmlite.__version__, binding.llvm_version_info, *machine, _OPTIONS)
+    return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()
+
+
+def _cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "tidemill"
+
+
+def _read(file: Path) -> bytes | None:
+    """The code in a file of the cache, or None where the file is missing or damaged."""
+    try:
+        content = file.read_bytes()
+        os.utime(file)
+    except OSError:
+        return None
+    digest, code = content[len(_HEADER) : len(_HEADER) + 32], content[len(_HEADER) + 32 :]
+    intact = content.startswith(_HEADER) and hashlib.sha256(code).digest() == digest
+    return code if intact else None
+
+
+def _write(file: Path, code: bytes) -> None:
+    """Put code into the cache. A cache that cannot be written is only slower."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if int(file.stem, 16) % PRUNED_AFTER == 0:
+            _prune(file.parent, CACHE_BYTES - len(code))
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".new", delete=False) as new:
+            new.write(_HEADER + hashlib.sha256(code).digest() + code)
+        os.replace(new.name, file)
+
+
+def _prune(folder: Path, budget: int) -> None:
+    """Delete the files that were not used for longest, until the others fit the budget."""
+    newest = sorted((-stat.st_mtime, stat.st_size, file) for file in folder.glob("*.o") for stat in [file.stat()])
+    total = 0
+    for _, size, file in newest:
+        total += size
+        if total > budget:
+            file.unlink(missing_ok=True)

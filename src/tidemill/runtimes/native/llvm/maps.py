@@ -1,0 +1,220 @@
+"""Maps as code: for one map, the functions that find, add and sum, emitted into the module of its stage.
+
+What is emitted here works on a *handle*, the memory of one map (``handles.NativeMap`` makes it). An *entry* is a
+pointer to a record; it is good until something is added to its map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.llvm import sums
+from tidemill.runtimes.native.llvm.blocks import Local, Value, number
+from tidemill.runtimes.native.llvm.changing import ChangeCode
+from tidemill.runtimes.native.llvm.epochs import EpochCode
+from tidemill.runtimes.native.llvm.keys import any_null
+from tidemill.runtimes.native.llvm.layout import I1, I128, PTR, Cell, DoubleSum, Ring
+from tidemill.runtimes.native.llvm.orders import minus
+from tidemill.runtimes.native.llvm.rings import Numbers
+from tidemill.runtimes.native.llvm.stores import PooledStore
+
+Index = tuple[str, ...]
+"""A secondary index: the key columns that loops look entries up by."""
+
+Order = tuple[tuple[str, ...], str]
+"""An order: the key columns that are equal, and the one whose ranges are summed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One end of a range; only a closed one includes its key. NULL lets nothing in."""
+
+    cell: Cell
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a range of entries. ``values`` stand beside those of the map; a DOUBLE is not summed and is None."""
+
+    weight: Value
+    values: tuple[Value | None, ...]
+
+
+class MapCode:
+    """The code of one map in one module."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        map_: Map,
+        indexes: Sequence[Index] = (),
+        orders: Sequence[Order] = (),
+        guarded: Sequence[str] = (),
+        journaled: bool = True,
+    ) -> None:
+        """``guarded`` names the values (or ``_weight``) whose negative entries are counted."""
+        self.map = map_
+        self.orders = tuple(orders)
+        self.changing = ChangeCode(module, map_, indexes, orders, guarded, journaled)
+        self.epochs = EpochCode(self.changing)
+        self._record, self._handle = self.changing.record, self.changing.handle
+        self._keys, self._rings, self._store = self.changing.keys, self.changing.rings, self.changing.store
+
+    # ------------------------------------------------------------------------------------------ entries and parts
+
+    def find(self, builder: ir.IRBuilder, handle: Value, keys: Sequence[Cell]) -> Value:
+        """The entry of a key, or a null pointer. A NULL among ``keys`` finds nothing."""
+        found = self.changing.find(builder, handle, self._keys.of_cells(builder, keys))
+        null = any_null(builder, keys)
+        return found if null is None else builder.select(null, ir.Constant(PTR, None), found)
+
+    def key(self, builder: ir.IRBuilder, entry: Value, place: int) -> Cell:
+        """A key column of an entry."""
+        value = self._record.load(builder, entry, f"key{place}")
+        null = self._keys.has_null(builder, self._keys.of_record(builder, entry), [place])
+        return Cell(value, null)
+
+    def weight(self, builder: ir.IRBuilder, entry: Value) -> Value:
+        """The weight of an entry, an i64."""
+        return self._record.load(builder, entry, "weight")
+
+    def value(self, builder: ir.IRBuilder, entry: Value, place: int) -> Value:
+        """A ring value of an entry: an i128, or for DOUBLE the f64 that expressions see."""
+        value = self._rings.load_value(builder, entry, place)
+        return sums.seen(builder, value) if isinstance(value, DoubleSum) else value
+
+    def loop(
+        self,
+        builder: ir.IRBuilder,
+        handle: Value,
+        index: Index | None,
+        keys: Sequence[Cell],
+        body: Callable[[ir.IRBuilder, Value], None],
+    ) -> None:
+        """Run ``body`` for every entry that has ``keys`` in the columns of ``index``, or for all entries.
+
+        A NULL among ``keys`` finds nothing. The body adds nothing to this map; it may return from the function.
+        """
+        with self._each(builder, handle, index, keys) as entry:
+            body(builder, entry)
+
+    @contextmanager
+    def _each(self, builder: ir.IRBuilder, handle: Value, index: Index | None, keys: Sequence[Cell]) -> Iterator[Value]:
+        if index is None:
+            with self._store.each(builder, handle) as entry:
+                yield entry
+            return
+        places = self._keys.places(index)
+        null = any_null(builder, keys)
+        with builder.if_then(number(1, I1) if null is None else builder.not_(null)):
+            if len(places) == len(self.map.keys):
+                by_place = dict(zip(places, keys, strict=True))
+                entry = self.find(builder, handle, [Cell(by_place[i].value) for i in range(len(places))])
+                with builder.if_then(builder.icmp_unsigned("!=", entry, ir.Constant(PTR, None))):
+                    yield entry
+            else:
+                assert isinstance(self._store, PooledStore)
+                with self._store.each_in_slice(builder, handle, places, [cell.value for cell in keys]) as entry:
+                    yield entry
+
+    # ---------------------------------------------------------------------------------------------------- changing
+
+    def add(
+        self, builder: ir.IRBuilder, handle: Value, keys: Sequence[Cell], weight: Value, values: Sequence[Ring]
+    ) -> Value:
+        """Add to a key's weight (i64) and values (i128, or ``sums.term``); gives a status. NULL keys are equal.
+
+        An entry whose weight and values are all 0 is gone at once. Where only the weight is 0 the entry stays until
+        ``sweep``: its weight may rise again before the change is complete, and then its values still count.
+        """
+        numbers = Numbers(weight, tuple(values))
+        return self.changing.add(builder, handle, self._keys.of_cells(builder, keys), numbers)
+
+    def sweep(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """Drop the entries that were left with weight 0: at the end of each change after which the maps are valid.
+
+        Cheap where there are none. Gives a status.
+        """
+        return self.changing.sweep(builder, handle)
+
+    def assign(self, builder: ir.IRBuilder, handle: Value, other: MapCode, scratch: Value) -> Value:
+        """Hold exactly what ``scratch`` holds from now on, the handle of a map ``other`` with the same keys and values.
+
+        Entries that stay the same are not touched, and ``scratch`` is empty afterwards. Gives a status.
+        """
+        return self.changing.assign(builder, handle, other.changing, scratch)
+
+    def clear(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """Forget all entries, and write nothing down: for maps that are not journaled. Gives a status."""
+        return self.changing.clear(builder, handle)
+
+    def negatives(self, builder: ir.IRBuilder, handle: Value, value: str) -> Value:
+        """How many entries have a negative ``value`` (or ``_weight``), an i64; ``value`` must be guarded."""
+        return self.changing.negatives(builder, handle, value)
+
+    # ------------------------------------------------------------------------------------------------------ orders
+
+    def sum_range(
+        self,
+        builder: ir.IRBuilder,
+        handle: Value,
+        order: Order,
+        prefix: Sequence[Cell],
+        lower: Limit | None,
+        upper: Limit | None,
+    ) -> Totals:
+        """The sums over the entries of a range, in O(log n). A NULL anywhere sums nothing."""
+        code = self.changing.orders[self.orders.index(order)]
+        tree, cells = code.tree(builder, handle), [cell.value for cell in prefix]
+        totals = [Local(builder, number(0, type_)) for type_ in code.trees.types]
+        low = code.first(builder, cells) if lower is None else code.encode(builder, cells, lower.cell.value)
+        high = code.last(builder, cells) if upper is None else code.encode(builder, cells, upper.cell.value)
+        both_open = lower is not None and upper is not None and not (lower.closed or upper.closed)
+        ordered = builder.icmp_unsigned("<" if both_open else "<=", low, high)
+        null = any_null(builder, [*prefix, *(limit.cell for limit in (lower, upper) if limit is not None)])
+        with builder.if_then(ordered if null is None else builder.and_(ordered, builder.not_(null))):
+            until = number(upper is None or upper.closed, I1)
+            found = code.trees.sum_until(builder, tree, high, until)
+            if prefix or lower is not None:
+                skip = number(lower is not None and not lower.closed, I1)
+                found = minus(builder, found, code.trees.sum_until(builder, tree, low, skip))
+            for total, sum_ in zip(totals, found.numbers(), strict=True):
+                total.set(sum_)
+        weight, *values = (total.get() for total in totals)
+        return Totals(weight, self._beside(values))
+
+    def seek(
+        self,
+        builder: ir.IRBuilder,
+        handle: Value,
+        order: Order,
+        prefix: Sequence[Cell],
+        after: bool,
+        condition: Callable[[ir.IRBuilder, Value, Sequence[Value | None]], Value],
+    ) -> tuple[Value, Cell]:
+        """Whether there is, and which is, the key at which ``condition`` over running sums turns: see ``Seek``.
+
+        ``condition`` gets the builder, the weight and the values summed over the entries strictly after (or before) an
+        entry, gives an i1, and is emitted once, within a loop. Returns an i1 and the key, never NULL.
+        """
+        code = self.changing.orders[self.orders.index(order)]
+        seek = code.seek_after if after else code.seek_before
+        found, cell = seek(
+            builder,
+            handle,
+            [part.value for part in prefix],
+            lambda running: condition(builder, running.weight, self._beside(running.values)),
+        )
+        null = any_null(builder, prefix)
+        return found if null is None else builder.and_(found, builder.not_(null)), Cell(cell)
+
+    def _beside(self, summed: Sequence[Value]) -> tuple[Value | None, ...]:
+        """The sums of a tree beside the values of the map, None where the value is a DOUBLE."""
+        rest = iter(summed)
+        return tuple(next(rest) if type_ == I128 else None for type_ in self._rings.value_types())

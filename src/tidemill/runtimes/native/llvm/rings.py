@@ -1,0 +1,128 @@
+"""The numbers of an entry: its weight and its ring values, in registers and in records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.llvm import sums
+from tidemill.runtimes.native.llvm.blocks import Value, all_zero, number
+from tidemill.runtimes.native.llvm.keys import equal
+from tidemill.runtimes.native.llvm.layout import F64, I1, I32, I64, I128, DoubleSum, Record, Ring, Status
+
+Fault = tuple[Value, Status]
+"""An i1 that says whether something went wrong, and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A weight and ring values in registers."""
+
+    weight: Value
+    values: tuple[Ring, ...]
+
+    def flat(self) -> list[Value]:
+        """All numbers, a DOUBLE as its five, in the order of a record."""
+        return [self.weight, *self.flat_values()]
+
+    def flat_values(self) -> list[Value]:
+        """All numbers but the weight."""
+        return [part for v in self.values for part in (v.parts() if isinstance(v, DoubleSum) else (v,))]
+
+    def integers(self) -> tuple[Value, ...]:
+        """The values that are not DOUBLE."""
+        return tuple(value for value in self.values if not isinstance(value, DoubleSum))
+
+
+class RingCode:
+    """What is emitted for the numbers of one map."""
+
+    def __init__(self, map_: Map, record: Record) -> None:
+        self._map, self._record = map_, record
+        self._doubles = [isinstance(value.type, t.Double) for value in map_.values]
+        self._names = ["weight", *(name for names in record.values for name in names)]
+
+    def types(self) -> list[ir.Type]:
+        """The types of ``Numbers.flat``."""
+        found: list[ir.Type] = [I64]
+        for is_double in self._doubles:
+            found += [F64, F64, I64, I64, I64] if is_double else [I128]
+        return found
+
+    def value_types(self) -> list[ir.Type]:
+        """For each value the type in which expressions see it."""
+        return [F64 if is_double else I128 for is_double in self._doubles]
+
+    def of_flat(self, numbers: Sequence[Value]) -> Numbers:
+        """Numbers from arguments of a function."""
+        weight, *rest = numbers
+        values: list[Ring] = []
+        for is_double in self._doubles:
+            values.append(DoubleSum(*rest[:5]) if is_double else rest[0])
+            rest = rest[5 if is_double else 1 :]
+        return Numbers(weight, tuple(values))
+
+    def load(self, builder: ir.IRBuilder, record: Value) -> Numbers:
+        """The numbers of a record."""
+        return self.of_flat([self._record.load(builder, record, name) for name in self._names])
+
+    def load_value(self, builder: ir.IRBuilder, record: Value, place: int) -> Ring:
+        """One value of a record."""
+        parts = [self._record.load(builder, record, name) for name in self._record.values[place]]
+        return DoubleSum(*parts) if self._doubles[place] else parts[0]
+
+    def store(self, builder: ir.IRBuilder, record: Value, numbers: Numbers) -> None:
+        """Put numbers into a record."""
+        for name, value in zip(self._names, numbers.flat(), strict=True):
+            self._record.store(builder, record, name, value)
+
+    def store_zero(self, builder: ir.IRBuilder, record: Value) -> None:
+        """Let all numbers of a record be 0."""
+        for name, type_ in zip(self._names, self.types(), strict=True):
+            self._record.store(builder, record, name, ir.Constant(type_, 0.0 if type_ == F64 else 0))
+
+    def plus(self, builder: ir.IRBuilder, one: Numbers, other: Numbers) -> tuple[Numbers, list[Fault]]:
+        """The sums, and what may have gone wrong with them."""
+        weight = builder.sadd_with_overflow(one.weight, other.weight)
+        faults: list[Fault] = [(builder.extract_value(weight, 1), Status.WEIGHT_OVERFLOW)]
+        values: list[Ring] = []
+        for a, b in zip(one.values, other.values, strict=True):
+            if isinstance(a, DoubleSum) and isinstance(b, DoubleSum):
+                values.append(sums.plus(builder, a, b))
+                faults.append((builder.not_(sums.is_finite(builder, values[-1].high)), Status.DOUBLE_RANGE))
+            else:
+                added = builder.sadd_with_overflow(a, b)
+                values.append(builder.extract_value(added, 0))
+                faults.append((builder.extract_value(added, 1), Status.VALUE_OVERFLOW))
+        return Numbers(builder.extract_value(weight, 0), tuple(values)), faults
+
+    def guarded(self, numbers: Numbers, name: str) -> Value:
+        """The number that a guard is about."""
+        if name == WEIGHT:
+            return numbers.weight
+        return numbers.values[[value.name for value in self._map.values].index(name)]
+
+    def is_zero(self, builder: ir.IRBuilder, numbers: Numbers) -> Value:
+        """An i1: whether there is nothing to add."""
+        return all_zero(builder, numbers.flat())
+
+    def same(self, builder: ir.IRBuilder, one: Numbers, other: Numbers) -> Value:
+        """An i1: whether all numbers are the same."""
+        return equal(builder, one.flat(), other.flat())
+
+
+def refuse(builder: ir.IRBuilder, faults: Sequence[Fault]) -> None:
+    """Return the status of what went wrong, if anything did."""
+    anything: Value = number(0, I1)
+    for flag, _ in faults:
+        anything = builder.or_(anything, flag)
+    with builder.if_then(anything, likely=False):
+        status: Value = number(0, I32)
+        for flag, fault in faults:
+            status = builder.select(flag, number(fault, I32), status)
+        builder.ret(status)

@@ -1,0 +1,345 @@
+"""A stage at work as compiled code: rows go in, maps move, and what changed comes out.
+
+The maps live outside Python. What an epoch does to them is in their journals, so emitting, storing and undoing cost
+O(|change|), as in the Python back end; and the rows of a stage come from the same generated ``finish`` function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.changes.batch import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.errors import ArithmeticFault, DataError, OutOfBudget
+from tidemill.model.schema import WEIGHT
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import row_wise
+from tidemill.runtimes.native.llvm.compile import Input, StageCode, fills_by_firing, handed_on
+from tidemill.runtimes.native.llvm.handles import NativeMap
+from tidemill.runtimes.native.llvm.intake import Batch
+from tidemill.runtimes.native.llvm.jit import Library, load
+from tidemill.runtimes.native.llvm.layout import Status
+from tidemill.runtimes.native.llvm.memory import Memory
+from tidemill.runtimes.native.llvm.strings import Strings
+
+Finish = Callable[[Row, Any], Row | None]
+"""The row of a key and its entry; see ``native.entries.write_finish``."""
+
+_WHAT = {
+    Status.WEIGHT_OVERFLOW: "the weight of an entry leaves 64 bits",
+    Status.VALUE_OVERFLOW: "a sum leaves 128 bits",
+    Status.DOUBLE_RANGE: "a sum of DOUBLE leaves the range of DOUBLE",
+}
+
+
+class Contents(Protocol):
+    """Where the state of a stage comes from when it is first used."""
+
+    def stored(self, map_: Map) -> pa.Table:
+        """The changes that add up to a map of the stage, oldest first: ``map_fields`` and the weight."""
+
+    def rows(self, relation: str) -> ChangeSet:
+        """The rows of a relation as they are now, equal ones perhaps in several parts."""
+
+
+class LlvmStage:
+    """Runs one stage. What it needs is read when a change first comes."""
+
+    def __init__(
+        self, code: StageCode, finish: Finish | None, contents: Contents, memory: Memory, strings: Strings
+    ) -> None:
+        self.code = code
+        self.stage = code.stage
+        self._finish = finish
+        self._contents = contents
+        self._memory = memory
+        self.strings = strings
+        self._library = load(code.module)
+        self._functions = _Functions(self._library)
+        self._maps: dict[str, NativeMap] = {}
+        self._packers: dict[str, Any] = {}
+        self._pending: set[int] = set()
+        self._since_begin = False
+        for value, place in code.texts.places.items():
+            ctypes.c_int32.from_address(self._library.address(place.name)).value = strings.intern(value)
+
+    # -- state --------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether the stage holds its state."""
+        return bool(self._maps)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its maps."""
+        return sum(held.bytes for held in self._maps.values())
+
+    @property
+    def loads(self) -> bool:
+        """Whether ``load`` can fill the stage; else Python must, and the stage takes over from the store."""
+        return fills_by_firing(self.stage)
+
+    def __len__(self) -> int:
+        """The entries of all its maps."""
+        return sum(len(held) for held in self._maps.values())
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """For each map its entries and its memory."""
+        return {name: (len(held), held.bytes) for name, held in self._maps.items()}
+
+    def prepare(self) -> None:
+        """Read the state from the store, unless it is here already."""
+        if self._maps:
+            return
+        self._create()
+        for map_ in self.stage.maps:
+            self._maps[map_.name].restore(self._contents.stored(map_))
+        for name in self.code.mirrors:
+            self._maps[name].restore(_columns(self._contents.rows(name), self.code.maps[name].map))
+
+    def _create(self) -> None:
+        # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
+        self._since_begin = True
+        for name, held in self.code.maps.items():
+            native = self._maps[name] = NativeMap(held.code, self._library, self._memory, self.strings)
+            ctypes.c_void_p.from_address(self._library.address(held.place.name)).value = native.address
+
+    def free(self) -> None:
+        """Give all memory back; the next change reads the state anew."""
+        for held in self._maps.values():
+            held.free()
+        self._maps.clear()
+        self._pending.clear()
+
+    # -- an epoch -----------------------------------------------------------------------------------------------
+
+    def fire(self, relation: str, change: ChangeSet) -> None:
+        """Run the trigger of ``relation`` for every row of ``change``, in order."""
+        self.prepare()
+        self._take(self.code.inputs[relation], change)
+
+    def _take(self, input_: Input, change: ChangeSet) -> None:
+        if change.loose:
+            self._take_pairs(input_, change)
+        else:
+            self._take_columns(input_, change)
+        self._pending.update(input_.replaces)
+
+    def _take_pairs(self, input_: Input, change: ChangeSet) -> None:
+        pairs = change.pairs()
+        packed = self._packer(input_, change)(pairs)
+        failed = ctypes.c_int64(0)
+        status = self._functions.rows(input_.number)(len(pairs), packed, ctypes.byref(failed))
+        self._check(status, lambda: (input_.relation, pairs[failed.value][0]))
+
+    def _packer(self, input_: Input, change: ChangeSet) -> Callable[[list[tuple[Row, int]]], bytes]:
+        if input_.relation not in self._packers:
+            names = [f.name for f in change.fields]
+            positions = [names.index(f.name) for f in input_.fields]
+            self._packers[input_.relation] = input_.record.packer(positions, self.strings)
+        packer: Callable[[list[tuple[Row, int]]], bytes] = self._packers[input_.relation]
+        return packer
+
+    def _take_columns(self, input_: Input, change: ChangeSet) -> None:
+        fire = self._functions.fire(input_.number)
+        for batch in change.arrow().to_batches():
+            columns = Batch(batch, input_.fields, self.strings)
+            failed = ctypes.c_int64(0)
+            status = fire(columns.rows, columns.columns, columns.weights, ctypes.byref(failed))
+            self._check(status, lambda: (input_.relation, _row_of(batch, failed.value, change)))  # noqa: B023
+
+    def emit(self) -> ChangeSet:
+        """The net change of the stage's rows."""
+        self.prepare()
+        self.freshen()
+        if self.stage.finish is None:
+            return self._drain()
+        assert self._finish is not None
+        net: dict[Row, int] = {}
+        for key, before, after in self._maps[self.stage.finish.source].touched():
+            old, new = self._finish(key, before), self._finish(key, after)
+            if old == new:
+                continue
+            if old is not None:
+                net[old] = net.get(old, 0) - 1
+            if new is not None:
+                net[new] = net.get(new, 0) + 1
+        return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
+
+    def freshen(self) -> None:
+        """Compute anew what waits for all inputs."""
+        for number in sorted(self._pending):
+            self._check(self._functions.replace(number)(), None)
+        self._pending.clear()
+
+    def _drain(self) -> ChangeSet:
+        """Take the rows out that the statements have added to the stage's own output."""
+        output = self._maps[self.stage.name]
+        rows = output.entries() if len(output) else None
+        self._clear(self.stage.name)
+        return ChangeSet.of((), self.stage.output) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
+
+    def _clear(self, name: str) -> None:
+        number = handed_on(self.stage, self.code.replaces).index(name)
+        self._check(self._functions.clear(number)(), None)
+
+    def load(self) -> ChangeSet:
+        """Fill the stage from the whole contents of its inputs, one after the other; returns its rows.
+
+        That is what an epoch would do which brings all rows at once: each input sees those before it, whole.
+        """
+        self.free()
+        self._create()
+        for relation, input_ in self.code.inputs.items():
+            rows = self._contents.rows(relation)
+            # Where sums are read on the way, a row that has come and gone must not be met.
+            whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
+            self._take(input_, whole)
+        self.freshen()
+        if self.stage.finish is None:
+            return self._drain()
+        assert self._finish is not None
+        source = self._maps[self.stage.finish.source]
+        entries: list[tuple[Row, Any]] = [(key, after) for key, _, after in source.touched() if after is not None]
+        if self.stage.finish.always and not entries:
+            entries = [((), None)]
+        found = (self._finish(key, entry) for key, entry in entries)
+        emitted = ZSet.of(row for row in found if row is not None)
+        return ChangeSet.of(emitted.items(), self.stage.output)
+
+    def changes(self) -> Iterator[tuple[str, ChangeSet]]:
+        """What the epoch has done to each map, in the form in which it is stored."""
+        for map_ in self.stage.maps:
+            held = self._maps.get(map_.name)
+            table = None if held is None else held.changes()
+            if table is not None and table.num_rows:
+                yield map_.name, ChangeSet.of_arrow(table, map_fields(map_))
+
+    def settle(self) -> None:
+        """Take the state as it is for the one from which the next epoch starts."""
+        self._since_begin = False
+        for name in self._journaled():
+            self._maps[name].settle()
+
+    def rollback(self) -> None:
+        """Undo the epoch."""
+        self._pending.clear()
+        if self._since_begin:
+            self.free()
+            return
+        for name in self._journaled():
+            self._maps[name].rollback()
+        if self._maps:
+            for name in handed_on(self.stage, self.code.replaces):
+                self._clear(name)
+
+    def _journaled(self) -> list[str]:
+        others = handed_on(self.stage, self.code.replaces)
+        return [name for name in self._maps if name not in others]
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def event_address(self, relation: str) -> int:
+        """Where the function is that takes one packed row of ``relation``."""
+        return self._library.address(f"event.{self.code.inputs[relation].number}")
+
+    def event(self, relation: str, record: int) -> None:
+        """Take in one packed row that lies at ``record``, and let everything be as fresh as after an epoch."""
+        self._check(self._functions.event(self.code.inputs[relation].number)(record), None)
+
+    def run(self, order: Sequence[str] | npt.NDArray[Any], tables: Mapping[str, pa.Table]) -> None:
+        """Take in many events: for each name in ``order`` the next row of that table, all fresh after each of them.
+
+        A table may have a column of weights.
+        """
+        self.prepare()
+        numbers = self._numbered(order)
+        batches: list[Batch] = []
+        words = np.zeros((len(self.code.inputs), 3), dtype=np.uint64)
+        for name, table in tables.items():
+            input_ = self.code.inputs[name]
+            for batch in table.combine_chunks().to_batches():  # one, or none where the table is empty
+                batches.append(Batch(batch, input_.fields, self.strings))
+                words[input_.number] = batches[-1].columns, batches[-1].weights, 0
+        failed = ctypes.c_int64(0)
+        arguments = numbers.ctypes.data, words.ctypes.data, ctypes.byref(failed)
+        status = self._functions.events()(len(numbers), *arguments)
+        self._check(status, lambda: self._event_at(failed.value, numbers, tables))
+
+    def _numbered(self, order: Sequence[str] | npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+        """The numbers of the inputs that ``order`` names."""
+        encoded = order if isinstance(order, pa.DictionaryArray) else pa.array(order, pa.string()).dictionary_encode()
+        known = [self.code.inputs[name].number for name in encoded.dictionary.to_pylist()]
+        found: npt.NDArray[np.int8] = np.array([*known, 0], dtype=np.int8)[encoded.indices.to_numpy(False)]
+        return found
+
+    def _event_at(self, place: int, numbers: npt.NDArray[np.int8], tables: Mapping[str, pa.Table]) -> tuple[str, Row]:
+        (name,) = [n for n, input_ in self.code.inputs.items() if input_.number == numbers[place]]
+        row = int(np.count_nonzero(numbers[:place] == numbers[place]))
+        shown = tables[name].slice(row, 1).to_pylist()[0]
+        return name, tuple(value for column, value in shown.items() if column != WEIGHT)
+
+    def error(self, status: int, row: Callable[[], tuple[str, Row]] | None) -> DataError:
+        """The error behind a status, with the view and the row that caused it."""
+        where = f'view "{self.stage.name.partition("/")[0]}"'
+        if row is not None:
+            relation, values = row()
+            where = f"{where}, {relation} {values!r}"
+        if status in (Status.BUDGET, Status.MEMORY):
+            return OutOfBudget("the maps of a view do not fit into memory", where=where)
+        fault = self.code.faults.find(status)
+        if fault is None:
+            return ArithmeticFault(_WHAT[Status(status)], where=where)
+        return ArithmeticFault(fault.what, where=where, hint=fault.hint)
+
+    def _check(self, status: int, row: Callable[[], tuple[str, Row]] | None) -> None:
+        if status:
+            raise self.error(status, row)
+
+
+class _Functions:
+    """The functions of a loaded stage, by the kinds of their arguments."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._known: dict[str, Any] = {}
+
+    def fire(self, number: int) -> Any:
+        return self._find(f"fire.{number}", ctypes.c_int64, *[ctypes.c_void_p] * 3)
+
+    def rows(self, number: int) -> Any:
+        return self._find(f"rows.{number}", ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p)
+
+    def event(self, number: int) -> Any:
+        return self._find(f"event.{number}", ctypes.c_void_p)
+
+    def replace(self, number: int) -> Any:
+        return self._find(f"replace.{number}")
+
+    def clear(self, number: int) -> Any:
+        return self._find(f"clear.{number}")
+
+    def events(self) -> Any:
+        return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3)
+
+    def _find(self, name: str, *arguments: Any) -> Any:
+        if name not in self._known:
+            self._known[name] = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._library.address(name))
+        return self._known[name]
+
+
+def _columns(change: ChangeSet, map_: Map) -> pa.Table:
+    """The columns of a relation that a mirror holds, and the weight."""
+    return change.arrow().select([*(f.name for f in map_.keys), WEIGHT])
+
+
+def _row_of(batch: pa.RecordBatch, place: int, change: ChangeSet) -> Row:
+    table = pa.Table.from_batches([batch.slice(place, 1)])
+    return ChangeSet.of_arrow(table, change.fields).pairs()[0][0]

@@ -1,0 +1,89 @@
+"""Statements as LLVM code: nested loops over maps and mirrors that add to maps.
+
+One emitted function takes one row of a change. A statement of a trigger never reads what an earlier one added to, so
+the statements run one after the other. Adding leaves an entry of weight 0 in place while its values are not: between
+two terms of one change that says nothing. Such entries go when the maps are swept, after the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from llvmlite import ir
+
+from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.statements import Add, Query, Replace, Stage, Statement
+from tidemill.runtimes.native.llvm.conversions import given
+from tidemill.runtimes.native.llvm.frame import FALSE, Frame, NotCompiled
+from tidemill.runtimes.native.llvm.layout import I64, I128, Cell, Ring
+from tidemill.runtimes.native.llvm.queries import Held, Maps, QueryCode, Row
+
+
+class Statements:
+    """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output."""
+
+    def __init__(self, frame: Frame, stage: Stage, maps: Maps) -> None:
+        self._frame = frame
+        self._stage = stage
+        self._maps = maps
+
+    def add(self, statement: Add, row: Row) -> None:
+        """``target += query``, for the one row of a change."""
+        check_reads(statement)
+        target = self._maps[statement.target]
+        query = QueryCode(self._frame, self._stage, self._maps, statement.query, row)
+        query.emit(target.map, partial(self._add_to, target, statement.query.weight is not None))
+
+    def _add_to(
+        self, target: Held, sparse: bool, keys: Sequence[Cell], weight: ir.Value, values: Sequence[Ring]
+    ) -> None:
+        """Add to ``target``; where amounts are given they are often all zero, and then there is nothing to do."""
+        builder = self._frame.builder
+        exact = [value for value in values if isinstance(value, ir.Value)]
+        if not sparse or len(exact) < len(values):
+            self._frame.check(target.code.add(builder, target.handle(builder), keys, weight, values))
+            return
+        changes = builder.icmp_signed("!=", weight, ir.Constant(I64, 0))
+        for value in exact:
+            changes = builder.or_(changes, builder.icmp_signed("!=", value, ir.Constant(I128, 0)))
+        with builder.if_then(changes):
+            self._frame.check(target.code.add(builder, target.handle(builder), keys, weight, values))
+
+    def absorb(self, mirror: Held, row: Row) -> None:
+        """Let a mirror take in a row, once all statements have seen it without."""
+        builder = self._frame.builder
+        keys = [given(builder, row.cells[f.name], f.type) for f in mirror.map.keys]
+        self._frame.check(mirror.code.add(builder, mirror.handle(builder), keys, row.weight, ()))
+
+    def replace(self, statement: Replace, scratch: Held) -> None:
+        """``target := queries``: they are summed in ``scratch``, which the target then becomes equal to."""
+        check_reads(statement)
+        builder = self._frame.builder
+        target = self._maps[statement.target]
+        if statement.guards:
+            broken: ir.Value = FALSE
+            for name, value in statement.guards:
+                held = self._maps[name]
+                count = held.code.negatives(builder, held.handle(builder), value)
+                broken = builder.or_(broken, builder.icmp_signed("!=", count, ir.Constant(I64, 0)))
+            with builder.if_else(broken, likely=False) as (otherwise, then):
+                with otherwise:
+                    self._sum(statement.otherwise, scratch)
+                with then:
+                    self._sum(statement.queries, scratch)
+        else:
+            self._sum(statement.queries, scratch)
+        self._frame.check(target.code.assign(builder, target.handle(builder), scratch.code, scratch.handle(builder)))
+
+    def _sum(self, queries: Sequence[Query], scratch: Held) -> None:
+        for query in queries:
+            emitted = QueryCode(self._frame, self._stage, self._maps, query, None)
+            emitted.emit(scratch.map, partial(self._add_to, scratch, query.weight is not None))
+
+
+def check_reads(statement: Statement) -> None:
+    """Refuse a statement that reads the map it adds to: its loops would see what it has added."""
+    for query in queries_of(statement):
+        if statement.target in map(relation_of, filter(reads_old, query.sources)):
+            raise NotCompiled(f"a statement that reads its own target {statement.target}")

@@ -1,0 +1,342 @@
+"""Where the records of a map lie: within the slots of its hash table, or in a pool that several indexes point into.
+
+A map without secondary indexes takes one cache miss an access, because its slots are the records. In a pool records
+never move, so an index holds ids of 4 bytes, and the entries of a *slice* (those with equal values in the columns of an
+index) are a list through the records themselves: entering and leaving it is O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from llvmlite import ir
+
+from tidemill.runtimes.native.llvm import tables
+from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, loop_while, number
+from tidemill.runtimes.native.llvm.keys import KeyCode
+from tidemill.runtimes.native.llvm.layout import I32, I64, PTR, Record, Struct, at
+from tidemill.runtimes.native.llvm.memory import check_granted, copy, release, resize
+from tidemill.runtimes.native.llvm.tables import TABLE
+
+Places = tuple[int, ...]
+
+SLOT = Struct()
+"""What indexes hold of a record, or of the first record of a slice."""
+SLOT.field("tag", I32)
+SLOT.field("id", I32)
+
+
+class Store(Protocol):
+    """Records by their hash. All methods emit code; ``handle`` is the memory of the map."""
+
+    def create(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """Make the empty store, or return the status that says why not."""
+
+    def destroy(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """Give its memory back."""
+
+    def clear(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """Forget all records, or return the status that says why not."""
+
+    def bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """The memory of the store."""
+
+    def count(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """How many records there are."""
+
+    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, matches: Callable[[Value], Value]) -> Value:
+        """The record with this hash for which ``matches`` holds, or null."""
+
+    def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """See to it that one more record can be inserted, or return the status that says why not."""
+
+    def insert(self, builder: ir.IRBuilder, handle: Value, hash_: Value, record: Value) -> Value:
+        """Take in a copy of a record that is not there yet, and give its place."""
+
+    def erase(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> None:
+        """Remove a record."""
+
+    def each(self, builder: ir.IRBuilder, handle: Value) -> AbstractContextManager[Value]:
+        """Run what is emitted within for every record."""
+
+
+class InlineStore:
+    """Records in the slots of one hash table."""
+
+    def __init__(self, record: Record, handle: Struct) -> None:
+        self._record, self._handle = record, handle
+        handle.part("table", TABLE)
+
+    def create(self, builder: ir.IRBuilder, handle: Value) -> None:
+        tables.create(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+
+    def destroy(self, builder: ir.IRBuilder, handle: Value) -> None:
+        tables.destroy(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+
+    def clear(self, builder: ir.IRBuilder, handle: Value) -> None:
+        tables.clear(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+
+    def bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return tables.bytes_of(builder, self._table(builder, handle), self._record.size)
+
+    def count(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return TABLE.load(builder, self._table(builder, handle), "count")
+
+    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, matches: Callable[[Value], Value]) -> Value:
+        return tables.probe(builder, self._table(builder, handle), hash_, self._record.size, matches)
+
+    def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
+        tables.reserve(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+
+    def insert(self, builder: ir.IRBuilder, handle: Value, hash_: Value, record: Value) -> Value:
+        slot = tables.claim(builder, self._table(builder, handle), hash_, self._record.size)
+        self._record.store(builder, record, "tag", tables.tag_of(builder, hash_))
+        copy(builder, slot, record, self._record.payload)
+        return slot
+
+    def erase(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> None:
+        tables.vacate(builder, self._table(builder, handle), entry, self._record.size)
+
+    @contextmanager
+    def each(self, builder: ir.IRBuilder, handle: Value) -> Iterator[Value]:
+        with tables.each_slot(builder, self._table(builder, handle), self._record.size) as slot:
+            yield slot
+
+    def _account(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return self._handle.load(builder, handle, "account")
+
+    def _table(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return self._handle.address(builder, handle, "table")
+
+
+class PooledStore:
+    """Records in a pool, found through a table of their ids, with a table of first records for each slice index."""
+
+    def __init__(self, record: Record, handle: Struct, keys: KeyCode, indexes: Sequence[Places]) -> None:
+        self._record, self._handle, self._keys = record, handle, keys
+        self.indexes = tuple(indexes)
+        for i in range(len(self.indexes)):
+            record.field(f"next{i}", I32)
+            record.field(f"previous{i}", I32)
+        for name in ("table", *(f"slice{i}" for i in range(len(self.indexes)))):
+            handle.part(name, TABLE)
+        handle.field("records", PTR)
+        handle.field("capacity", I64)
+        handle.field("high", I64)
+        handle.field("free", I32)
+
+    def create(self, builder: ir.IRBuilder, handle: Value) -> None:
+        self._handle.store(builder, handle, "high", number(1))  # the id 0 is no record
+        for table in self._tables(builder, handle):
+            tables.create(builder, self._account(builder, handle), table, SLOT.size)
+
+    def destroy(self, builder: ir.IRBuilder, handle: Value) -> None:
+        account = self._account(builder, handle)
+        for table in self._tables(builder, handle):
+            tables.destroy(builder, account, table, SLOT.size)
+        release(builder, account, self._handle.load(builder, handle, "records"), self._pool_bytes(builder, handle))
+        self._handle.store(builder, handle, "records", ir.Constant(PTR, None))
+        self._handle.store(builder, handle, "capacity", number(0))
+        self._handle.store(builder, handle, "free", number(0, I32))
+
+    def clear(self, builder: ir.IRBuilder, handle: Value) -> None:
+        for table in self._tables(builder, handle):
+            tables.clear(builder, self._account(builder, handle), table, SLOT.size)
+        self._handle.store(builder, handle, "high", number(1))
+        self._handle.store(builder, handle, "free", number(0, I32))
+
+    def bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        total = self._pool_bytes(builder, handle)
+        for table in self._tables(builder, handle):
+            total = builder.add(total, tables.bytes_of(builder, table, SLOT.size))
+        return total
+
+    def _pool_bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return builder.mul(self._handle.load(builder, handle, "capacity"), number(self._record.size))
+
+    def count(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return TABLE.load(builder, self._table(builder, handle), "count")
+
+    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, matches: Callable[[Value], Value]) -> Value:
+        return self._first(builder, handle, self._table(builder, handle), hash_, matches)
+
+    def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
+        account = self._account(builder, handle)
+        for table in self._tables(builder, handle):
+            tables.reserve(builder, account, table, SLOT.size)
+        high, capacity, free = (self._handle.load(builder, handle, name) for name in ("high", "capacity", "free"))
+        full = builder.icmp_unsigned(">=", high, capacity)
+        none_free = builder.icmp_unsigned("==", free, number(0, I32))
+        with builder.if_then(builder.and_(full, none_free), likely=False):
+            more = builder.add(builder.mul(capacity, number(2)), number(8))
+            old, new = (builder.mul(records, number(self._record.size)) for records in (capacity, more))
+            records = resize(builder, account, self._handle.load(builder, handle, "records"), old, new)
+            check_granted(builder, account, records)
+            self._handle.store(builder, handle, "records", records)
+            self._handle.store(builder, handle, "capacity", more)
+
+    def insert(self, builder: ir.IRBuilder, handle: Value, hash_: Value, record: Value) -> Value:
+        id_ = self._take_id(builder, handle)
+        entry = self._at(builder, handle, id_)
+        self._record.store(builder, record, "tag", tables.tag_of(builder, hash_))
+        copy(builder, entry, record, self._record.payload)
+        slot = tables.claim(builder, self._table(builder, handle), hash_, SLOT.size)
+        SLOT.store(builder, slot, "id", id_)
+        for i in range(len(self.indexes)):
+            self._link(builder, handle, i, entry, id_)
+        return entry
+
+    def erase(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> None:
+        id_ = self._id(builder, handle, entry)
+        for i in range(len(self.indexes)):
+            self._unlink(builder, handle, i, entry, id_)
+        hash_ = builder.shl(builder.zext(tables.tag_at(builder, entry), I64), number(32))
+        self._vacate(builder, self._table(builder, handle), hash_, id_)
+        self._record.store(builder, entry, "tag", number(0, I32))
+        self._record.store(builder, entry, "stamp", self._handle.load(builder, handle, "free"))
+        self._handle.store(builder, handle, "free", id_)
+
+    @contextmanager
+    def each(self, builder: ir.IRBuilder, handle: Value) -> Iterator[Value]:
+        with count_up(builder, number(1), self._handle.load(builder, handle, "high")) as place:
+            entry = at(
+                builder, self._handle.load(builder, handle, "records"), builder.mul(place, number(self._record.size))
+            )
+            with builder.if_then(builder.icmp_unsigned("!=", tables.tag_at(builder, entry), number(0, I32))):
+                yield entry
+
+    @contextmanager
+    def each_in_slice(
+        self, builder: ir.IRBuilder, handle: Value, places: Places, cells: Sequence[Value]
+    ) -> Iterator[Value]:
+        """Run what is emitted within for every record that has ``cells`` at ``places``, one of the indexes."""
+        i = self.indexes.index(places)
+        first = self._first_of_slice(builder, handle, i, cells)
+        id_ = Local(builder, builder.select(_is_null(builder, first), number(0, I32), self._id(builder, handle, first)))
+        with loop_while(builder, lambda: builder.icmp_unsigned("!=", id_.get(), number(0, I32))):
+            entry = self._at(builder, handle, id_.get())
+            id_.set(self._record.load(builder, entry, f"next{i}"))
+            yield entry
+
+    def _link(self, builder: ir.IRBuilder, handle: Value, i: int, entry: Value, id_: Value) -> None:
+        """Put a new record at the front of its slice."""
+        with self._unless_null(builder, entry, i) as cells:
+            self._record.store(builder, entry, f"previous{i}", number(0, I32))
+            table, hash_ = self._slice(builder, handle, i), tables.hash_of(builder, cells)
+            slot = tables.probe(builder, table, hash_, SLOT.size, self._head_matches(builder, handle, i, cells))
+            with builder.if_else(_is_null(builder, slot)) as (first, further):
+                with first:
+                    self._record.store(builder, entry, f"next{i}", number(0, I32))
+                    SLOT.store(builder, tables.claim(builder, table, hash_, SLOT.size), "id", id_)
+                with further:
+                    head = SLOT.load(builder, slot, "id")
+                    self._record.store(builder, entry, f"next{i}", head)
+                    self._record.store(builder, self._at(builder, handle, head), f"previous{i}", id_)
+                    SLOT.store(builder, slot, "id", id_)
+
+    def _unlink(self, builder: ir.IRBuilder, handle: Value, i: int, entry: Value, id_: Value) -> None:
+        with self._unless_null(builder, entry, i) as cells:
+            following, previous = (self._record.load(builder, entry, f"{name}{i}") for name in ("next", "previous"))
+            with builder.if_then(builder.icmp_unsigned("!=", following, number(0, I32))):
+                self._record.store(builder, self._at(builder, handle, following), f"previous{i}", previous)
+            with builder.if_else(builder.icmp_unsigned("!=", previous, number(0, I32))) as (inner, front):
+                with inner:
+                    self._record.store(builder, self._at(builder, handle, previous), f"next{i}", following)
+                with front:
+                    self._unlink_front(builder, handle, i, cells, id_, following)
+
+    def _unlink_front(
+        self, builder: ir.IRBuilder, handle: Value, i: int, cells: Sequence[Value], id_: Value, following: Value
+    ) -> None:
+        table, hash_ = self._slice(builder, handle, i), tables.hash_of(builder, cells)
+        with builder.if_else(builder.icmp_unsigned("!=", following, number(0, I32))) as (others, alone):
+            with others:
+                slot = tables.probe(builder, table, hash_, SLOT.size, _has_id(builder, id_))
+                SLOT.store(builder, slot, "id", following)
+            with alone:
+                self._vacate(builder, table, hash_, id_)
+
+    @contextmanager
+    def _unless_null(self, builder: ir.IRBuilder, entry: Value, i: int) -> Iterator[list[Value]]:
+        """Records with NULL in a column of an index are in none of its slices: NULL equals nothing."""
+        keys, places = self._keys.of_record(builder, entry), self.indexes[i]
+        null = self._keys.has_null(builder, keys, places)
+        with builder.if_then(builder.not_(null) if null is not None else number(1, ir.IntType(1))):
+            yield [keys.cells[place] for place in places]
+
+    def _first_of_slice(self, builder: ir.IRBuilder, handle: Value, i: int, cells: Sequence[Value]) -> Value:
+        def matches(entry: Value) -> Value:
+            return self._keys.matches_at(builder, entry, self.indexes[i], cells)
+
+        hash_ = tables.hash_of(builder, cells)
+        return self._first(builder, handle, self._slice(builder, handle, i), hash_, matches)
+
+    def _first(
+        self, builder: ir.IRBuilder, handle: Value, table: Value, hash_: Value, matches: Callable[[Value], Value]
+    ) -> Value:
+        """The record behind the slot with this hash for which ``matches`` holds, or null."""
+        found = Local(builder, ir.Constant(PTR, None))
+
+        def held(slot: Value) -> Value:
+            found.set(self._at(builder, handle, SLOT.load(builder, slot, "id")))
+            return matches(found.get())
+
+        slot = tables.probe(builder, table, hash_, SLOT.size, held)
+        return builder.select(_is_null(builder, slot), ir.Constant(PTR, None), found.get())
+
+    def _head_matches(
+        self, builder: ir.IRBuilder, handle: Value, i: int, cells: Sequence[Value]
+    ) -> Callable[[Value], Value]:
+        def matches(slot: Value) -> Value:
+            entry = self._at(builder, handle, SLOT.load(builder, slot, "id"))
+            return self._keys.matches_at(builder, entry, self.indexes[i], cells)
+
+        return matches
+
+    def _vacate(self, builder: ir.IRBuilder, table: Value, hash_: Value, id_: Value) -> None:
+        slot = tables.probe(builder, table, hash_, SLOT.size, _has_id(builder, id_))
+        tables.vacate(builder, table, slot, SLOT.size)
+
+    def _take_id(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        free = self._handle.load(builder, handle, "free")
+        found = Local(builder, free)
+        with builder.if_else(builder.icmp_unsigned("!=", free, number(0, I32))) as (reused, fresh):
+            with reused:
+                following = self._record.load(builder, self._at(builder, handle, free), "stamp")
+                self._handle.store(builder, handle, "free", following)
+            with fresh:
+                high = self._handle.load(builder, handle, "high")
+                found.set(builder.trunc(high, I32))
+                self._handle.store(builder, handle, "high", builder.add(high, number(1)))
+        return found.get()
+
+    def _at(self, builder: ir.IRBuilder, handle: Value, id_: Value) -> Value:
+        offset = builder.mul(builder.zext(id_, I64), number(self._record.size))
+        return at(builder, self._handle.load(builder, handle, "records"), offset)
+
+    def _id(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> Value:
+        records = self._handle.load(builder, handle, "records")
+        distance = builder.sub(builder.ptrtoint(entry, I64), builder.ptrtoint(records, I64))
+        return builder.trunc(builder.udiv(distance, number(self._record.size)), I32)
+
+    def _account(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return self._handle.load(builder, handle, "account")
+
+    def _table(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return self._handle.address(builder, handle, "table")
+
+    def _slice(self, builder: ir.IRBuilder, handle: Value, i: int) -> Value:
+        return self._handle.address(builder, handle, f"slice{i}")
+
+    def _tables(self, builder: ir.IRBuilder, handle: Value) -> list[Value]:
+        return [self._table(builder, handle), *(self._slice(builder, handle, i) for i in range(len(self.indexes)))]
+
+
+def _has_id(builder: ir.IRBuilder, id_: Value) -> Callable[[Value], Value]:
+    return lambda slot: builder.icmp_unsigned("==", SLOT.load(builder, slot, "id"), id_)
+
+
+def _is_null(builder: ir.IRBuilder, place: Value) -> Value:
+    return builder.icmp_unsigned("==", place, ir.Constant(PTR, None))

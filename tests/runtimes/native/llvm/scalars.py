@@ -1,0 +1,96 @@
+"""Runs emitted expressions on single rows, so that they can be compared with the oracle."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from tidemill.algebra.scalars import Column, Scalar
+from tidemill.changes.arrow import NAN
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Type
+from tidemill.runtimes.native.llvm.conversions import given, inner_number, inner_value, taken
+from tidemill.runtimes.native.llvm.expressions import Expressions
+from tidemill.runtimes.native.llvm.frame import Faults, Frame, Texts
+from tidemill.runtimes.native.llvm.jit import load
+from tidemill.runtimes.native.llvm.layout import I8, I32, I64, PTR, Cell, cell_type
+
+SLOT = 32
+"""Bytes between one cell and the next: sixteen for the value, then its NULL flag."""
+
+
+def compiled(scalars: Sequence[Scalar], columns: Sequence[Column]) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function from the values of ``columns`` to the values of ``scalars``, or the fault that they raise."""
+    module = ir.Module("expressions")
+    faults, texts = Faults(), Texts(module)
+    function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), "compute")
+    frame = Frame(function, faults, texts)
+    inputs = {column.name: _read(frame, function.args[0], place, column) for place, column in enumerate(columns)}
+    expressions = Expressions(frame, inputs)
+    for place, scalar in enumerate(scalars):
+        _write(frame, function.args[1], place, expressions.cell(scalar), scalar.type)
+    frame.done()
+    library = load(module)
+    ids: dict[Any, int] = {}
+    for value, place in texts.places.items():
+        ctypes.c_int32.from_address(library.address(place.name)).value = ids.setdefault(value, len(ids) + 1)
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(library.address("compute"))
+
+    def compute(row: Sequence[Any]) -> list[Any]:
+        given = b"".join(_packed(value, column.type, ids) for value, column in zip(row, columns, strict=True))
+        out = ctypes.create_string_buffer(SLOT * len(scalars))
+        status = run(ctypes.c_char_p(given), out)
+        if status:
+            fault = faults.find(status)
+            assert fault is not None
+            raise ArithmeticFault(fault.what, hint=fault.hint)
+        assert library is not None  # the code must live as long as the function
+        values = {id_: value for value, id_ in ids.items()}
+        return [_unpacked(out.raw[SLOT * i : SLOT * (i + 1)], s.type, values) for i, s in enumerate(scalars)]
+
+    return compute
+
+
+def _slot(frame: Frame, base: ir.Value, place: int, offset: int) -> ir.Value:
+    return frame.builder.gep(base, [ir.Constant(I64, SLOT * place + offset)], source_etype=I8)
+
+
+def _read(frame: Frame, base: ir.Value, place: int, column: Column) -> Cell:
+    value = frame.builder.load(_slot(frame, base, place, 0), typ=cell_type(column.type), align=1)
+    null = frame.builder.load(_slot(frame, base, place, 16), typ=I8)
+    is_null = frame.builder.icmp_unsigned("!=", null, ir.Constant(I8, 0)) if column.nullable else None
+    return taken(frame.builder, Cell(value, is_null), column.type)
+
+
+def _write(frame: Frame, base: ir.Value, place: int, cell: Cell, type_: Type) -> None:
+    cell = given(frame.builder, cell, type_)
+    frame.builder.store(cell.value, _slot(frame, base, place, 0), align=1)
+    null = ir.Constant(I8, 0) if cell.is_null is None else frame.builder.zext(cell.is_null, I8)
+    frame.builder.store(null, _slot(frame, base, place, 16))
+
+
+def _packed(value: Any, type_: Type, ids: dict[Any, int]) -> bytes:
+    if value is None:
+        return b"\x5a" * 16 + b"\1" + bytes(15)  # what lies beside NULL may be anything
+    if isinstance(type_, t.String):
+        data = ids.setdefault(value, len(ids) + 1).to_bytes(16, "little")
+    elif isinstance(type_, t.Double):
+        data = struct.pack("<d8x", value)
+    else:
+        data = int(inner_number(value, type_)).to_bytes(16, "little", signed=True)
+    return data + bytes(16)
+
+
+def _unpacked(data: bytes, type_: Type, values: dict[int, Any]) -> Any:
+    if data[16]:
+        return None
+    if isinstance(type_, t.Double):
+        (double,) = struct.unpack_from("<d", data)
+        return NAN if double != double else double
+    number = int.from_bytes(data[: cell_type(type_).width // 8], "little", signed=True)
+    return inner_value(number, type_, values.__getitem__)
