@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -38,14 +39,15 @@ CREATE TABLE lineitem (l_orderkey BIGINT REFERENCES orders, l_partkey BIGINT REF
 """
 
 
-def generate(folder: Path, scale: float) -> dict[str, pa.Table]:
-    """All tables at ``scale``; made once, kept in ``folder``."""
+def generate(folder: Path, scale: float, columns: Mapping[str, list[str]] | None = None) -> dict[str, pa.Table]:
+    """All tables at ``scale``, or only some ``columns`` of some; made once, kept in ``folder``."""
     target = folder / f"tpch-{scale:g}"
     if not (target / "lineitem.parquet").exists():
         target.mkdir(parents=True, exist_ok=True)
         tool = Path(sys.executable).with_name("tpchgen-cli")
         subprocess.run([tool, "parquet", "-s", f"{scale:g}", "-o", target, "-q"], check=True)
-    return {name: _plain(pq.read_table(target / f"{name}.parquet")) for name in TABLES}
+    wanted = dict.fromkeys(TABLES) if columns is None else columns
+    return {name: _plain(pq.read_table(target / f"{name}.parquet", columns=wanted[name])) for name in wanted}
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -17,7 +17,10 @@ CUSTOMERS = Source(
 COUNT = Map("m", (Field("who", t.STRING),), (Value("s", t.BIGINT),))
 
 
-def lower(query: Query, size: int = 1) -> str:
+def lower(query: Query, change: int = 1, state: int = 1_000) -> str:
+    def size(source: Source) -> int:
+        return change if source.version is Version.CHANGE else state
+
     return lower_add(Add("m", query), COUNT, lambda source: f"{source.relation}_{source.version.value}", size)
 
 
@@ -31,7 +34,13 @@ def test_a_lookup_is_a_join_that_sends_the_small_change():
         "(SELECT `name` AS `c.name`, `_weight` AS `c._weight` FROM customers_state) AS r "
         "ON `c.name` = `o.customer`))"
     )
-    assert "BROADCAST" not in lower(query, size=BROADCAST_ROWS + 1)
+
+
+def test_the_smaller_side_of_a_join_is_sent_where_it_is_small_enough():
+    query = Query((ORDERS, CUSTOMERS), (Named("k", Column("c.name", t.STRING)), Named("v", Column("o.n", t.INT))))
+    assert "/*+ BROADCAST(r) */" in lower(query, change=2_000)
+    assert "/*+ BROADCAST(l) */" in lower(query, change=2_000, state=3_000)
+    assert "BROADCAST" not in lower(query, change=BROADCAST_ROWS + 1, state=BROADCAST_ROWS + 1)
 
 
 def test_without_sources_there_is_one_row():

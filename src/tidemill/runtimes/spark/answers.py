@@ -57,7 +57,7 @@ class Answers:
 
         maps = {stage.name: Map(stage.name, stage.output)} | {map_.name: map_ for map_ in stage.maps}
         target = stage.name if stage.finish is None else stage.finish.source
-        additions = [lower_add(add, maps[target], bind, 0) for add in stage.load if add.target == target]
+        additions = [lower_add(add, maps[target], bind) for add in stage.load if add.target == target]
         if stage.finish is not None:
             loaded = lower_load(additions, maps[target], stage.finish, stage.output)
             additions = [lower_shown(NEW_ROW, +1, f"({loaded})")]

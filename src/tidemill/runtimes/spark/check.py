@@ -23,8 +23,9 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.runtimes.checks import check_change
+from tidemill.runtimes.spark.bulk import doubtful
 from tidemill.runtimes.spark.frames import PREFIX, Frames
-from tidemill.runtimes.spark.land import Landing
+from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
 from tidemill.runtimes.spark.spell import join, quote
 from tidemill.runtimes.spark.stages import lower_linear
 
@@ -80,10 +81,28 @@ def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bo
     return not near.num_rows or not keys.join(near, keys=key, join_type="left semi").num_rows
 
 
-def scan(table: Table, change: ChangeSet, stored: Sequence[Path]) -> ZSet:
-    """The rows that a table holds in ``stored`` files near those of a change: the same value in one column."""
-    columns = [*names_of(table.fields), WEIGHT]
-    return ZSet.summed(from_arrow(_scan(table, change, stored, columns), table.fields))
+def check_scanned(table: Table, change: ChangeSet, stored: Sequence[Path]) -> ChangeSet | None:
+    """A change judged by this process beside the rows that ``stored`` files hold near it: the same value in one column.
+
+    Columns tell of most rows that nothing is wrong with them; only the others are looked at one by one. None where
+    those are too many.
+    """
+    if not table.primary_key and len(change) > COLLECT_ROWS:
+        return None
+    rows = change.arrow()
+    held = _scan(table, change, stored, [*names_of(table.fields), WEIGHT])
+    if not table.primary_key:
+        return check_small(table, change, ZSet.summed(from_arrow(held, table.fields)))
+    ours, theirs = doubtful(table, rows, held)
+    if not ours.any():
+        return change
+    if ours.sum() > COLLECT_ROWS:
+        return None
+    unsure = ChangeSet.of_arrow(rows.filter(ours), table.fields)
+    found = check_small(table, unsure, ZSet.summed(from_arrow(held.filter(theirs), table.fields)))
+    if found is unsure:
+        return change
+    return ChangeSet.of_arrow(pa.concat_tables([rows.filter(~ours), found.arrow()]), table.fields)
 
 
 def _scan(table: Table, change: ChangeSet, stored: Sequence[Path], columns: Sequence[str]) -> pa.Table:

@@ -7,31 +7,35 @@ rows of the keys in question, and the program itself runs here, as in the native
 
 from __future__ import annotations
 
+import decimal
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Lock
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast, expr
 
+from tidemill.algebra.decimals import EXACT
 from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row
-from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import BIGINT, Field
+from tidemill.program.statements import Stage
 from tidemill.runtimes.native.base import Base, Places, spread
-from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
+from tidemill.runtimes.native.layered import Layered
+from tidemill.runtimes.native.runtime import FieldsOf, Lookup, NativeRuntime
+from tidemill.runtimes.spark import ahead
 from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
-from tidemill.runtimes.spark.frames import PREFIX
 from tidemill.runtimes.spark.spell import quote, spell_fields
 from tidemill.storage.store import Store
 
 RESIDENT_ROWS = 50_000
 """Relations of up to this many stored rows are read by the driver, as Spark itself sends small tables to every task."""
-
-_KEYS = quote(f"{PREFIX}keys")
-_ROWS = quote(f"{PREFIX}rows")
 
 
 class DriverRuntime(NativeRuntime):
@@ -45,12 +49,40 @@ class DriverRuntime(NativeRuntime):
         self._store = store
         self._session = session
         self._meter: Meter | None = None
+        self._found_by: dict[str, Places] = {}
         super().__init__(store, fields_of, self._base_of, resident)
 
     def begin(self, epoch: int) -> None:
         """Start an epoch."""
         self._meter = None
+        self._found_by.clear()
         super().begin(epoch)
+
+    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+        """Fetch what the checks and the triggers of an epoch will look up, as few jobs as can be, side by side."""
+        with decimal.localcontext(EXACT):
+            pairs = [(stage, relation) for stage in stages for relation in stage.inputs if relation in changes]
+            steps = ahead.steps(
+                lookups for stage, relation in pairs for lookups in self.upcoming(stage, relation, changes[relation])
+            )
+            first = next(steps, [])
+            ahead.fetch([*first, *self._checks(changes, checked, first)])
+            for lookups in steps:
+                ahead.fetch(lookups)
+
+    def _checks(
+        self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], lookups: Sequence[Lookup]
+    ) -> Iterator[Lookup]:
+        """The lookups of the checks of tables with a primary key."""
+        for name, table in checked.items():
+            held = self._state.relation(name) if table.primary_key and len(changes[name]) else None
+            if isinstance(held, Layered):
+                lookup = ahead.lookup_of_check(table, changes[name], held, lookups)
+                self._found_by[name] = lookup.positions
+                yield lookup
+
+    def _near(self, table: Table) -> Places:
+        return self._found_by.get(table.name, table.key_positions())
 
     @property
     def counters(self) -> Counters:
@@ -94,6 +126,7 @@ class StoredBase:
         self._in_order = in_order
         self._session = session
         self._cached: dict[Places, DataFrame] = {}
+        self._lock = Lock()
         weakref.finalize(self, _release, self._cached)
 
     def fetch(self, positions: Places, keys: Collection[Row], columns: Places) -> list[tuple[Row, int]]:
@@ -103,14 +136,12 @@ class StoredBase:
         sought = tuple(Field(f"key {i}", self._fields[position].type) for i, position in enumerate(positions))
         table = to_arrow(((key, 1) for key in keys), sought).drop_columns([WEIGHT])
         with self._session() as spark, faults(self._name):
+            rows, sought_rows = self._frame(spark, columns).alias("r"), spark.createDataFrame(table).alias("k")
             match = " AND ".join(
                 f"r.{quote(self._fields[position].name)} <=> k.{quote(key.name)}"
                 for position, key in zip(positions, sought, strict=True)
             )
-            spark.createDataFrame(table).createOrReplaceTempView(_KEYS)
-            self._frame(spark, columns).createOrReplaceTempView(_ROWS)
-            near = f"{_ROWS} AS r LEFT SEMI JOIN {_KEYS} AS k ON {match}"
-            return self._collected(spark.sql(f"SELECT /*+ BROADCAST(k) */ r.* FROM {near}"), columns)
+            return self._collected(rows.join(broadcast(sought_rows), expr(match), "left_semi"), columns)
 
     def pairs(self) -> list[tuple[Row, int]]:
         """All rows, with their weights."""
@@ -122,14 +153,18 @@ class StoredBase:
 
     def _frame(self, spark: SparkSession, columns: Places) -> DataFrame:
         """Some columns of the rows, the weight, and the epoch where rows are wanted in order."""
-        if columns in self._cached:
+        with self._lock:
+            if columns not in self._cached:
+                frame = self._read(spark, columns)
+                if len(columns) == len(self._fields):
+                    return frame
+                self._cached[columns] = frame.persist(StorageLevel.MEMORY_AND_DISK)
             return self._cached[columns]
+
+    def _read(self, spark: SparkSession, columns: Places) -> DataFrame:
         schema = spell_fields((*self._fields, Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT)))
         names = [*(self._fields[i].name for i in columns), WEIGHT, *((EPOCH,) if self._in_order else ())]
-        frame = spark.read.schema(schema).parquet(*self._files).selectExpr(*map(quote, names))
-        if len(columns) < len(self._fields):
-            self._cached[columns] = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        return frame
+        return spark.read.schema(schema).parquet(*self._files).selectExpr(*map(quote, names))
 
     def _collected(self, frame: DataFrame, columns: Places) -> list[tuple[Row, int]]:
         table = frame.toArrow()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 
-from tidemill.model.errors import ArithmeticFault, SetupError
+from tidemill.model.errors import ArithmeticFault, SetupError, Unsupported
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, casts and indexes that cannot be.
 _DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
@@ -28,7 +28,7 @@ def faults(where: str) -> Iterator[None]:
             raise translate(error, where) from error
 
 
-def translate(error: PySparkException, where: str) -> ArithmeticFault | SetupError:
+def translate(error: PySparkException, where: str) -> ArithmeticFault | SetupError | Unsupported:
     """The error that a user sees."""
     text = str(error)
     found = _DATA_EXCEPTION.search(text)
@@ -36,6 +36,8 @@ def translate(error: PySparkException, where: str) -> ArithmeticFault | SetupErr
         return ArithmeticFault(
             first_sentence(found["message"]), where=where, detail=f"Spark says {found['condition']}."
         )
+    if isinstance(error, AnalysisException):
+        return Unsupported("Spark does not take this query", where=where, detail=text.splitlines()[0])
     return SetupError(
         "a Spark job failed",
         where=where,
@@ -56,7 +58,8 @@ def first_sentence(message: str) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    # They must be made by pyspark's own class: a plain logger of that name would break its reports ever after.
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

@@ -43,13 +43,19 @@ class Frames:
         """The columns of a relation or map as it is stored."""
         return self._fields_of(relation)
 
-    def state(self, relation: str) -> str:
-        """The weighted rows of a relation as they are now, as something to select from."""
-        columns = join(quote(name) for name in (*(f.name for f in self.fields(relation)), WEIGHT))
-        parts = [f"SELECT {columns} FROM {view}" for view in self._stored_view(relation)]
+    def state(self, relation: str, fields: Sequence[Field] | None = None, stored: str | None = None) -> str:
+        """The weighted rows of a relation as they are now, as something to select from.
+
+        ``fields`` are the columns that are wanted, all where none are named; ``stored`` is a view that has what is
+        needed of the stored rows, where not all are.
+        """
+        wanted = self.fields(relation) if fields is None else fields
+        columns = join(quote(name) for name in (*(f.name for f in wanted), WEIGHT))
+        views = self._stored_view(relation) if stored is None else [stored]
+        parts = [f"SELECT {columns} FROM {view}" for view in views]
         for rows in self._absorbed[relation]:
             parts.append(f"SELECT {columns} FROM {self.change(rows) if isinstance(rows, ChangeSet) else rows}")
-        return f"({' UNION ALL '.join(parts) or spell_nothing(self.fields(relation))})"
+        return f"({' UNION ALL '.join(parts) or spell_nothing(wanted)})"
 
     def rows(self, relation: str) -> int:
         """How many rows the state of a relation has, before summing."""

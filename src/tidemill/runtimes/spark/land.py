@@ -21,8 +21,11 @@ from tidemill.runtimes.spark.frames import PREFIX
 from tidemill.runtimes.spark.rings import any_moved
 from tidemill.runtimes.spark.spell import join, quote
 from tidemill.runtimes.spark.stages import NEW_ROW, OLD_ROW, lower_linear, lower_shown
-from tidemill.storage.runs import bounded
+from tidemill.storage.runs import ROW_GROUP, bounded
 from tidemill.storage.store import Store
+
+STAGE_ROWS = 10_000
+"""A change of more rows is put in a file: as part of a query, Spark would go through it whenever it plans."""
 
 COLLECT_ROWS = 250_000
 """An epoch that brings at most this many rows has its results collected by the driver, which saves writing jobs."""
@@ -39,15 +42,16 @@ class Landing:
         self._epoch = epoch
 
     def stage(self, change: ChangeSet, name: str) -> ChangeSet:
-        """A large change in a file, so that Spark reads it in parallel and the store takes the file as it is."""
-        if len(change) <= COLLECT_ROWS or change.files is not None:
+        """A change in a file, so that Spark reads it in parallel and the store takes the file as it is."""
+        if len(change) <= STAGE_ROWS or change.files is not None:
             return change
         table = change.arrow()
         file = self._store.staging(name) / "change.parquet"
         epochs = pa.repeat(pa.scalar(self._epoch, pa.int64()), table.num_rows)
         stored = table.append_column(EPOCH, epochs)
-        pq.write_table(stored, file, compression="zstd", write_statistics=bounded(stored.schema))
-        return ChangeSet.of_files([file], change.fields, table.num_rows)
+        bounds = bounded(stored.schema)
+        pq.write_table(stored, file, compression="zstd", row_group_size=ROW_GROUP, write_statistics=bounds)
+        return ChangeSet(change.fields, table=table, files=[file])
 
     def land(self, sql: str, name: str, fields: Sequence[Field], rows: int) -> ChangeSet:
         """The weighted rows of a query, as a change of the map or relation ``name``."""

@@ -1,4 +1,8 @@
-"""Queries as Spark SQL: nested loops over sources become joins, with the product of the sources' weights."""
+"""Queries as Spark SQL: nested loops over sources become joins.
+
+A row of a join has the product of the sources' weights, or the weight and the amounts that its query gives. What comes
+here is linear in every source (``reads.row_wise``), so the logs of relations and maps are joined as they are stored.
+"""
 
 from __future__ import annotations
 
@@ -6,72 +10,96 @@ from collections.abc import Callable, Sequence
 
 from tidemill.algebra.scalars import Scalar
 from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Query, Source, Version
+from tidemill.program.statements import Add, Query, Source
 from tidemill.runtimes.spark import rings
 from tidemill.runtimes.spark.spell import join, named, quote, spell
 
 Bind = Callable[[Source], str]
 """From a source to the SQL of its weighted rows: a view's name, or a query in parentheses."""
 
-BROADCAST_ROWS = 200_000
-"""Up to this many rows a change is sent to every task, and the state that it meets stays where it is."""
+Size = Callable[[Source], int]
+"""About how many rows a source has."""
 
-FAN_OUT = 8
-"""How many rows we expect a row to become in each further join, when we guess whether the result can still be sent."""
+BROADCAST_ROWS = 1_000_000
+"""Up to this many rows the smaller side of a join is sent to every task, and the other side stays where it is."""
+
+FAN_OUT = 2
+"""How many rows we expect a row to become where it meets a larger relation: filters take away part of what is found."""
 
 
-def lower_add(add: Add, target: Map, bind: Bind, size: int) -> str:
+def lower_add(add: Add, target: Map, bind: Bind, size: Size | None = None) -> str:
     """The rows that a statement adds to ``target``, in its stored form (``map_fields`` and the weight), not yet summed.
 
-    ``size`` is how many rows the outermost source has.
+    ``size`` says how many rows sources have; without it Spark plans the joins as it sees fit.
     """
-    keys, arguments = add.query.outputs[: len(target.keys)], add.query.outputs[len(target.keys) :]
+    query = add.query
+    keys, arguments = query.outputs[: len(target.keys)], query.outputs[len(target.keys) :]
     columns = [named(spell(key.scalar), field.name) for key, field in zip(keys, target.keys, strict=True)]
     for value, argument in zip(target.values, arguments, strict=True):
-        terms = rings.lower_terms(value, argument.scalar, quote(WEIGHT))
+        if query.weight is None:
+            terms = rings.lower_terms(value, argument.scalar, quote(WEIGHT))
+        else:
+            terms = rings.lower_amounts(value, argument.scalar)
         columns += [named(term, name) for name, term in terms.items()]
-    rows = f"SELECT *, {_weight(add.query)} AS {quote(WEIGHT)} {lower_sources(add.query, bind, size)}"
-    if any(map(rings.needs_unit_weights, target.values)):
-        rows = _in_units(rows)
+    rows = f"SELECT *, {_weight(query)} AS {quote(WEIGHT)} {lower_sources(query, bind, size)}"
     return f"SELECT {join([*columns, quote(WEIGHT)])} FROM ({rows})"
 
 
-def _in_units(rows: str) -> str:
-    """Rows of weight 1 and -1 only: a row of weight -3 becomes three of weight -1."""
-    weight, unit = quote(WEIGHT), quote("a unit")
-    units = f"explode(array_repeat(CAST(sign({weight}) AS BIGINT), CAST(abs({weight}) AS INT)))"
-    return f"SELECT * EXCEPT ({weight}, {unit}), {unit} AS {weight} FROM ({rows}) LATERAL VIEW {units} AS {unit}"
-
-
-def lower_sources(query: Query, bind: Bind, size: int) -> str:
+def lower_sources(query: Query, bind: Bind, size: Size | None = None) -> str:
     """The FROM and WHERE of a query. Conditions stand where their source does; Spark moves them further down.
 
-    Joins follow the order of the loops, and the left side is broadcast while it is small: it starts from the change.
+    Joins follow the order of the loops. Spark's guesses grow with each join until it shuffles all that it has, so the
+    side to send is named here: the left one starts from a change, the right one may be a small table.
     """
     guard = _where(query.filters)
     if not query.sources:
         return guard
-    first, *others = query.sources
+    first, *others = loops_of(query)
     joined = f"(SELECT * FROM {_lower_source(first, bind)}{_where(first.filters)})"
-    small = size if first.version is Version.CHANGE else BROADCAST_ROWS + 1
+    left = size(first) if size else 0
     for source in others:
-        hint = "/*+ BROADCAST(l) */ " if small <= BROADCAST_ROWS else ""
+        right = size(source) if size else 0
         conditions = [f"{quote(f'{source.alias}.{name}')} = {spell(key)}" for name, key in source.lookup]
         conditions += [spell(condition) for condition in source.filters]
         on = f" ON {' AND '.join(conditions)}" if conditions else ""
-        joined = f"(SELECT {hint}* FROM {joined} AS l JOIN {_lower_source(source, bind)} AS r{on})"
-        small *= FAN_OUT
+        joined = f"(SELECT {_hint(left, right)}* FROM {joined} AS l JOIN {_lower_source(source, bind)} AS r{on})"
+        left *= FAN_OUT if right > left else 1
     return f"FROM {joined}{guard}"
 
 
+def _hint(left: int, right: int) -> str:
+    """Send the smaller side of a join, where it is small enough; nothing is known of sides without rows."""
+    if not left or not right or min(left, right) > BROADCAST_ROWS:
+        return ""
+    return f"/*+ BROADCAST({'l' if left <= right else 'r'}) */ "
+
+
+def loops_of(query: Query) -> list[Source]:
+    """The steps of a query: loops, for what reads sums runs in one process and never here."""
+    sources = [step for step in query.sources if isinstance(step, Source)]
+    assert len(sources) == len(query.sources), "a read or seek has no SQL"
+    return sources
+
+
+def fields_read(source: Source) -> tuple[Field, ...]:
+    """The stored columns that a source reads: keys and values."""
+    return (*source.columns, *(Field(value.name, value.type) for value in source.values))
+
+
 def _lower_source(source: Source, bind: Bind) -> str:
-    columns = [f"{quote(f.name)} AS {quote(f'{source.alias}.{f.name}')}" for f in source.columns]
-    return f"(SELECT {join([*columns, f'{quote(WEIGHT)} AS {_weight_of(source)}'])} FROM {bind(source)})"
+    texts = {name: quote(name) for name in (*(f.name for f in source.columns), WEIGHT)}
+    # In a row that this epoch adds to a map, NULL stands for a value to which nothing is added.
+    texts |= {value.name: f"coalesce({quote(value.name)}, 0)" for value in source.values}
+    columns = [f"{text} AS {quote(f'{source.alias}.{name}')}" for name, text in texts.items()]
+    return f"(SELECT {join(columns)} FROM {bind(source)})"
 
 
 def _weight(query: Query) -> str:
-    return " * ".join(map(_weight_of, query.sources)) or "1L"
+    if query.weight is not None:
+        return f"coalesce(CAST({spell(query.weight)} AS BIGINT), 0L)"
+    return " * ".join(map(_weight_of, loops_of(query))) or "1L"
 
 
 def _weight_of(source: Source) -> str:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidemill.algebra.functions.ring import spell_product
 from tidemill.algebra.scalars import Case, Cast, Literal, Scalar
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.model.types import DOUBLE, INT, Decimal, Type
+from tidemill.model.types import BIGINT, DOUBLE, INT, Decimal, Type
 from tidemill.program.maps import LOW, SPECIALS, Value
 from tidemill.runtimes.spark.spell import quote, spell, spell_struct, spell_type
-
-_EXACT_SCALE = 6
-"""Spark keeps the scale of a product that outgrows 38 digits up to here; beyond it rounds."""
 
 _SPLITTER = "134217729D"  # 2**27 + 1 cuts a double into two halves whose products with a small weight are exact
 _ZERO = "named_struct('w', 0L, 's', 0D, 'c', 0D)"
@@ -34,11 +32,6 @@ def _specials(value: Value) -> tuple[str, ...]:
     return tuple(value.name + special for special in SPECIALS)
 
 
-def needs_unit_weights(value: Value) -> bool:
-    """Whether Spark has no exact type for weight times argument, so that rows must be counted one by one."""
-    return isinstance(value.type, Decimal) and value.type.scale > _EXACT_SCALE
-
-
 def lower_terms(value: Value, argument: Scalar, weight: str) -> dict[str, str]:
     """What a row adds to a value, by stored column: weight times argument; NULL where it adds nothing."""
     text = spell(argument)
@@ -46,24 +39,25 @@ def lower_terms(value: Value, argument: Scalar, weight: str) -> dict[str, str]:
         return _double_terms(value, f"CAST({text} AS DOUBLE)", weight)
     if isinstance(value.type, Decimal):
         typed = f"CAST({text} AS {spell_type(value.type)})"
-        other = negated(typed, value.type) if needs_unit_weights(value) else f"{typed} * {weight}"
+        product = spell_product((text, weight), (value.type, BIGINT), value.type)
         # Most weights are 1, and then no product of decimals is needed.
-        return {value.name: f"CASE {weight} WHEN 1L THEN {typed} ELSE {other} END"}
+        return {value.name: f"CASE {weight} WHEN 1L THEN {typed} ELSE {product} END"}
     if _is_narrow(argument):
         return {value.name: f"CAST({text} AS BIGINT) * {weight}"}
     return {value.name: f"CAST({text} AS DECIMAL(20,0)) * {weight}"}
 
 
+def lower_amounts(value: Value, amount: Scalar) -> dict[str, str]:
+    """An amount that is added to a value as it stands, by stored column."""
+    text = spell(amount)
+    if value.type == DOUBLE:
+        return _double_terms(value, f"CAST({text} AS DOUBLE)", "1L")
+    return {value.name: f"CAST({text} AS {_wide(value)})"}
+
+
 def negated(text: str, type_: Type) -> str:
-    """Minus a ring value. Spark's own minus rounds a DECIMAL to 34 digits, and its product keeps no more than 6 after
-    the point; what is left for a finer one is to write the sign."""
-    if not isinstance(type_, Decimal):
-        return f"-{text}"
-    if type_.scale <= _EXACT_SCALE:
-        return f"{text} * -1L"
-    digits = f"CAST({text} AS STRING)"
-    flipped = f"IF({text} < 0, substring({digits}, 2), concat('-', {digits}))"
-    return f"CAST({flipped} AS {spell_type(type_)})"
+    """Minus a ring value. Spark's own minus rounds a DECIMAL to 34 digits."""
+    return spell_product((text, "-1L"), (type_, BIGINT), type_) if isinstance(type_, Decimal) else f"-{text}"
 
 
 def _is_narrow(argument: Scalar) -> bool:

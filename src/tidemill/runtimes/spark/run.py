@@ -17,18 +17,20 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import Add, Program, Replace, Source, Stage, Trigger, Version
+from tidemill.program.reads import read_maps
+from tidemill.program.statements import Add, Program, Query, Replace, Source, Stage, Trigger, Version
 from tidemill.runtimes.spark import check, rings, stages
 from tidemill.runtimes.spark.answers import Answers
 from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
 from tidemill.runtimes.spark.frames import Frames
 from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
-from tidemill.runtimes.spark.lower import Bind, lower_add
+from tidemill.runtimes.spark.lower import Bind, Size, fields_read, lower_add
 from tidemill.runtimes.spark.spell import join, quote
+from tidemill.runtimes.spark.touched import Touched
 from tidemill.storage.store import Store
 
-ROWS_PER_PARTITION = 500_000
+ROWS_PER_PARTITION = 250_000
 """How many rows of input one task of a shuffle is given."""
 
 
@@ -47,6 +49,7 @@ class SparkRuntime:
         self._store = store
         self._maps: dict[str, Map] = {}
         self._frames = Frames(store, self._fields_of(fields_of), session)
+        self._touched = Touched(self._frames, store.rows)
         self._answers = Answers(self._frames, self._store)
         self._epoch = 0
         self._meter: Meter | None = None
@@ -77,6 +80,10 @@ class SparkRuntime:
         self._epoch = epoch
         self._meter = None
 
+    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+        """Know how much there is to do; queries are planned when all that they add is known."""
+        self._touched.expect(sum(map(len, changes.values())))
+
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse a change that cannot be. No job where nothing can be wrong, or this process can look for itself."""
         if not len(change):
@@ -89,11 +96,13 @@ class SparkRuntime:
         if check.can_scan(table, change, self._store.rows(table.name)):
             if check.only_new_keys(table, change, stored):
                 return change
-            if len(change) <= COLLECT_ROWS:
-                return check.check_small(table, change, check.scan(table, change, stored))
+            scanned = check.check_scanned(table, change, stored)
+            if scanned is not None:
+                return scanned
         with self._job(table.name, len(change)):
             if len(change) > COLLECT_ROWS:
-                return check.check_large(table, change, self._frames, self._landing)
+                staged = self._landing.stage(change, table.name)
+                return check.check_large(table, staged, self._frames, self._landing)
             held = check.lower_held(table, change, self._frames)
             return check.check_small(table, change, self._landing.land(held, table.name, table.fields, 0).zset())
 
@@ -101,29 +110,33 @@ class SparkRuntime:
         """Note what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
         self._rows[stage.name] += len(change)
         with self._job(stage.name, len(change)):
-            bind = self._binding(change)
             for statement in _trigger(stage, relation).statements:
                 if isinstance(statement, Replace):
                     self._replacing[stage.name][statement.target] = statement
                     self._rows[stage.name] += sum(map(self._store.rows, stage.inputs))
                 else:
                     target = self._target(stage, statement.target)
-                    self._add(stage, target.name, lower_add(statement, target, bind, len(change)))
+                    bind = self._binding(statement.query, change)
+                    self._add(stage, target.name, lower_add(statement, target, bind, self._size(change)))
 
     def _add(self, stage: Stage, target: str, rows: str) -> None:
         self._added[target].append(rows)
-        # A map that holds rows of a stream is read by triggers that come later in this epoch.
-        if target != stage.name and (stage.finish is None or target != stage.finish.source):
+        # A map that triggers read is read by those that come later in this epoch, with what this one adds.
+        if target in read_maps(stage):
             self._frames.absorb(target, f"({rows})")
 
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Let later triggers of this epoch see ``relation`` with the change."""
         self._frames.absorb(relation, change)
 
+    def freshen(self, stage: Stage) -> None:
+        """Nothing is kept in memory."""
+
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows: one job."""
         rows = self._rows[stage.name]
         with self._job(stage.name, rows):
+            self._touched.settle()
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
             finish = stage.finish
@@ -134,6 +147,10 @@ class SparkRuntime:
             additions = self._additions(map_, rows)
             if not additions:
                 return ChangeSet.of([], stage.output)
+            if rows > COLLECT_ROWS:
+                # Summed apart from what follows, which reads it twice; and many rows often meet in few groups.
+                held, rows = self._touched.hold(stages.lower_map(additions, map_))
+                additions = [f"SELECT * FROM {held}"]
             log, fields = self._frames.log(map_.name), stage.output
             return self._land_finish(
                 stage, stages.lower_finish(additions, map_, finish, fields, log, self._epoch), rows
@@ -144,7 +161,7 @@ class SparkRuntime:
         rows = sum(map(self._frames.rows, stage.inputs))
         with self._job(stage.name, rows):
             for add in stage.load:
-                self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state, rows))
+                self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state))
             self._land_maps(stage, rows)
             if stage.finish is None:
                 return self._land_linear(stage, rows)
@@ -210,21 +227,27 @@ class SparkRuntime:
     def _target(self, stage: Stage, name: str) -> Map:
         return Map(name, stage.output) if name == stage.name else self._maps[name]
 
-    def _binding(self, change: ChangeSet) -> Bind:
+    def _binding(self, query: Query, change: ChangeSet) -> Bind:
         def bind(source: Source) -> str:
             return self._frames.change(change) if source.version is Version.CHANGE else self._bind_state(source)
 
-        return bind
+        def bind_touched(source: Source) -> str:
+            stored = self._touched.pick(query, source, bind)
+            return bind(source) if stored is None else self._frames.state(source.relation, fields_read(source), stored)
+
+        return bind_touched
+
+    def _size(self, change: ChangeSet) -> Size:
+        return lambda source: len(change) if source.version is Version.CHANGE else self._frames.rows(source.relation)
 
     def _bind_state(self, source: Source) -> str:
-        return self._frames.state(source.relation)
+        return self._frames.state(source.relation, fields_read(source))
 
     def _difference(self, stage: Stage, statement: Replace) -> list[str]:
         """What a target is to become, from the state after the epoch, less what it is."""
         target = self._target(stage, statement.target)
-        rows = sum(map(self._frames.rows, stage.inputs))
         adds = (Add(statement.target, query) for query in statement.queries)
-        after = [lower_add(add, target, self._bind_state, rows) for add in adds]
+        after = [lower_add(add, target, self._bind_state) for add in adds]
         values = map_fields(target)[len(target.keys) :]
         minus = [f"{rings.negated(quote(f.name), f.type)} AS {quote(f.name)}" for f in values]
         columns = join([*(quote(f.name) for f in target.keys), *minus, f"-{quote(WEIGHT)} AS {quote(WEIGHT)}"])
@@ -258,6 +281,7 @@ class SparkRuntime:
                 self._changes[map_.name] = self._landing.land(sql, map_.name, map_fields(map_), rows)
 
     def _forget_epoch(self) -> None:
+        self._touched.forget()
         self._frames.forget_epoch()
         self._added.clear()
         self._rows.clear()
@@ -269,7 +293,7 @@ def partitions_for(rows: int) -> int:
     """How many partitions a shuffle of about ``rows`` rows is worth: one for little, then as many as the data needs.
 
     >>> partitions_for(1_000), partitions_for(6_000_000)
-    (1, 12)
+    (1, 24)
     """
     return max(1, -(-rows // ROWS_PER_PARTITION))
 

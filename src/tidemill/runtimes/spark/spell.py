@@ -44,7 +44,8 @@ def spell(scalar: Scalar, names: Mapping[str, str] | None = None) -> str:
         case Literal(value=value, of=of):
             return spell_literal(value, of)
         case Call(function=function, arguments=arguments, of=of):
-            return FUNCTIONS[function].spell([spell(argument, names) for argument in arguments], of)
+            texts = [spell(argument, names) for argument in arguments]
+            return FUNCTIONS[function].spell(texts, of, [argument.type for argument in arguments])
         case Cast(input=input_, of=of, lenient=lenient):
             return f"{'TRY_CAST' if lenient else 'CAST'}({spell(input_, names)} AS {spell_type(of)})"
         case Case(branches=branches, default=default):
