@@ -22,7 +22,7 @@ from tidemill.serving.bench import Figure, Options
 
 SCALES = (0.1, 0.5, 1.0, 5.0)
 SECONDS = 60.0
-QUICK_SECONDS = 0.2
+QUICK_SECONDS = 0.15
 """How long a case may run, by default."""
 
 SAMPLES = ("q3", "vwap")

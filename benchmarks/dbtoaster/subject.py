@@ -76,8 +76,8 @@ class Subject:
         return sum(size for size in sizes if size is not None) or max(_anonymous() - self._before, 0)
 
     def entries(self) -> int:
-        """How many entries the maps hold."""
-        return sum(size.entries for size in self._sizes())
+        """How many entries the maps hold of which the memory is known."""
+        return sum(size.entries for size in self._sizes() if size.bytes is not None)
 
     def _sizes(self) -> list[MapSize]:
         return self._warehouse.view(VIEW).sizes()

@@ -220,9 +220,11 @@ def test_maps_have_sizes(stock: tidemill.Warehouse) -> None:
         assert [(s.map, s.entries, s.bytes) for s in wh.view("traded").sizes()] == [("traded/groups", 1, None)]
 
 
-def test_a_table_that_never_changes_takes_no_events() -> None:
-    with tidemill.open(":memory:") as wh:
-        wh.sql("CREATE TABLE nation (k INT PRIMARY KEY, name STRING); CREATE TABLE sales (k INT, n BIGINT)")
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+@pytest.mark.parametrize("backend", ["llvm", "python"])
+def test_a_table_that_never_changes_takes_no_events(backend: str, kind: str) -> None:
+    with tidemill.open(":memory:", backend=backend) as wh:
+        wh.sql(f"CREATE TABLE nation (k INT PRIMARY KEY, name STRING); CREATE {kind} sales (k INT, n BIGINT)")
         wh.apply({"nation": [(+1, (1, "here"))]})
         wh.sql("""
             CREATE MATERIALIZED VIEW v WITH (strategy = 'viewlet', static = 'nation') AS

@@ -280,8 +280,7 @@ class OpenEpoch:
                 stages[stage.name] = compiled
         for compiled in stages.values():
             own = {name: table for name, table in tables.items() if name in compiled.stage.inputs}
-            places = np.array([list(own).index(name) if name in own else -1 for name in tables], dtype=np.int8)[turns]
-            order = pa.DictionaryArray.from_arrays(places[places >= 0], pa.array(list(own)))
+            order = pa.DictionaryArray.from_arrays(_turns_among(turns, list(tables), list(own)), pa.array(list(own)))
             compiled.run(order, own)
 
     def undo(self) -> None:
@@ -312,6 +311,14 @@ class OpenEpoch:
             self._walk.finish()
             changes = self._engine.collect(self._walk, self._runtimes)
         return self._engine.commit(Epoch(self._number, changes))
+
+
+def _turns_among(turns: Turns, names: list[str], some: list[str]) -> Turns:
+    """The turns of ``some`` of the relations that are called ``names``, by their places among these."""
+    if len(some) == len(names):
+        return turns
+    places = np.array([some.index(name) if name in some else -1 for name in names], dtype=np.int8)[turns]
+    return places[places >= 0]
 
 
 class _Undone(Exception):

@@ -17,7 +17,7 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.layered import Layered
-from tidemill.runtimes.native.runtime import Lookup
+from tidemill.runtimes.native.running import Lookup
 
 FETCHES = 4
 """How many fetches run at once: while one is planned, others keep the cores busy."""

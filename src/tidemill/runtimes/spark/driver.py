@@ -27,7 +27,8 @@ from tidemill.model.types import BIGINT, Field
 from tidemill.program.statements import Stage
 from tidemill.runtimes.native.base import Base, Places, spread
 from tidemill.runtimes.native.layered import Layered
-from tidemill.runtimes.native.runtime import FieldsOf, Lookup, NativeRuntime
+from tidemill.runtimes.native.running import Lookup
+from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
 from tidemill.runtimes.spark import ahead
 from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults

@@ -312,7 +312,8 @@ def fills_by_firing(stage: Stage) -> bool:
     They do not bring rows that come from no input at all, nor those of relations whose changes nobody expects.
     """
     read = [[s.relation for s in statement.query.sources if isinstance(s, Source)] for statement in stage.load]
-    return all(names and set(names) <= set(stage.inputs) for names in read)
+    expected = {trigger.relation for trigger in stage.triggers if trigger.statements}
+    return all(names and set(names) <= expected for names in read)
 
 
 def _replaces_of(stage: Stage) -> tuple[Replace, ...]:

@@ -1,0 +1,283 @@
+"""Generated Python at work: the functions of a stage, run over dictionaries and over rows looked up for them."""
+
+from __future__ import annotations
+
+import decimal
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tidemill.algebra.decimals import EXACT
+from tidemill.algebra.scalars import Column
+from tidemill.changes.batch import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Field
+from tidemill.program.statements import Stage, Version
+from tidemill.runtimes.native.access import Access, Form
+from tidemill.runtimes.native.base import Places
+from tidemill.runtimes.native.faults import located
+from tidemill.runtimes.native.layered import Layered
+from tidemill.runtimes.native.maps import Contents, RingMap
+from tidemill.runtimes.native.python import CompiledStage, CompiledTrigger, Probe, Routine, Step, compile_probes
+from tidemill.runtimes.native.state import Maps, State
+from tidemill.runtimes.native.tables import grouped
+
+NO_TRIGGER = CompiledTrigger((), each=False)
+
+
+class Running:
+    """Runs the stages that are generated Python, on the state of a runtime."""
+
+    def __init__(self, state: State, fields_of: Callable[[str], tuple[Field, ...]]) -> None:
+        self._state = state
+        self._fields_of = fields_of
+        self._outputs: dict[str, dict[Row, int]] = {}
+        self._replaces: dict[str, dict[str, Step]] = {}
+        # Weak, because a query's routines end with its answer; the routines of stages live with the runtime.
+        self._probes: WeakKeyDictionary[Callable[..., None], tuple[Probe, ...]] = WeakKeyDictionary()
+
+    def clear(self) -> None:
+        """Forget the epoch."""
+        self._outputs.clear()
+        self._replaces.clear()
+
+    def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
+        """Run the trigger for ``relation``. A ``Replace`` waits until ``freshen``, when all inputs are new."""
+        with computing(compiled):
+            self._fire(compiled, relation, Inputs(self._state.maps(compiled), {}, change))
+
+    def freshen(self, compiled: CompiledStage) -> None:
+        """Compute anew what waits for all inputs."""
+        with computing(compiled):
+            for step in self._replaces.pop(compiled.stage.name, {}).values():
+                self._replace(step, compiled.stage, self._state.maps(compiled))
+
+    def emit(self, compiled: CompiledStage) -> ChangeSet:
+        """The net change of the stage's rows."""
+        self.freshen(compiled)
+        stage = compiled.stage
+        with computing(compiled):
+            net = self._outputs.pop(stage.name, {})
+            if stage.finish is not None and compiled.finish is not None:
+                net = _changed_rows(compiled.finish, self._state.maps(compiled)[stage.finish.source].touched())
+        return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
+
+    def fill(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
+        """Load empty maps from whole inputs (``beside`` has those that are only of this query); returns the rows."""
+        rows = ZSet()
+        stage = compiled.stage
+        with computing(compiled):
+            if any(trigger.each for trigger in stage.triggers):
+                rows = self._fire_whole(compiled, maps, beside)
+            for step in compiled.load:
+                sums: dict[Row, Any] = {}
+                self._sum(step.routines, stage, Inputs(maps, beside), sums)
+                if step.target in maps:
+                    maps[step.target].add(sums)
+                else:
+                    rows.update_by(ZSet(sums))
+            if stage.finish is not None and compiled.finish is not None:
+                entries: Iterable[tuple[Row, Any]] = maps[stage.finish.source].entries.items()
+                if stage.finish.always and not entries:
+                    entries = [((), None)]
+                found = (compiled.finish(key, entry) for key, entry in entries)
+                rows = ZSet.of(row for row in found if row is not None)
+        return rows
+
+    def upcoming(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
+        """For each routine that ``change`` will run, the lookups in large relations that it will make."""
+        stage = compiled.stage
+        trigger = compiled.triggers.get(relation, NO_TRIGGER)
+        inputs = Inputs(self._state.maps(compiled), {}, change)
+        adds = [step for step in trigger.steps if not step.replaces and not trigger.each]
+        for routine in (routine for step in adds for routine in step.routines):
+            # Where a loop goes through all rows of a relation there is nothing to look up by.
+            if all(access.positions or access.version is Version.CHANGE for access in routine.accesses):
+                yield self._look_up(routine, stage, {access: self._rows(access, inputs) for access in routine.accesses})
+
+    def _fire(self, compiled: CompiledStage, relation: str, inputs: Inputs) -> None:
+        trigger = compiled.triggers.get(relation, NO_TRIGGER)
+        stage = compiled.stage
+        for step in trigger.steps:
+            if step.replaces:
+                self._replaces.setdefault(stage.name, {})[step.target] = step
+        adds = [step for step in trigger.steps if not step.replaces]
+        if trigger.each:
+            self._add_each(adds, stage, inputs)
+            return
+        sums: dict[str, dict[Row, Any]] = {}
+        for step in adds:
+            self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
+        self._add_all(stage, inputs.maps, sums)
+
+    def _add_each(self, steps: list[Step], stage: Stage, inputs: Inputs) -> None:
+        """Run the statements of a trigger for one row of the change after the other, on maps that move meanwhile."""
+        assert inputs.change is not None
+        # Maps and their indexes move in place, so they are found once, for all rows.
+        routines = [
+            (step.target, routine.run, [(a, None if a.changes else self._rows(a, inputs)) for a in routine.accesses])
+            for step in steps
+            for routine in step.routines
+        ]
+        for pair in inputs.change.pairs():
+            sums: dict[str, dict[Row, Any]] = {}
+            for target, run, given in routines:
+                found = [_changed((pair,), access) if rows is None else rows for access, rows in given]
+                run(sums.setdefault(target, {}), *found)
+            self._add_all(stage, inputs.maps, sums)
+
+    def _add_all(self, stage: Stage, maps: Maps, sums: Mapping[str, dict[Row, Any]]) -> None:
+        """Add what a trigger has summed, by target, to maps and to the change of the stage's own rows.
+
+        Only the sum of all terms of a change is a state that can be: between two of them a weight may be zero by
+        chance, and the map would let go of an entry that is not empty.
+        """
+        for target, added in sums.items():
+            if target in maps:
+                maps[target].add(added)
+                continue
+            output = self._outputs.setdefault(stage.name, added)
+            if output is not added:
+                for row, weight in added.items():
+                    output[row] = output.get(row, 0) + weight
+
+    def _replace(self, step: Step, stage: Stage, maps: Maps) -> None:
+        """Run a statement that computes its target anew; what changed is the difference."""
+        negative = any(maps[name].negatives(number) for name, number in step.guards)
+        sums: dict[Row, Any] = {}
+        self._sum(step.otherwise if negative else step.routines, stage, Inputs(maps, {}), sums)
+        if step.target in maps:
+            maps[step.target].replace(sums)
+            return
+        for row, weight in self._state.scan(stage.name):
+            sums[row] = sums.get(row, 0) - weight
+        self._outputs[stage.name] = sums
+
+    def _fire_whole(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
+        """Fire the triggers of a stage with the contents of one input after the other."""
+        stage = compiled.stage
+        for relation in stage.inputs:
+            # A row that has come and gone must not be met on its way: no sum is ever below what it can be.
+            whole = ZSet.summed(self._rows(Access(relation, Version.STATE), Inputs(maps, beside)))
+            self._fire(compiled, relation, Inputs(maps, beside, ChangeSet.of(whole.items(), ())))
+        for step in self._replaces.pop(stage.name, {}).values():
+            self._replace(step, stage, maps)
+        return ZSet.summed(self._outputs.pop(stage.name, {}).items())
+
+    def _sum(self, routines: Iterable[Routine], stage: Stage, inputs: Inputs, sums: dict[Row, Any]) -> None:
+        """Add up the queries of a statement into ``sums``."""
+        for routine in routines:
+            given = {access: self._rows(access, inputs) for access in routine.accesses}
+            if any(isinstance(rows, Layered) for rows in given.values()):
+                deque(self._look_up(routine, stage, given), maxlen=0)
+            routine.run(sums, *given.values())
+
+    def _look_up(self, routine: Routine, stage: Stage, given: dict[Access, Any]) -> Iterator[Lookup]:
+        """Put in the place of large relations the rows that ``routine`` will ask for, source after source.
+
+        Each lookup is shown before it is made, so that somebody who follows many routines can make theirs together.
+        """
+        large = {access: rows for access, rows in given.items() if isinstance(rows, Layered)}
+        # A remote base is asked for the keys of all rows, also of those that filters leave out: so the lookups of
+        # many views are the same, and all but the first are answered from what it has fetched. Only columns are sure
+        # to have a value in such rows: a filter may be there to keep an expression from failing.
+        plain = all(isinstance(key, Column) for source in routine.query.sources for _, key in source.lookup)
+        filtered = not plain or not any(rows.remote for rows in large.values())
+        if routine.run not in self._probes:
+            self._probes[routine.run] = compile_probes(stage, routine.query, self._fields_of, filtered)
+        given |= {access: {} for access in large}
+        for probe in self._probes[routine.run]:
+            if probe.access in large:
+                keys: dict[Row, int] = {}
+                probe.keys.run(keys, *(given[access] for access in probe.keys.accesses))
+                used = self._state.used(probe.access.relation)
+                lookup = Lookup(large[probe.access], probe.access.positions, keys, used)
+                yield lookup
+                given[probe.access] |= lookup.rows()
+
+    def _rows(self, access: Access, inputs: Inputs) -> Any:
+        """What a routine asks for, in the form that it wants; of a large relation the whole."""
+        if access.version is Version.CHANGE:
+            assert inputs.change is not None
+            return _changed(inputs.change.pairs(), access)
+        own = inputs.held(access.relation)
+        if own is not None:
+            return _in_form(own, access)
+        if access.form is Form.ROWS:
+            return self._state.scan(access.relation)
+        held = self._state.relation(access.relation)
+        return held if isinstance(held, Layered) else held.index(access.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a routine is about to ask a large relation for: the rows under ``keys``, of which it reads ``columns``."""
+
+    relation: Layered
+    positions: Places
+    keys: Collection[Row]
+    columns: Places | None = None
+
+    def rows(self) -> dict[Any, list[tuple[Row, int]]]:
+        """The rows by key, fetched where they have not been."""
+        return self.relation.lookup(self.positions, self.keys, self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a statement reads beside the stored relations: maps of its stage, rows of this query only, the change."""
+
+    maps: Maps
+    beside: Mapping[str, Contents]
+    change: ChangeSet | None = None
+
+    def held(self, name: str) -> Contents | RingMap | None:
+        """The map or the rows called ``name``, where they are among these."""
+        found = self.maps.get(name)
+        return found if found is not None else self.beside.get(name)
+
+
+@contextmanager
+def computing(compiled: CompiledStage) -> Iterator[None]:
+    """Decimals are exact within, and a fault names the view and the row."""
+    try:
+        with decimal.localcontext(EXACT):
+            yield
+    except (ArithmeticFault, ArithmeticError) as fault:
+        raise located(fault, compiled) from fault
+
+
+def _in_form(held: Contents | RingMap, access: Access) -> Any:
+    """A map as a routine wants it. All forms follow the map when it changes."""
+    match access.form:
+        case Form.ROWS:
+            return held.entries.items()
+        case Form.INDEX:
+            return held.index(access.positions)
+        case Form.ENTRIES:
+            return held.entries
+        case Form.ORDER:
+            return held.order(access.positions, access.column, access.floats)
+
+
+def _changed(pairs: Sequence[tuple[Row, int]], access: Access) -> Any:
+    """The rows of a change, all of them or by some of their columns."""
+    return grouped(pairs, access.positions) if access.form is Form.INDEX else pairs
+
+
+def _changed_rows(finish: Callable[[Row, Any], Row | None], touched: Iterable[tuple[Row, Any, Any]]) -> dict[Row, int]:
+    """Old rows out, new rows in, for keys whose row is no longer the same."""
+    net: dict[Row, int] = {}
+    for key, before, after in touched:
+        old, new = finish(key, before), finish(key, after)
+        if old == new:
+            continue
+        if old is not None:
+            net[old] = net.get(old, 0) - 1
+        if new is not None:
+            net[new] = net.get(new, 0) + 1
+    return net
