@@ -70,4 +70,4 @@ def test_queries_over_columns_do_not_meet_each_other() -> None:
             for sql, row in joined.items():
                 assert harness.runtime.answer(program_of(sql)).zset() == ZSet({row: 1})
                 gc.collect()
-    assert len(harness.runtime._probes) <= len(joined)
+    assert len(harness.runtime._running._probes) <= len(joined)
