@@ -37,11 +37,15 @@ def test_an_epoch_that_grew_beyond_the_budget_is_undone(monkeypatch: pytest.Monk
         assert wh.view("v").rows() == [(2, 1)]
 
 
-def test_rows_teach_what_rows_cost() -> None:
-    with tidemill.open(":memory:", memory="1000GB") as wh:
+def test_rows_teach_what_rows_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(1, (i, "x")) for i in range(20_000)]
+    with tidemill.open(":memory:", memory="4GB") as wh:
         wh.sql(DDL)
-        wh.apply({"t": [(1, (i, "x")) for i in range(20_000)]})
-        assert wh.view("v").verify().ok
+        held = iter([1 << 30, 3 << 30, 3 << 30])
+        monkeypatch.setattr("tidemill.engine.memory.resident", lambda: next(held))
+        wh.apply({"t": rows})  # two gigabytes more: as many again would not fit
+        with pytest.raises(OutOfBudget, match="5.00 GB, of at most 4.00 GB"):
+            wh.apply({"t": rows})
 
 
 @pytest.mark.parametrize("size", ["much", "4 gigabytes", "-1GB", "GB"])

@@ -6,6 +6,7 @@ of one table never clash and a join is plain concatenation. The meaning of each 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from tidemill.algebra.aggregates import AggregateCall
@@ -14,13 +15,13 @@ from tidemill.model.types import Field
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(ABC):
     """A node of the algebra."""
 
     @property
+    @abstractmethod
     def fields(self) -> tuple[Field, ...]:
         """The columns of the result."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

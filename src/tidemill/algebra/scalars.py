@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(ABC):
     """An expression over the columns of one row."""
 
     @property
+    @abstractmethod
     def type(self) -> Type:
         """The type of the value."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import difflib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tidemill.algebra.relations import Relation
@@ -20,6 +21,7 @@ from tidemill.engine.refresh import Refresh
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.reads import row_wise
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
 
@@ -62,6 +64,11 @@ class View:
         """The tables, streams and views that it reads, each once."""
         own = {stage.name for stage in self.program.stages}
         return tuple(dict.fromkeys(i for stage in self.program.stages for i in stage.inputs if i not in own))
+
+    @cached_property
+    def row_wise(self) -> bool:
+        """Whether some stage takes one row at a time; asked at every epoch, and the program does not change."""
+        return any(map(row_wise, self.program.stages))
 
     @property
     def fingerprint(self) -> str:

@@ -315,7 +315,7 @@ class Engine:
 
     def _place(self, view: View, work: int = 0) -> None:
         """Let a view be run by the runtime for work on so many rows."""
-        name, _ = self.placement.choose(work, view.options.get("runtime", "auto"), view.program)
+        name, _ = self.placement.choose(work, view.options.get("runtime", "auto"), row_wise=view.row_wise)
         self.pipeline.place(view.program, self.placement.runtime(name, work), deferred=view.refresh.deferred)
 
     def _runtime(self, work: int) -> Runtime:
@@ -408,7 +408,7 @@ class Engine:
             view = self.catalog.view(name)
             placed = self.pipeline[view.name]
             option = view.options.get("runtime", "auto")
-            _, reason = self.placement.choose(placed.measured.last_work, option, view.program)
+            _, reason = self.placement.choose(placed.measured.last_work, option, row_wise=view.row_wise)
             facts = {
                 "runtime": f"{placed.runtime.name} ({reason})",
                 "back end": self._backend(placed),

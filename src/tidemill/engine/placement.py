@@ -10,8 +10,6 @@ import pyarrow as pa
 from tidemill.compiler.choose import NATIVE_WORK, Reason, choose_runtime
 from tidemill.model.errors import SetupError
 from tidemill.model.types import Field
-from tidemill.program.reads import row_wise
-from tidemill.program.statements import Program
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
@@ -45,10 +43,10 @@ class Placement:
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
 
-    def choose(self, work: int, option: str = "auto", program: Program | None = None) -> tuple[str, str]:
-        """The runtime for work on so many rows, for a view with this option and ``program``, and why."""
+    def choose(self, work: int, option: str = "auto", *, row_wise: bool = False) -> tuple[str, str]:
+        """The runtime for work on so many rows, for a view with this option, and why."""
         wanted = check_name(option) if option != "auto" else self._wanted
-        if program is not None and any(map(row_wise, program.stages)):
+        if row_wise:
             return "native", Reason.ROW_WISE.value
         return choose_runtime(wanted, work=work, rows=self.rows, in_memory=self._in_memory)
 

@@ -1,8 +1,8 @@
 """Which stages run as compiled code and which as generated Python: asked for, or by how much work there is.
 
-Compiling costs a few tenths of a second, once; after that a row costs a tenth of what it costs in Python. So a stage
-starts in Python and moves once it has taken in enough rows. It moves between epochs, when the store holds all of its
-state. What has no native form stays in Python, and EXPLAIN says why.
+Compiling costs a few tenths of a second, once; after that a row costs a small part of what it does in Python. So a
+stage starts in Python and moves once it has taken in enough rows. It moves between epochs, when the store holds all of
+its state. What has no native form stays in Python, and EXPLAIN says why.
 """
 
 from __future__ import annotations

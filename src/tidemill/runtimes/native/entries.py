@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
@@ -110,3 +111,17 @@ def _write_row(finish: Finish, expressions: Expressions, body: Body) -> None:
 
 def _refuse(type_: Type, total: Any) -> None:
     raise ArithmeticFault(f"a sum does not fit {type_}: {total}", hint="Convert its argument to DOUBLE.")
+
+
+def changed_rows(finish: Callable[[Row, Any], Row | None], touched: Iterable[tuple[Row, Any, Any]]) -> dict[Row, int]:
+    """Old rows out, new rows in, for keys whose row is no longer the same."""
+    net: dict[Row, int] = {}
+    for key, before, after in touched:
+        old, new = finish(key, before), finish(key, after)
+        if old == new:
+            continue
+        if old is not None:
+            net[old] = net.get(old, 0) - 1
+        if new is not None:
+            net[new] = net.get(new, 0) + 1
+    return net

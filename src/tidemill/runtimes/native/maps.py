@@ -8,6 +8,7 @@ three cost O(|change|) and nothing else need be written down.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -35,7 +36,7 @@ BULK = 64
 """From so many rows on it is worth to ask first whether they are all new."""
 
 
-class Journaled(Generic[E]):
+class Journaled(ABC, Generic[E]):
     """Entries by key, the journal of the epoch under way, and the indexes that statements have asked for.
 
     ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry.
@@ -50,9 +51,9 @@ class Journaled(Generic[E]):
         self._negatives: dict[int, Negatives] = {}
         self._followers: tuple[Follower, ...] = ()
 
+    @abstractmethod
     def numbers_of(self, entry: E) -> tuple[Any, ...]:
         """The weight and the exact sums of an entry."""
-        raise NotImplementedError
 
     def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
         """The entries by their keys at ``positions``: built once, then kept in step at O(1) a move."""

@@ -19,6 +19,7 @@ from tidemill.model.types import Field
 from tidemill.program.statements import Stage, Version
 from tidemill.runtimes.native.access import Access, Form
 from tidemill.runtimes.native.base import Places
+from tidemill.runtimes.native.entries import changed_rows
 from tidemill.runtimes.native.faults import located
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, RingMap
@@ -63,7 +64,7 @@ class Running:
         with computing(compiled):
             net = self._outputs.pop(stage.name, {})
             if stage.finish is not None and compiled.finish is not None:
-                net = _changed_rows(compiled.finish, self._state.maps(compiled)[stage.finish.source].touched())
+                net = changed_rows(compiled.finish, self._state.maps(compiled)[stage.finish.source].touched())
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
 
     def fill(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
@@ -267,17 +268,3 @@ def _in_form(held: Contents | RingMap, access: Access) -> Any:
 def _changed(pairs: Sequence[tuple[Row, int]], access: Access) -> Any:
     """The rows of a change, all of them or by some of their columns."""
     return grouped(pairs, access.positions) if access.form is Form.INDEX else pairs
-
-
-def _changed_rows(finish: Callable[[Row, Any], Row | None], touched: Iterable[tuple[Row, Any, Any]]) -> dict[Row, int]:
-    """Old rows out, new rows in, for keys whose row is no longer the same."""
-    net: dict[Row, int] = {}
-    for key, before, after in touched:
-        old, new = finish(key, before), finish(key, after)
-        if old == new:
-            continue
-        if old is not None:
-            net[old] = net.get(old, 0) - 1
-        if new is not None:
-            net[new] = net.get(new, 0) + 1
-    return net

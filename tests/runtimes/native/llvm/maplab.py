@@ -60,15 +60,15 @@ class Lab:
 
     def __init__(self, shape: Shape, budget: int | None = None) -> None:
         self.shape = shape
-        self.code, self.library, self.scratch_code = compiled(shape)
+        self.code, self.loaded, self.scratch_code = compiled(shape)
         self.memory = Memory(budget)
         self.strings = Strings(Memory())
-        self.native = NativeMap(self.code, self.library, self.memory, self.strings)
-        self.scratch = NativeMap(self.scratch_code, self.library, Memory(), self.strings)
+        self.native = NativeMap(self.code, self.loaded, self.memory, self.strings)
+        self.scratch = NativeMap(self.scratch_code, self.loaded, Memory(), self.strings)
 
     def _call(self, name: str, result: Any, *arguments: Any) -> Any:
         types = [ctypes.c_int64 if isinstance(a, int) else ctypes.c_void_p for a in arguments]
-        return ctypes.CFUNCTYPE(result, *types)(self.library.address(f"lab.{name}"))(*arguments)
+        return ctypes.CFUNCTYPE(result, *types)(self.loaded.address(f"lab.{name}"))(*arguments)
 
     def add(self, key: Sequence[Any], weight: int, values: Sequence[Any], scratch: bool = False) -> int:
         """Gives the status."""

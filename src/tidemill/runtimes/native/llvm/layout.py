@@ -190,7 +190,6 @@ class Record(Struct):
             self.values.append(tuple(f"value{i}.{part}" for part in DOUBLE_PARTS) if is_double else (f"value{i}",))
             for name in self.values[-1]:
                 self.field(name, I128 if not is_double else F64 if name.endswith(("high", "low")) else I64)
-        self.numbers_end = self._end
         cells = {f"key{i}": cell_type(key.type) for i, key in enumerate(map_.keys)}
         self.keys = tuple(cells)
         for name in sorted(cells, key=lambda name: -size_of(cells[name])):

@@ -20,6 +20,7 @@ from tidemill.model.errors import ArithmeticFault, DataError, OutOfBudget
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import row_wise
+from tidemill.runtimes.native.entries import changed_rows
 from tidemill.runtimes.native.llvm.compile import Input, StageCode, fills_by_firing, handed_on
 from tidemill.runtimes.native.llvm.handles import NativeMap
 from tidemill.runtimes.native.llvm.intake import Batch
@@ -162,15 +163,7 @@ class LlvmStage:
         if self.stage.finish is None:
             return self._drain()
         assert self._finish is not None
-        net: dict[Row, int] = {}
-        for key, before, after in self._maps[self.stage.finish.source].touched():
-            old, new = self._finish(key, before), self._finish(key, after)
-            if old == new:
-                continue
-            if old is not None:
-                net[old] = net.get(old, 0) - 1
-            if new is not None:
-                net[new] = net.get(new, 0) + 1
+        net = changed_rows(self._finish, self._maps[self.stage.finish.source].touched())
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
 
     def freshen(self) -> None:

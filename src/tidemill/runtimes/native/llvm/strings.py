@@ -257,7 +257,7 @@ class _Functions:
     """The code that Python calls, loaded once."""
 
     def __init__(self, library: jit.Library) -> None:
-        self.library = library
+        self._loaded = library
         pointer, size = ctypes.c_void_p, ctypes.c_int64
         self.create = self._find("create", pointer, pointer)
         self.destroy = self._find("destroy", pointer)
@@ -265,7 +265,7 @@ class _Functions:
         self.intern_all = self._find("intern_all", pointer, pointer, pointer, size, pointer)
 
     def _find(self, name: str, *types: Any) -> Any:
-        return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self.library.address(f"strings.{name}"))
+        return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._loaded.address(f"strings.{name}"))
 
 
 @lru_cache(maxsize=1)
