@@ -59,8 +59,9 @@ format: setup  ## put the code into the project's format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-reference: setup  ## write docs/reference/functions.md anew from the function registry
+reference: setup  ## write the tables of docs/reference anew from the functions and constructs that there are
 	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
+	$(BIN)/python -m docs.reference.constructs
 
 # Two halves at once, for two cores: the tests that share the Spark session, and all others.
 test: check  ## everything that must hold before a change lands

@@ -93,7 +93,8 @@ class Answers:
 
     def _read(self, name: str, table: pa.Table) -> ZSet:
         fields = self.fields(name)
-        assert table.schema.types == [arrow_type(f.type) for f in fields], f"{name}: {table.schema} is not {fields}"
+        types = [_nullable(of) for of in table.schema.types]
+        assert types == [arrow_type(f.type) for f in fields], f"{name}: {table.schema} is not {fields}"
         named = table.rename_columns([f.name for f in fields]).cast(_schema(fields))
         return ZSet.summed(from_arrow(named, fields))
 
@@ -104,6 +105,15 @@ class Answers:
 
 def _schema(fields: tuple[Field, ...]) -> pa.Schema:
     return pa.schema([f for f in arrow_schema(fields) if f.name != WEIGHT])
+
+
+def _nullable(of: pa.DataType) -> pa.DataType:
+    """A type without the promise of Spark's that no element of an array, or member of a struct, is NULL."""
+    if pa.types.is_list(of):
+        return pa.list_(_nullable(of.value_type))
+    if pa.types.is_struct(of):
+        return pa.struct([pa.field(member.name, _nullable(member.type)) for member in of])
+    return of
 
 
 def _without_zones(table: pa.Table) -> pa.Table:

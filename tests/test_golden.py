@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,13 @@ from tests.answers import Answers, differ, inner
 from tests.conversation import Conversation, Step, parse_row, read
 from tests.ways import NATIVE, SPARK, opened
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import parse
+from tidemill.compiler.compile import compile_view
+from tidemill.compiler.frontends.sql import parse, translate
 from tidemill.compiler.frontends.statements import CreateTable
 from tidemill.model import errors
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+from tidemill.program.text import text_of_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,20 +168,49 @@ def _cases(ways: Sequence[str]) -> list[Any]:
 def _told_already(conversation: Conversation, way: str, strategy: str, batch: str) -> bool:
     """Whether a case says little that its neighbours do not: it is left to `make fuzz`.
 
-    Row by row differs from whole blocks in which changes meet within an epoch: that needs two tables, and a strategy
-    that looks at changes at all. The driver runs the native program, and differs from it in what Spark looks up for
-    the changes of whole blocks. Compiled code goes row by row anyhow, and leaves what is computed anew to Python. Maps
-    that statements read are in memory, so columns make no difference to viewlets.
+    Row by row differs from whole blocks in which changes meet within an epoch, and native cases tell. The driver runs
+    the native program over rows that Spark looks up, which ``test_capabilities`` asks of every construct. Compiled code
+    goes row by row anyhow, and leaves what is computed anew to Python; on Spark that is the filling of a view, and a
+    difference. Maps that statements read are in memory, so columns make no difference to viewlets. Where viewlets leave
+    everything to plain deltas, the program is the same.
     """
+    if strategy == "viewlet" and _is_delta(conversation.path):
+        return True
     match way:
-        case "llvm" | "driver":
+        case "llvm" | "frames":
             return strategy == "recompute" or batch == "rows"
+        case "driver":
+            return True
         case "columns":
             return strategy == "viewlet"
-        case "frames":
-            tables = sum(1 for step in conversation.steps if step.declare)
-            return batch == "rows" and (strategy != "delta" or tables < 2)
     return False
+
+
+@cache
+def _is_delta(path: Path) -> bool:
+    """Whether strategy ``viewlet`` keeps the views of a file as ``delta`` does."""
+    conversation = read(path)
+    return _programs(conversation, "viewlet") == _programs(conversation, "delta")
+
+
+def _programs(conversation: Conversation, strategy: str) -> list[str]:
+    """What keeps the views of a conversation fresh, without the notes; where they are refused, that."""
+    tables: dict[str, Table] = {}
+    fields: dict[str, tuple[Field, ...]] = {}
+    texts = []
+    for step in conversation.steps:
+        for statement in parse(step.declare) if step.declare else ():
+            assert isinstance(statement, CreateTable)
+            tables[statement.table.name] = statement.table
+            fields[statement.table.name] = statement.table.fields
+        for name, query in step.views:
+            try:
+                relation = translate(query, fields, name=name).relation
+                texts.append(text_of_program(compile_view(name, relation, tables, strategy)))
+                fields[name] = relation.fields
+            except errors.TidemillError as refusal:
+                texts.append(str(refusal))
+    return texts
 
 
 @pytest.mark.parametrize(("conversation", "way", "strategy", "batch"), _cases(NATIVE))

@@ -9,9 +9,12 @@ import pytest
 import typer.main
 
 import tidemill
+from docs.reference.constructs import written
 from docs.reference.functions import THEMES, page
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.ring import RING
+from tidemill.algebra.functions.spreads import SPREADS
+from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.compiler import choose
 from tidemill.engine.catalog import OPTIONS
 from tidemill.model import errors
@@ -24,8 +27,13 @@ def test_functions_are_current() -> None:
     assert (REFERENCE / "functions.md").read_text() == page() + "\n", "run make reference"
 
 
+def test_constructs_are_current() -> None:
+    page = (REFERENCE / "sql.md").read_text()
+    assert page == written(page), "run make reference"
+
+
 def test_every_function_has_its_theme() -> None:
-    within_programs = {function.name for function in RING}  # no SQL text calls these
+    within_programs = {function.name for function in (*RING, *SPREADS, *TIME_WINDOWS)}  # no SQL text calls these
     named = {function.name for _, _, functions in THEMES for function in functions}
     assert named == set(FUNCTIONS) - within_programs
 

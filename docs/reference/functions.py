@@ -6,7 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from types import ModuleType
 
-from tidemill.algebra.functions import Function, arithmetic, comparison, mathematics, nested, patterns, strings, time
+from tidemill.algebra.functions import (
+    Function,
+    arithmetic,
+    arrays,
+    comparison,
+    lambdas,
+    mathematics,
+    nested,
+    patterns,
+    strings,
+    time,
+)
 from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
@@ -17,10 +28,14 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Patterns", patterns, patterns.PATTERNS),
     ("Dates and timestamps", time, time.TIME),
     ("Arrays and structs", nested, nested.NESTED),
+    ("More of arrays", arrays, arrays.ARRAYS),
+    ("Functions of the elements of an array", lambdas, lambdas.LAMBDAS),
 )
 
-INTERNAL = frozenset({"average", "mean", "bigint_checked"})
-"""What the compiler finishes AVG and SUM with; nobody writes them."""
+INTERNAL = frozenset(
+    {"average", "mean", "bigint_checked", "sequence_of_moments", "transform_placed", "filter_placed", "sort_by"}
+)
+"""What the compiler finishes AVG and SUM with, and functions that have another name in SQL; nobody writes them."""
 
 _HEAD = """# Functions
 
@@ -28,7 +43,7 @@ What expressions in views may call, written from the registry by `make reference
 of Spark 4 in ANSI mode. *NULL* says when the result is NULL: `any` means whenever an argument is, `own rule` that the
 function decides. Arguments are shown as `a`, `b`, `c`.
 
-Aggregates are `SUM`, `COUNT` and `AVG`; `CASE`, `CAST`, `TRY_CAST`, `IN`, `BETWEEN` and `LIKE` are syntax and part of
+Aggregates, window functions, `CASE`, `CAST`, `TRY_CAST`, `IN`, `BETWEEN` and `LIKE` are syntax and part of
 [the SQL reference](sql.md).
 """
 

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 
 from tests.algebra.grids import EDGES, GROUPS, READABLE, Group, spark_errs
-from tidemill.algebra.aggregates import AggregateCall, Part, aggregate_type, finish, parts
+from tidemill.algebra.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.casts import can_cast
 from tidemill.algebra.evaluate import aggregate_value, evaluate_scalar
 from tidemill.algebra.functions import FUNCTIONS, call
 from tidemill.algebra.functions.forms import FORMS
 from tidemill.algebra.scalars import Cast, Column, Literal, Scalar
+from tidemill.algebra.sums import Part, finish, parts
 from tidemill.changes.arrow import from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

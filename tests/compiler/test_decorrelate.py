@@ -9,7 +9,7 @@ from tests.compiler.shop import program_of, relation_of
 from tidemill.algebra.queries import text_of_query
 from tidemill.algebra.relations import Distinct, Filter, Relation, Scan, UnionAll
 from tidemill.algebra.walk import expressions, subqueries, walk
-from tidemill.compiler.explain import cost_of
+from tidemill.compiler.costs import cost_of
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.normalize import normalize
 
@@ -24,7 +24,7 @@ def has(relation: Relation, kind: type[Relation]) -> bool:
 
 def costs(sql: str) -> set[str]:
     program = program_of(sql)
-    return {cost_of(trigger, program).partition(":")[0] for stage in program.stages for trigger in stage.triggers}
+    return {str(cost_of(trigger, program)).partition(":")[0] for stage in program.stages for trigger in stage.triggers}
 
 
 @pytest.mark.parametrize("view", NESTED)

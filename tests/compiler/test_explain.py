@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.compiler.shop import program_of
 from tests.program import examples
-from tidemill.compiler.explain import cost_of, explain
+from tidemill.compiler.costs import cost_of
+from tidemill.compiler.explain import explain, require_incremental
+from tidemill.model.errors import Unsupported
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
 
@@ -18,14 +22,14 @@ view v
   runtime      native (asked for)
   shows epoch  7
 
-v: delta
-│ why: select, project and join are linear, so the cost follows the change
+v: incremental, delta, O(matches)
+│ why: LINEAR, select, project and join are linear, so the cost follows the change
 │ a change of customers costs O(matches): index lookups only
 │ a change of v/1 costs O(matches): index lookups only
 │ keeps its rows: 1,234 stored
 ├─ customers
-└─ v/1: delta
-   │ why: every aggregate is a sum that deletions take back, so the cost follows the change
+└─ v/1: incremental, delta, O(1)
+   │ why: SUMS, every aggregate is a sum that deletions take back, so the cost follows the change
    │ a change of orders costs O(1): the changed row is enough
    │ keeps map v/1/groups[orders.customer]: 56 stored
    │ keeps its rows
@@ -43,7 +47,7 @@ def test_explain() -> None:
 
 def cost(program: Program, relation: str) -> str:
     stage = program.stages[-1]
-    return cost_of(next(trigger for trigger in stage.triggers if trigger.relation == relation), program)
+    return str(cost_of(next(trigger for trigger in stage.triggers if trigger.relation == relation), program))
 
 
 def test_a_scan_is_named() -> None:
@@ -54,7 +58,7 @@ def test_a_scan_is_named() -> None:
 def test_a_global_aggregate_is_one_row_and_no_scan() -> None:
     program = program_of("SELECT o.id, t.n FROM orders o CROSS JOIN (SELECT COUNT(*) AS n FROM items) t")
     assert cost(program, "orders") == "O(matches): index lookups only"
-    assert cost(program, "v/1") == "O(data): it visits all of orders"
+    assert cost(program, "v/1") == "O(data): it visits all of orders, when its one row is another one"
 
 
 def test_recomputation_costs_the_data() -> None:
@@ -74,3 +78,17 @@ def test_maps_are_read_at_a_key_over_a_range_or_through() -> None:
     assert cost(examples.example_2().program, "orders") == "O(1): single entries of maps, by their keys"
     assert cost(examples.axf().program, "bids") == "O(log n): sums over ranges of ordered keys"
     assert cost(examples.figure_4().program, "li") == "O(matches): index lookups only"
+
+
+def test_a_view_that_must_be_incremental_may_visit_tables_but_not_be_computed_again() -> None:
+    require_incremental(program_of(SQL))
+    require_incremental(program_of("SELECT o.id FROM orders o JOIN items i ON i.price > o.amount"))
+    with pytest.raises(Unsupported) as refusal:
+        require_incremental(program_of(SQL, "recompute"))
+    assert refusal.value.where == "v/1"
+    assert "v/1: recomputed, recompute, O(data)" in str(refusal.value)
+
+
+def test_a_hint_says_what_would_help() -> None:
+    text = explain(program_of("SELECT o.id FROM orders o JOIN items i ON i.price > o.amount"))
+    assert "hint: An equality between the tables would make it a lookup." in text

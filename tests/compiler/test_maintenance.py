@@ -67,6 +67,21 @@ VIEWS = {
                   WHERE (o.id = i.orders AND i.part = 1) OR (o.id = i.orders AND o.day = 2)""",
     "or_absorbed": """SELECT o.id, i.part FROM orders o, items i
                       WHERE (o.id = i.orders AND i.part = 1) OR o.id = i.orders""",
+    "unnest": "SELECT id, EXPLODE(ARRAY(customer, day)) AS x FROM orders WHERE id > 0",
+    "unnest_outer": """SELECT id, x, p FROM orders
+                       LATERAL VIEW OUTER POSEXPLODE(IF(day > 1, ARRAY(day, customer), NULL)) e AS p, x""",
+    "unnest_join": """SELECT s.x, c.name, COUNT(*) n FROM (SELECT EXPLODE(ARRAY(a, b)) AS x FROM edges) s
+                      JOIN customers c ON c.id = s.x GROUP BY s.x, c.name""",
+    "unnest_both": """WITH e AS (SELECT a, EXPLODE(ARRAY(a, b)) AS x FROM edges)
+                      SELECT l.a, r.a AS other FROM e l JOIN e r ON l.x = r.x WHERE l.a > 0""",
+    "unnest_above": """SELECT c.name, y FROM edges e JOIN customers c ON c.id = e.a
+                       LATERAL VIEW EXPLODE(SEQUENCE(e.a, c.id + 1)) s AS y WHERE y <> e.b""",
+    "unnest_groups": """SELECT n, COUNT(*) m FROM (SELECT a, EXPLODE(SEQUENCE(1L, COUNT(*))) AS n FROM edges GROUP BY a)
+                        GROUP BY n""",
+    "unnest_stream": """SELECT c.region, COUNT(*) n FROM (SELECT EXPLODE(ARRAY(customer, seconds)) AS x FROM clicks) k
+                        JOIN customers c ON c.id = k.x GROUP BY c.region""",
+    "lambdas": """SELECT SIZE(FILTER(ARRAY(a, b), x -> x > 1)) AS k, SUM(REDUCE(ARRAY(a, b), 0, (s, x) -> s + x)) AS s
+                  FROM edges WHERE EXISTS(ARRAY(a, b), x -> x <> 2) GROUP BY SIZE(FILTER(ARRAY(a, b), x -> x > 1))""",
     "widened": "SELECT o.id, c.name FROM orders o JOIN customers c ON o.id = c.id",
     "guarded": "SELECT id FROM orders WHERE day <> 0 AND 6 / day > 2",
     "guarded_join": """SELECT o.id FROM orders o JOIN edges e ON e.a = o.day

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.memory import parse_size, resident
+from tidemill.engine.memory import Budget, parse_size, resident
 from tidemill.model.errors import OutOfBudget, SetupError
 
 DDL = """
@@ -41,11 +45,67 @@ def test_rows_teach_what_rows_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(1, (i, "x")) for i in range(20_000)]
     with tidemill.open(":memory:", memory="4GB") as wh:
         wh.sql(DDL)
-        held = iter([1 << 30, 3 << 30, 3 << 30])
+        # Asked at the beginning and the end of an epoch, and for the room that is left to compiled maps.
+        held = iter([1 << 30, 1 << 30, 3 << 30, 3 << 30, 3 << 30])
         monkeypatch.setattr("tidemill.engine.memory.resident", lambda: next(held))
         wh.apply({"t": rows})  # two gigabytes more: as many again would not fit
         with pytest.raises(OutOfBudget, match="5.00 GB, of at most 4.00 GB"):
             wh.apply({"t": rows})
+
+
+STREAMED = """
+    CREATE STREAM s (a BIGINT NOT NULL, b BIGINT NOT NULL);
+    CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS total FROM s GROUP BY a;
+"""
+
+
+def _few(count: int, start: int = 0) -> pa.Table:
+    return pa.table({"a": pa.array(range(start, start + count)), "b": pa.array([1] * count)})
+
+
+def test_maps_of_machine_code_stop_before_they_take_too_much() -> None:
+    """Events in columns are one epoch: what cannot be held is refused while it comes, and all of it is undone."""
+    with tidemill.open(":memory:", runtime="native", backend="llvm", memory=resident() + (64 << 20)) as wh:
+        wh.sql(STREAMED)
+        wh.replay({"s": _few(1000)}, ["s"] * 1000)
+        assert len(wh.view("v").rows()) == 1000
+        large = _few(1_000_000, start=5000)
+        before = resident()
+        with pytest.raises(OutOfBudget, match="maps of a view do not fit into the memory budget"):
+            wh.replay({"s": large}, np.zeros(1_000_000, dtype=np.uint8))
+        assert resident() - before < 64 << 20
+        assert len(wh.view("v").rows()) == 1000
+        wh.replay({"s": _few(10)}, ["s"] * 10)
+        rows = dict(wh.view("v").rows())
+        assert rows[3] == 2 and rows[500] == 1 and len(rows) == 1000
+
+
+def test_an_event_that_does_not_fit_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    room: list[int | None] = [None]
+    monkeypatch.setattr(Budget, "room", lambda self: room[0])
+    with tidemill.open(":memory:", runtime="native", backend="llvm", memory="1000GB") as wh:
+        wh.sql(STREAMED)
+        feed = wh.feed("s")
+        feed(1, 0, 5)
+        wh.flush()
+        room[0] = 200_000
+        taken = _taken(feed, 100_000)
+        assert 1 < taken < 100_000
+        rows = dict(wh.view("v").rows())
+        assert len(rows) == taken and rows[0] == 6
+        room[0] = None
+        assert _taken(feed, 100_000) == 100_000
+        assert len(wh.view("v").rows()) == 100_000
+
+
+def _taken(feed: Callable[..., None], events: int) -> int:
+    """How many events are taken in before one is refused."""
+    for a in range(events):
+        try:
+            feed(1, a, 1)
+        except OutOfBudget:
+            return a
+    return events
 
 
 @pytest.mark.parametrize("size", ["much", "4 gigabytes", "-1GB", "GB"])

@@ -18,6 +18,7 @@ from typing import Any
 from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.functions.comparison import compare
+from tidemill.algebra.sums import LOW
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
@@ -25,6 +26,7 @@ from tidemill.model.types import DOUBLE
 from tidemill.program.maps import Map, Value
 from tidemill.program.reads import reads_state
 from tidemill.program.statements import (
+    Each,
     Finish,
     Program,
     Query,
@@ -196,7 +198,7 @@ class Interpreter:
         result = ZSet()
         for key, entry in entries.items():
             seen = map(_seen, entry[1:], sums.map.values)
-            row = dict(zip(names, (*key, entry[0], *seen), strict=True))
+            row = dict(zip(names, (*key, entry[0], *seen), strict=True)) | _low_halves(entry[1:], sums.map.values)
             if (entry[0] > 0 or finish.always) and _all([finish.condition] if finish.condition else [], row):
                 result.add(tuple(evaluate_scalar(output.scalar, row) for output in finish.outputs), 1)
         return result
@@ -236,6 +238,9 @@ class Interpreter:
                     columns = {f.name: named[f.name] for f in step.columns}
                     sums = {value.name: values[value.name] for value in step.values}
                     yield {**columns, **sums, WEIGHT: weight}, weight
+            return
+        if isinstance(step, Each):
+            yield from ((place, 1) for place in _elements(step, bound))
             return
         entries = self._under(step, bound)
         yield (self._read(step, entries, bound) if isinstance(step, Read) else self._sought(step, entries, bound)), 1
@@ -282,6 +287,14 @@ class Interpreter:
         return [f.name for f in self.maps[relation].map.keys] if relation in self.maps else self.fields[relation]
 
 
+def _elements(each: Each, bound: Environment) -> list[Environment]:
+    """What an array binds, element by element."""
+    names = [f.name for f in each.columns]
+    elements = evaluate_scalar(each.array, bound) or ()
+    places = [dict(zip(names, place[-len(names) :], strict=True)) for place in enumerate(elements)]
+    return places or ([dict.fromkeys(names)] if each.outer else [])
+
+
 def _matches(lookup: tuple[tuple[str, Any], ...], values: Environment, bound: Environment) -> bool:
     keys = [(values[name], evaluate_scalar(key, bound)) for name, key in lookup]
     return all(own is not None and key is not None and compare(own, key) == 0 for own, key in keys)
@@ -319,6 +332,11 @@ def _times(value: Any, weight: int) -> Any:
 
 def _seen(total: Any, value: Value) -> Any:
     return float(total) if value.type == DOUBLE else total
+
+
+def _low_halves(totals: Sequence[Any], values: Sequence[Value]) -> dict[str, float]:
+    pairs = [(total, value) for total, value in zip(totals, values, strict=True) if value.type == DOUBLE]
+    return {value.name + LOW: float(total - Fraction(float(total))) for total, value in pairs}
 
 
 def _all(conditions: Any, row: Environment) -> bool:

@@ -1,36 +1,46 @@
-"""Each aggregate, and how it comes from ring values: sums that deletions take back exactly.
+"""Aggregates: what a call is, which type its value has, and whether sums are enough for it.
 
-A group keeps its weight (how many rows it has) and the sums of its *parts*. From these alone ``finish`` computes the
-aggregate, so a deletion costs what an insertion costs. NULLs add nothing; how many values were not NULL is a part too,
-unless the argument cannot be NULL: then the weight says it.
+An aggregate whose value comes from sums (``algebra.sums``) costs the same for a row that leaves as for one that
+arrives. All others look at the bag of values of their group, which is kept entry by entry (``algebra.totals`` says
+what they make of it). Aggregates of several names in SQL have one name here.
 
-==========  ======================================  ===============================
-aggregate   parts                                   value
-==========  ======================================  ===============================
-COUNT(*)    none                                    weight
-COUNT(x)    n: 1 where x is not NULL                n
-SUM(x)      s: x; n                                 s, NULL where n = 0
-AVG(x)      s: x; n                                 s / n, NULL where n = 0
-==========  ======================================  ===============================
+============================================  ======================================================================
+aggregate                                     value
+============================================  ======================================================================
+count, sum, avg                               as in SQL
+bool_and, bool_or                             whether all, or some, of the values are true
+var_pop, var_samp, stddev_pop, stddev_samp    the mean square of the distance from the mean, and its root
+covar_pop, covar_samp, corr                   the same of two arguments
+min, max                                      the least and the greatest value
+min_by, max_by                                the argument where the other argument is least or greatest
+array_agg                                     all values, ascending
+string_agg                                    all values, joined by a separator, in the order asked for
+mode                                          the value that comes most often, the least of several such
+percentile_cont, percentile_disc              the value at a share of the way from the least to the greatest
+============================================  ======================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tidemill.algebra.decimals import bounded
-from tidemill.algebra.scalars import Call, Case, Cast, Literal, Scalar
+from tidemill.algebra.ordering import Order
+from tidemill.algebra.scalars import Call, Scalar
 from tidemill.model import types as t
-from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, Field, Type
+from tidemill.model.errors import TypeMismatch
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, STRING, Field, Type
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """``function`` (sum, count, avg; lower case) over the rows of a group, with the name that its value gets.
+    """``function`` (in lower case) over the rows of a group, with the name that its value gets.
 
-    ``argument`` is None for COUNT(*). ``distinct`` and ``filter`` are the clauses of those names.
+    ``argument`` is None for COUNT(*), ``others`` are the arguments after it. ``distinct`` and ``filter`` are the
+    clauses of those names, ``order`` is that of WITHIN GROUP (ORDER BY ...). ``parameters`` are constants that the
+    function takes beside what it looks at, such as the separator of STRING_AGG.
     """
 
     name: str
@@ -39,22 +49,53 @@ class AggregateCall:
     of: Type
     distinct: bool = False
     filter: Scalar | None = None
+    others: tuple[Scalar, ...] = ()
+    order: tuple[Order, ...] = ()
+    parameters: tuple[Any, ...] = ()
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """All expressions that the call looks at."""
+        first = () if self.argument is None else (self.argument,)
+        restriction = () if self.filter is None else (self.filter,)
+        return (*first, *self.others, *(term.scalar for term in self.order), *restriction)
+
+    def over(self, scalars: Iterator[Scalar]) -> AggregateCall:
+        """The same call over other expressions, given in the order of ``scalars``."""
+        return replace(
+            self,
+            argument=None if self.argument is None else next(scalars),
+            others=tuple(next(scalars) for _ in self.others),
+            order=tuple(replace(term, scalar=next(scalars)) for term in self.order),
+            filter=None if self.filter is None else next(scalars),
+        )
 
     @property
     def field(self) -> Field:
         """The column that this makes."""
-        return Field(self.name, self.of, nullable=self.function != "count")
+        return Field(self.name, self.of, nullable=self.function not in NEVER_NULL)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A ring value: the sum of weight times ``argument`` over a group's rows, where a NULL adds nothing.
+NEVER_NULL = frozenset(("count", "array_agg"))
+"""The aggregates that have a value over no rows, too."""
 
-    ``of`` is BIGINT, DECIMAL(38, s) or DOUBLE: wide enough that the sum, unlike the argument, need not be checked.
-    """
+EXTREMES = frozenset(("min", "max"))
+"""The aggregates that are found at an end of their bag."""
 
-    argument: Scalar
-    of: Type
+BY_OTHER = frozenset(("min_by", "max_by"))
+"""The aggregates that pick a row by their second argument."""
+
+SPREADS = frozenset(("var_pop", "var_samp", "stddev_pop", "stddev_samp"))
+"""The aggregates of squares."""
+
+PAIRED = frozenset(("covar_pop", "covar_samp", "corr"))
+"""The aggregates of products: they look at rows in which neither argument is NULL."""
+
+SUMS = frozenset(("count", "sum", "avg", "bool_and", "bool_or", *SPREADS, *PAIRED))
+"""The aggregates that come from sums. All others need the bag of values that they look at, kept entry by entry."""
+
+BAGS = frozenset((*EXTREMES, *BY_OTHER, "array_agg", "string_agg", "mode", "percentile_cont", "percentile_disc"))
+"""The aggregates over bags that are built in. One of another name is registered in ``totals``, and sees NULLs, too."""
 
 
 def aggregate_type(function: str, argument: Type | None) -> Type:
@@ -66,79 +107,48 @@ def aggregate_type(function: str, argument: Type | None) -> Type:
     match function, argument:
         case "count", _:
             return BIGINT
+        case "min" | "max" | "min_by" | "max_by" | "mode", Type():
+            return argument
+        case "array_agg", Type():
+            return t.Array(argument)
+        case "string_agg", t.String():
+            return STRING
+        case "bool_and" | "bool_or", t.Boolean():
+            return BOOLEAN
+        case "bool_and" | "bool_or", _:
+            raise TypeMismatch(f"{function.upper()} takes conditions, not {argument}")
         case "sum", t.Decimal(precision, scale):
             return bounded(precision + 10, scale)
         case "avg", t.Decimal(precision, scale):
             return bounded(precision + 4, scale + 4)
         case "sum", t.Int() | t.BigInt():
             return BIGINT
-        case _, t.Int() | t.BigInt() | t.Double():
+        case _, t.Int() | t.BigInt() | t.Double() | t.Decimal():
             return DOUBLE
     raise TypeMismatch(f"{function.upper()} takes numbers, not {argument}", hint="Convert the argument with CAST.")
 
 
-def parts(call: AggregateCall) -> tuple[Part, ...]:
-    """The sums that ``call`` needs. Equal parts of several aggregates are one sum: AVG(x) beside SUM(x) is free."""
-    if call.distinct:
-        raise Unsupported(
-            f"{call.function.upper()}(DISTINCT ...) is not supported yet",
-            detail="It needs the weight of every value in a group, not only sums.",
-            hint="Aggregate over a subquery with SELECT DISTINCT.",
-        )
-    count = _count_part(call)
-    counts = (count,) if count else ()
-    if call.function == "count":
-        return counts
-    assert call.argument is not None
-    argument = call.argument
-    match argument.type:
-        case t.Int():
-            summed = Part(_filtered(call, Cast(argument, BIGINT)), BIGINT)
-        case t.BigInt() if call.function == "avg":
-            # Spark averages in DOUBLE, which does not overflow; the exact sum must not either.
-            summed = Part(_filtered(call, Cast(argument, t.Decimal(20, 0))), t.Decimal(t.MAX_PRECISION, 0))
-        case t.Decimal(_, scale):
-            summed = Part(_filtered(call, argument), t.Decimal(t.MAX_PRECISION, scale))
-        case of:
-            summed = Part(_filtered(call, argument), of)
-    return (summed, *counts)
+def needs_bag(call: AggregateCall) -> bool:
+    """Whether sums are not enough for ``call``: the greatest value is gone when it is taken away, and what is next?"""
+    return call.function not in SUMS
 
 
-def finish(call: AggregateCall, parts: Sequence[Scalar], weight: Scalar) -> Scalar:
-    """The value of ``call``, given expressions for its summed parts (as ``parts`` orders them) and for the weight."""
-    if call.function == "count":
-        return parts[0] if parts else weight
-    total, count = parts[0], parts[1] if len(parts) > 1 else weight
-    empty = Call("eq", (count, Literal(0, BIGINT)), BOOLEAN)
-    return Case(((empty, Literal(None, call.of)),), _value(call, total, count), call.of)
+def known(call: AggregateCall) -> tuple[Scalar, ...]:
+    """The arguments that must not be NULL in a row that ``call`` looks at."""
+    if call.function in PAIRED:
+        return (*(() if call.argument is None else (call.argument,)), *call.others)
+    if call.function in BY_OTHER:
+        return call.others
+    return (call.argument,) if call.argument is not None and call.function in SUMS | BAGS else ()
 
 
-def _value(call: AggregateCall, total: Scalar, count: Scalar) -> Scalar:
-    """The value over at least one row."""
-    assert call.argument is not None
-    if isinstance(call.argument.type, t.Decimal):
-        # The sum has a type of its own, narrower than the ring's; a sum that does not fit it is an error in Spark.
-        total = Cast(total, bounded(call.argument.type.precision + 10, call.argument.type.scale))
-    if call.function == "avg":
-        return Call("average" if isinstance(call.of, t.Decimal) else "mean", (total, count), call.of)
-    return Call("bigint_checked", (total,), BIGINT) if call.of == BIGINT else total
-
-
-def _count_part(call: AggregateCall) -> Part | None:
-    """How many values the aggregate sees; None where that is the weight itself."""
-    from tidemill.algebra.walk import is_nullable  # walk knows relations, and these know aggregates
-
-    seen = call.filter
-    if call.argument is not None and is_nullable(call.argument):
-        known = Call("is_not_null", (call.argument,), BOOLEAN)
-        seen = known if seen is None else Call("and", (seen, known), BOOLEAN)
-    if seen is None:
-        return None
-    return Part(Case(((seen, Literal(1, BIGINT)),), Literal(0, BIGINT), BIGINT), BIGINT)
-
-
-def _filtered(call: AggregateCall, value: Scalar) -> Scalar:
-    """``value`` where the FILTER clause is true, else NULL."""
-    if call.filter is None:
-        return value
-    return Case(((call.filter, value),), Literal(None, value.type), value.type)
+def bag(call: AggregateCall) -> tuple[tuple[Scalar, ...], Scalar | None]:
+    """What the entries of the bag of ``call`` hold, and which rows are in it: NULLs are left out."""
+    seen = call.scalars if call.filter is None else call.scalars[:-1]
+    conditions = [] if call.filter is None else [call.filter]
+    conditions += [Call("is_not_null", (scalar,), BOOLEAN) for scalar in known(call)]
+    condition = conditions[0] if conditions else None
+    for other in conditions[1:]:
+        assert condition is not None
+        condition = Call("and", (condition, other), BOOLEAN)
+    return seen, condition

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from tidemill.algebra.casts import can_cast, cast_value
 from tidemill.algebra.decimals import decimal_for, decimal_for_integer, wider
-from tidemill.algebra.scalars import Cast, Literal, Scalar
+from tidemill.algebra.scalars import Cast, Lambda, Literal, Scalar
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Field, Type
@@ -79,7 +80,7 @@ def fits(source: Type, target: Type) -> bool:
 
 
 def convert(scalar: Scalar, target: Type) -> Scalar:
-    """``scalar`` as a ``target``: itself, a converted literal, or a ``Cast``.
+    """``scalar`` as a ``target``: itself, a converted literal, or a ``Cast``; of a lambda, what it gives.
 
     >>> convert(Literal(1, t.INT), t.BIGINT)
     Literal(value=1, of=BigInt())
@@ -92,6 +93,8 @@ def convert(scalar: Scalar, target: Type) -> Scalar:
         except ArithmeticFault:
             return Cast(scalar, target)  # fails where it is computed, which may be nowhere
         return Literal(value, target)
+    if isinstance(scalar, Lambda):
+        return replace(scalar, body=convert(scalar.body, target))
     return Cast(scalar, target)
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import decimal
-import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.casts import cast_value, checked
-from tidemill.algebra.decimals import EXACT, divided, quantized
+from tidemill.algebra.casts import cast_value
 from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.ordering import Order, rank
 from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar, Subquery
-from tidemill.algebra.walk import columns_in, conjuncts
-from tidemill.changes.arrow import canonical_double
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
+from tidemill.algebra.totals import total
+from tidemill.algebra.walk import Nested, columns_in, conjuncts
+from tidemill.algebra.windows import WindowCall, window_values
 from tidemill.changes.zset import Row, ZSet
-from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import names_of
-from tidemill.model.types import Field, Type
+from tidemill.model.types import Field
 
 Tables = Mapping[str, ZSet]
 Environment = Mapping[str, Any]
@@ -47,20 +46,42 @@ class Surroundings:
         """The values of a row and of those around it, by column name."""
         return {**self.outer, **bind(row, fields)}
 
-    def answer(self, subquery: Subquery, row: Environment) -> Any:
+    def answer(self, subquery: Nested, row: Environment) -> Any:
         """The value of ``subquery`` beside ``row``: NULL where it has no row."""
         if id(subquery) not in self._shown:
             self._shown[id(subquery)] = sorted(columns_in(subquery))
         question = id(subquery), tuple([row[name] for name in self._shown[id(subquery)]])
         if question not in self._answers:
-            self._answers[question] = self._only_value(subquery, row)
+            around = Surroundings(self.tables, row, self._answers)
+            rows = list(around.rows(subquery.relation).expand())
+            self._answers[question] = _NESTED[type(subquery)](subquery, rows, around)
         return self._answers[question]
 
-    def _only_value(self, subquery: Subquery, row: Environment) -> Any:
-        rows = list(Surroundings(self.tables, row, self._answers).rows(subquery.relation).expand())
-        if len(rows) > 1:
-            raise ArithmeticFault(f"a subquery has {len(rows)} rows where a value is wanted")
-        return rows[0][0] if rows else None
+
+def _only_value(subquery: Subquery, rows: list[Row], around: Surroundings) -> Any:
+    if len(rows) > 1:
+        raise ArithmeticFault(f"a subquery has {len(rows)} rows where a value is wanted")
+    return rows[0][0] if rows else None
+
+
+def _exists(subquery: Exists, rows: list[Row], around: Surroundings) -> bool:
+    return bool(rows)
+
+
+def _quantified(subquery: Quantified, rows: list[Row], around: Surroundings) -> bool | None:
+    fields = subquery.relation.fields
+    found = {evaluate_scalar(subquery.condition, around.bind(row, fields), around) for row in rows}
+    decided = not subquery.all
+    if decided in found:
+        return decided
+    return None if None in found else not decided
+
+
+_NESTED: dict[type[Scalar], Callable[[Any, list[Row], Surroundings], Any]] = {
+    Subquery: _only_value,
+    Exists: _exists,
+    Quantified: _quantified,
+}
 
 
 def evaluate(relation: Relation, tables: Tables, outer: Environment | None = None) -> ZSet:
@@ -127,6 +148,136 @@ def _union_all(node: r.UnionAll, around: Surroundings) -> ZSet:
     return sum(map(around.rows, node.inputs), ZSet())
 
 
+def _outer_join(node: r.OuterJoin, around: Surroundings) -> ZSet:
+    left, right = around.rows(node.left), around.rows(node.right)
+    pairs = _join(r.Join(node.left, node.right, node.condition), around)
+    width = len(node.left.fields)
+    met = [{pair[:width] for pair in pairs}, {pair[width:] for pair in pairs}]
+    if node.keeps_left:
+        nothing = (None,) * len(node.right.fields)
+        pairs = pairs + ZSet({row + nothing: weight for row, weight in left.items() if row not in met[0]})
+    if node.keeps_right:
+        nothing = (None,) * width
+        pairs = pairs + ZSet({nothing + row: weight for row, weight in right.items() if row not in met[1]})
+    return pairs
+
+
+def _unnest(node: r.Unnest, around: Surroundings) -> ZSet:
+    result = ZSet()
+    for row, weight in around.rows(node.input).items():
+        elements = evaluate_scalar(node.array, around.bind(row, node.input.fields), around) or ()
+        for place in enumerate(elements):
+            result.add(row + place[2 - len(node.columns) :], weight)
+        if node.outer and not elements:
+            result.add(row + (None,) * len(node.columns), weight)
+    return result
+
+
+def _intersect(node: r.Intersect, around: Surroundings) -> ZSet:
+    left, right = around.rows(node.left), around.rows(node.right)
+    both = {row: min(weight, right.weight(row)) for row, weight in left.items()}
+    return ZSet({row: weight if node.all else 1 for row, weight in both.items() if weight > 0})
+
+
+def _except(node: r.Except, around: Surroundings) -> ZSet:
+    left, right = around.rows(node.left), around.rows(node.right)
+    if node.all:
+        return ZSet({row: weight for row, weight in (left - right).items() if weight > 0})
+    return ZSet({row: 1 for row, weight in left.items() if weight > 0 >= right.weight(row)})
+
+
+def _repeat(node: r.Repeat, around: Surroundings) -> ZSet:
+    result = ZSet()
+    for row, weight in around.rows(node.input).items():
+        times = evaluate_scalar(node.times, around.bind(row, node.fields), around)
+        result.add(row, weight * max(times or 0, 0))
+    return result
+
+
+def parts_in_order(node: r.TopK | r.Window, around: Surroundings) -> list[list[Row]]:
+    """The rows of each part in order, a row of weight n n times."""
+    fields = node.input.fields
+    parts: dict[Row, list[tuple[Any, Row]]] = {}
+    for row in around.rows(node.input).expand():
+        values = around.bind(row, fields)
+        key = tuple([evaluate_scalar(scalar, values, around) for scalar in node.partition])
+        place = _place([evaluate_scalar(term.scalar, values, around) for term in node.order], node.order, row)
+        parts.setdefault(key, []).append((place, row))
+    return [[row for _, row in sorted(part, key=itemgetter(0))] for part in parts.values()]
+
+
+def _place(values: Sequence[Any], order: Sequence[Order], row: Row) -> Any:
+    return rank(values, order), order_key(row)
+
+
+def _top_k(node: r.TopK, around: Surroundings) -> ZSet:
+    result = ZSet()
+    for part in parts_in_order(node, around):
+        last = None if node.limit is None else node.offset + node.limit
+        for row in part[node.offset : last]:
+            result.add(row, 1)
+        if node.ties and last is not None and node.offset < last <= len(part):
+            terms = [term.scalar for term in node.order]
+            seen = [_values_of(terms, row, node.fields, around) for row in part[last - 1 :]]
+            for row, values in zip(part[last:], seen[1:], strict=True):
+                if values == seen[0]:
+                    result.add(row, 1)
+    return result
+
+
+def _values_of(scalars: Sequence[Scalar], row: Row, fields: Sequence[Field], around: Surroundings) -> list[Any]:
+    values = around.bind(row, fields)
+    return [order_key(evaluate_scalar(scalar, values, around)) for scalar in scalars]
+
+
+def _window(node: r.Window, around: Surroundings) -> ZSet:
+    result = ZSet()
+    for part in parts_in_order(node, around):
+        environments = [around.bind(row, node.input.fields) for row in part]
+        places = [
+            tuple([evaluate_scalar(term.scalar, values, around) for term in node.order]) for values in environments
+        ]
+        columns = [window_values(call, _shown(call, environments, around), places, node.order) for call in node.calls]
+        for row, values in zip(part, zip(*columns, strict=True), strict=True):
+            result.add(row + values, 1)
+    return result
+
+
+def _shown(call: WindowCall, rows: Sequence[Environment], around: Surroundings) -> list[Row | None]:
+    """What a window function sees of each row: the values of its arguments; None where its FILTER leaves it out."""
+    return [
+        tuple([evaluate_scalar(scalar, row, around) for scalar in call.arguments])
+        if call.filter is None or evaluate_scalar(call.filter, row, around) is True
+        else None
+        for row in rows
+    ]
+
+
+MOST_ROUNDS = 10_000
+"""A recursive query that still finds rows after so many rounds is taken to have no end."""
+
+
+def _recursive(node: r.Recursive, around: Surroundings) -> ZSet:
+    found = ZSet()
+    last = around.rows(node.base)
+    for _ in range(MOST_ROUNDS):
+        if node.distinct:
+            last = ZSet({row: 1 for row, weight in last.items() if weight > 0 and row not in found})
+        if not last:
+            return found
+        found = found + last
+        last = Surroundings({**around.tables, node.name: last}, around.outer).rows(node.step)
+    raise endless()
+
+
+def endless() -> ArithmeticFault:
+    """The error for a recursion that does not end."""
+    return ArithmeticFault(
+        f"a recursive query still finds new rows after {MOST_ROUNDS:,} rounds",
+        hint="Bound it in the recursive part (WHERE depth < 100), or use UNION where its rows go in a circle.",
+    )
+
+
 def _aggregate(node: r.Aggregate, around: Surroundings) -> ZSet:
     groups: dict[Row, list[tuple[Environment, int]]] = {} if node.keys else {(): []}
     for row, weight in around.rows(node.input).items():
@@ -151,9 +302,17 @@ _MEANING: dict[type[Relation], Callable[[Any, Surroundings], ZSet]] = {
     r.Filter: _filter,
     r.Project: _project,
     r.Join: _join,
+    r.OuterJoin: _outer_join,
+    r.Unnest: _unnest,
     r.UnionAll: _union_all,
+    r.Intersect: _intersect,
+    r.Except: _except,
+    r.Repeat: _repeat,
     r.Aggregate: _aggregate,
     r.Distinct: _distinct,
+    r.TopK: _top_k,
+    r.Window: _window,
+    r.Recursive: _recursive,
 }
 
 
@@ -190,9 +349,20 @@ def evaluate_scalar(scalar: Scalar, row: Environment, around: Surroundings = NOW
             return evaluate_scalar(next(taken, default), row, around)
         case Call():
             return _call(scalar, row, around)
-        case Subquery():
+        case Subquery() | Exists() | Quantified():
             return around.answer(scalar, row)
+        case Lambda():
+            return _function(scalar, row, around)
     raise TypeError(f"no meaning for {scalar!r}")
+
+
+def _function(node: Lambda, row: Environment, around: Surroundings) -> Callable[..., Any]:
+    names = [parameter.name for parameter in node.parameters]
+
+    def apply(*arguments: Any) -> Any:
+        return evaluate_scalar(node.body, {**row, **dict(zip(names, arguments, strict=False))}, around)
+
+    return apply
 
 
 SETTLES: dict[str, Callable[[Any], bool]] = {
@@ -220,67 +390,10 @@ def aggregate_value(
     call: AggregateCall, members: Sequence[tuple[Environment, int]], around: Surroundings = NOWHERE
 ) -> Any:
     """The value of an aggregate over the rows of a group, each with its weight."""
+    looked_at = call.scalars if call.filter is None else call.scalars[:-1]
     seen = [
-        (1 if call.argument is None else evaluate_scalar(call.argument, values, around), weight)
+        (tuple([evaluate_scalar(scalar, values, around) for scalar in looked_at]), weight)
         for values, weight in members
         if call.filter is None or evaluate_scalar(call.filter, values, around) is True
     ]
-    known = [(value, weight) for value, weight in seen if value is not None]
-    count = sum(weight for _, weight in known)
-    if call.function == "count":
-        return count
-    if count == 0 or call.argument is None:
-        return None
-    return _AGGREGATES[call.function, type(call.argument.type)](call.of, known, count)
-
-
-Weighted = Sequence[tuple[Any, int]]
-
-
-def _sum_integers(of: Type, known: Weighted, count: int) -> int:
-    return checked(t.BIGINT, sum(value * weight for value, weight in known))
-
-
-def _sum_decimals(of: t.Decimal, known: Weighted, count: int) -> decimal.Decimal:
-    total = decimal.Decimal(0)
-    for value, weight in known:
-        total = EXACT.add(total, EXACT.multiply(value, decimal.Decimal(weight)))
-    return quantized(total, of)
-
-
-def _sum_doubles(of: Type, known: Weighted, count: int) -> float:
-    """The double nearest to the exact sum. A NaN, or infinities of both signs, make it NaN."""
-    special = [value for value, weight in known if not math.isfinite(value) and weight > 0]
-    if special:
-        return canonical_double(sum(special))
-    total = sum((Fraction(value) * weight for value, weight in known if math.isfinite(value)), Fraction())
-    try:
-        return float(total)
-    except OverflowError:
-        return math.inf if total > 0 else -math.inf
-
-
-def _average_integers(of: Type, known: Weighted, count: int) -> float:
-    return float(sum(value * weight for value, weight in known)) / count
-
-
-def _average_decimals(of: t.Decimal, known: Weighted, count: int) -> decimal.Decimal:
-    # Of DECIMAL(p, s) the sum is DECIMAL(p + 10, s) and the average DECIMAL(p + 4, s + 4); here s may be cut at 38.
-    total = _sum_decimals(t.Decimal(t.MAX_PRECISION, of.scale), known, count)
-    return quantized(divided(total, decimal.Decimal(count)), of)
-
-
-def _average_doubles(of: Type, known: Weighted, count: int) -> float:
-    return canonical_double(_sum_doubles(of, known, count) / count)
-
-
-_AGGREGATES: dict[tuple[str, type[Type]], Callable[[Any, Weighted, int], Any]] = {
-    ("sum", t.Int): _sum_integers,
-    ("sum", t.BigInt): _sum_integers,
-    ("sum", t.Decimal): _sum_decimals,
-    ("sum", t.Double): _sum_doubles,
-    ("avg", t.Int): _average_integers,
-    ("avg", t.BigInt): _average_integers,
-    ("avg", t.Decimal): _average_decimals,
-    ("avg", t.Double): _average_doubles,
-}
+    return total(call, seen)

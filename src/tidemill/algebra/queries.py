@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.ordering import Order
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.text import text_of
+from tidemill.algebra.text import spoken, text_of
 from tidemill.algebra.walk import conjunction, substitute
 
 
@@ -68,14 +69,21 @@ def _item(node: Relation) -> str:
 
 def _aggregates(node: r.Aggregate) -> Mapping[str, Scalar]:
     """What a column of the groups stands for; an aggregate is a column that is called by its own text."""
-    calls = {call.name: Column(_call(call), call.of) for call in node.aggregates}
+    calls = {call.name: Column(text_of_call(call), call.of) for call in node.aggregates}
     return {key.name: key.scalar for key in node.keys} | calls
 
 
-def _call(call: AggregateCall) -> str:
-    argument = "*" if call.argument is None else text_of(call.argument)
+def text_of_call(call: AggregateCall) -> str:
+    """An aggregate as people read it."""
+    arguments = () if call.argument is None else (call.argument, *call.others)
+    listed = [*map(text_of, arguments), *map(repr, call.parameters)] or ["*"]
+    ordered = f" WITHIN GROUP (ORDER BY {_listed([_term(term) for term in call.order])})" if call.order else ""
     restricted = "" if call.filter is None else f" FILTER (WHERE {text_of(call.filter)})"
-    return f"{call.function.upper()}({'DISTINCT ' if call.distinct else ''}{argument}){restricted}"
+    return f"{spoken(call.function)}({'DISTINCT ' if call.distinct else ''}{_listed(listed)}){ordered}{restricted}"
+
+
+def _term(term: Order) -> str:
+    return f"{text_of(term.scalar)}{' DESC' if term.descending else ''}"
 
 
 def _outputs(outputs: Sequence[Named] | None, values: Mapping[str, Scalar]) -> str:

@@ -7,10 +7,12 @@ of one table never clash and a join is plain concatenation. The meaning of each 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.ordering import Order
 from tidemill.algebra.scalars import Named, Scalar
+from tidemill.algebra.windows import WindowCall
 from tidemill.model.types import Field
 
 
@@ -26,7 +28,7 @@ class Relation(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Scan(Relation):
-    """The rows of a table, stream or view; ``columns`` are its fields as declared."""
+    """The rows of a table, stream or view; ``columns`` are its fields as declared. An empty alias is no prefix."""
 
     relation: str
     alias: str
@@ -34,6 +36,8 @@ class Scan(Relation):
 
     @property
     def fields(self) -> tuple[Field, ...]:
+        if not self.alias:
+            return self.columns
         return tuple(Field(f"{self.alias}.{f.name}", f.type, f.nullable) for f in self.columns)
 
 
@@ -105,6 +109,41 @@ class Join(Relation):
 
 
 @dataclass(frozen=True, slots=True)
+class OuterJoin(Relation):
+    """The pairs of a join, and each row of a side that is kept and has no partner, with NULLs for the other side."""
+
+    left: Relation
+    right: Relation
+    condition: Scalar | None
+    keeps_left: bool
+    keeps_right: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        left = (replace(f, nullable=f.nullable or self.keeps_right) for f in self.left.fields)
+        right = (replace(f, nullable=f.nullable or self.keeps_left) for f in self.right.fields)
+        return (*left, *right)
+
+
+@dataclass(frozen=True, slots=True)
+class Unnest(Relation):
+    """Each row once for each element of ``array``, which follows it as the last column, its position before it.
+
+    ``columns`` are the element, or the position (an INT counted from 0) and the element. With ``outer`` a row whose
+    array is empty or NULL stays, with NULLs.
+    """
+
+    input: Relation
+    array: Scalar
+    columns: tuple[Field, ...]
+    outer: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + self.columns
+
+
+@dataclass(frozen=True, slots=True)
 class UnionAll(Relation):
     """The sum of the inputs, column by position; names and types are those of the first."""
 
@@ -139,3 +178,98 @@ class Distinct(Relation):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect(Relation):
+    """The rows of both inputs, column by position: each as often as in the one that has it less, or once."""
+
+    left: Relation
+    right: Relation
+    all: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Except(Relation):
+    """The rows of ``left`` less those of ``right``: as often as are left over, or once where ``right`` has none."""
+
+    left: Relation
+    right: Relation
+    all: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Relation):
+    """Each row as often again as ``times`` says, a BIGINT; not at all where that is not positive."""
+
+    input: Relation
+    times: Scalar
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(Relation):
+    """Of the rows of each part, in order, ``limit`` after the first ``offset``; parts are equal in ``partition``.
+
+    A row of weight n stands n times in the order, and rows that are equal in ``order`` stand in the order of their
+    columns, from left to right, NULLs first: so the answer is always one. ``ties`` adds the rows that are equal in
+    ``order`` to the last one (``RANK() <= limit``).
+    """
+
+    input: Relation
+    partition: tuple[Scalar, ...]
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int = 0
+    ties: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Relation):
+    """Each row followed by what window functions say of its place in its part (see ``algebra.windows``).
+
+    Parts and their order are those of ``TopK``.
+    """
+
+    input: Relation
+    partition: tuple[Scalar, ...]
+    order: tuple[Order, ...]
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + tuple(call.field for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Recursive(Relation):
+    """What ``base`` and then ``step`` find, again and again: ``step`` scans the rows last found as relation ``name``.
+
+    With ``distinct`` only rows that were not found before are new, so that it ends on cycles, and each counts once.
+    Columns are those of ``base``.
+    """
+
+    name: str
+    base: Relation
+    step: Relation
+    distinct: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        pairs = zip(self.base.fields, self.step.fields, strict=True)
+        return tuple(replace(one, nullable=one.nullable or two.nullable) for one, two in pairs)

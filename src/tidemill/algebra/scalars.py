@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidemill.model.types import Field, Type
+from tidemill.model.types import BOOLEAN, Field, Type
 
 if TYPE_CHECKING:
     from tidemill.algebra.relations import Relation
@@ -99,6 +99,46 @@ class Subquery(Scalar):
     @property
     def type(self) -> Type:
         return self.relation.fields[0].type
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Scalar):
+    """Whether a relation has a row; never NULL. Correlated as a ``Subquery`` is."""
+
+    relation: Relation
+
+    @property
+    def type(self) -> Type:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified(Scalar):
+    """``condition`` for ANY row of a relation, or for ALL of them; IN is ``= ANY`` and NOT IN its opposite.
+
+    ``condition`` compares values of the row around with columns of the relation. It may be NULL: ANY is true where it
+    is true for some row, else NULL where it is NULL for some row, else false; ALL the other way round.
+    """
+
+    relation: Relation
+    condition: Scalar
+    all: bool
+
+    @property
+    def type(self) -> Type:
+        return BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Scalar):
+    """A function given to a function, such as ``x -> x + 1``: ``body`` reads ``parameters`` as columns."""
+
+    parameters: tuple[Column, ...]
+    body: Scalar
+
+    @property
+    def type(self) -> Type:
+        return self.body.type
 
 
 @dataclass(frozen=True, slots=True)

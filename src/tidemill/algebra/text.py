@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from tidemill.algebra.formats import write
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar, Subquery
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
 from tidemill.model import types as t
 
 OPERATORS = {
@@ -19,6 +19,18 @@ OPERATORS = {
 """Each binary operator and how strongly it binds."""
 
 NOT, TEST, ATOM = 3, 4, 9
+
+KEY = "#"
+"""Stands between the name of a function that a user brought and its number in this process (see ``library``)."""
+
+
+def spoken(function: str) -> str:
+    """A function as people know it.
+
+    >>> spoken("add"), spoken("shout#3")
+    ('ADD', 'SHOUT')
+    """
+    return function.partition(KEY)[0].upper()
 
 
 def text_of(scalar: Scalar) -> str:
@@ -45,11 +57,24 @@ def _text(scalar: Scalar) -> tuple[str, int]:
             return _case(scalar), ATOM
         case Call():
             return _call(scalar)
-        case Subquery(relation=relation):
-            from tidemill.algebra.queries import text_of_query  # a query is made of expressions in turn
-
-            return f"({text_of_query(relation)})", ATOM
+        case Lambda(parameters=parameters, body=body):
+            names = ", ".join(parameter.name for parameter in parameters)
+            return f"{names if len(parameters) == 1 else f'({names})'} -> {text_of(body)}", 0
+        case Subquery() | Exists() | Quantified():
+            return _nested(scalar)
     raise TypeError(f"no text for {scalar!r}")
+
+
+def _nested(node: Subquery | Exists | Quantified) -> tuple[str, int]:
+    from tidemill.algebra.queries import text_of_query  # a query is made of expressions in turn
+
+    rows = text_of_query(node.relation)
+    match node:
+        case Exists():
+            return f"EXISTS ({rows})", ATOM
+        case Quantified(condition=condition):
+            return f"{text_of(condition)} FOR {'ALL' if node.all else 'ANY'} ({rows})", NOT
+    return f"({rows})", ATOM
 
 
 def _call(node: Call) -> tuple[str, int]:
@@ -82,7 +107,7 @@ def _call(node: Call) -> tuple[str, int]:
             exact = name in ("ring_sum", "ring_product") and getattr(arguments[1], "function", "") == name
             right = _within(arguments[1], strength if exact else strength + 1)
             return f"{_within(arguments[0], strength)} {symbol} {right}", strength
-    return f"{node.function.upper()}({', '.join(map(text_of, arguments))})", ATOM
+    return f"{spoken(node.function)}({', '.join(map(text_of, arguments))})", ATOM
 
 
 def _opposite(scalar: Scalar) -> Scalar | None:

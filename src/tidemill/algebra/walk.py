@@ -13,10 +13,29 @@ from typing import Any, TypeVar, overload
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Named, Scalar, Subquery
+from tidemill.algebra.scalars import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Lambda,
+    Literal,
+    Named,
+    Quantified,
+    Scalar,
+    Subquery,
+)
+from tidemill.algebra.windows import WindowCall
 from tidemill.model.types import BOOLEAN, DOUBLE, Decimal
 
 Node = TypeVar("Node", Scalar, Relation)
+
+Nested = Subquery | Exists | Quantified
+"""The expressions that hold a relation."""
+
+UNARY = (r.Filter, r.Project, r.Aggregate, r.Distinct, r.Unnest, r.Repeat, r.TopK, r.Window)
+BINARY = (r.Join, r.OuterJoin, r.Intersect, r.Except)
 
 
 @overload
@@ -38,19 +57,25 @@ def _scalars_below(node: Scalar) -> tuple[Scalar, ...]:
             return (node.input,)
         case Case():
             return (*(part for branch in node.branches for part in branch), node.default)
-        case Subquery():
+        case Lambda():
+            return (node.body,)
+        case Subquery() | Exists():
             return tuple(scalar for below in walk(node.relation) for scalar in expressions(below))
+        case Quantified():
+            return (node.condition, *(scalar for below in walk(node.relation) for scalar in expressions(below)))
     return ()
 
 
 def _relations_below(node: Relation) -> tuple[Relation, ...]:
+    if isinstance(node, UNARY):
+        return (node.input,)
+    if isinstance(node, BINARY):
+        return (node.left, node.right)
     match node:
-        case r.Filter() | r.Project() | r.Aggregate() | r.Distinct():
-            return (node.input,)
-        case r.Join():
-            return (node.left, node.right)
         case r.UnionAll():
             return node.inputs
+        case r.Recursive():
+            return (node.base, node.step)
     return ()
 
 
@@ -74,19 +99,26 @@ def _with_scalars(node: Scalar, below: Sequence[Scalar]) -> Scalar:
         case Case():
             pairs = tuple(zip(below[:-1:2], below[1:-1:2], strict=True))
             return replace(node, branches=pairs, default=below[-1])
-        case Subquery():
+        case Lambda():
+            return replace(node, body=below[0])
+        case Subquery() | Exists():
             return replace(node, relation=_with_all_expressions(node.relation, iter(below)))
+        case Quantified():
+            relation = _with_all_expressions(node.relation, iter(below[1:]))
+            return replace(node, condition=below[0], relation=relation)
     return node
 
 
 def _with_relations(node: Relation, below: Sequence[Relation]) -> Relation:
+    if isinstance(node, UNARY):
+        return replace(node, input=below[0])
+    if isinstance(node, BINARY):
+        return replace(node, left=below[0], right=below[1])
     match node:
-        case r.Filter() | r.Project() | r.Aggregate() | r.Distinct():
-            return replace(node, input=below[0])
-        case r.Join():
-            return replace(node, left=below[0], right=below[1])
         case r.UnionAll():
             return replace(node, inputs=tuple(below))
+        case r.Recursive():
+            return replace(node, base=below[0], step=below[1])
     return node
 
 
@@ -95,14 +127,26 @@ def expressions(node: Relation) -> tuple[Scalar, ...]:
     match node:
         case r.Filter():
             return (node.condition,)
-        case r.Join():
+        case r.Join() | r.OuterJoin():
             return () if node.condition is None else (node.condition,)
         case r.Project():
             return tuple(output.scalar for output in node.outputs)
         case r.Aggregate():
-            calls = (part for call in node.aggregates for part in (call.argument, call.filter) if part is not None)
-            return (*(key.scalar for key in node.keys), *calls)
+            return (*(key.scalar for key in node.keys), *(part for call in node.aggregates for part in call.scalars))
+        case r.Unnest():
+            return (node.array,)
+        case r.Repeat():
+            return (node.times,)
+        case r.TopK():
+            return (*node.partition, *(term.scalar for term in node.order))
+        case r.Window():
+            calls = (part for call in node.calls for part in _of_window(call))
+            return (*node.partition, *(term.scalar for term in node.order), *calls)
     return ()
+
+
+def _of_window(call: WindowCall) -> tuple[Scalar, ...]:
+    return call.arguments if call.filter is None else (*call.arguments, call.filter)
 
 
 def with_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation:
@@ -110,18 +154,33 @@ def with_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation:
     match node:
         case r.Filter():
             return replace(node, condition=next(scalars))
-        case r.Join():
+        case r.Join() | r.OuterJoin():
             return node if node.condition is None else replace(node, condition=next(scalars))
         case r.Project():
             return replace(node, outputs=tuple(Named(output.name, next(scalars)) for output in node.outputs))
         case r.Aggregate():
             keys = tuple(Named(key.name, next(scalars)) for key in node.keys)
-            calls = []
-            for call in node.aggregates:
-                argument = None if call.argument is None else next(scalars)
-                calls.append(replace(call, argument=argument, filter=None if call.filter is None else next(scalars)))
-            return replace(node, keys=keys, aggregates=tuple(calls))
+            return replace(node, keys=keys, aggregates=tuple(call.over(scalars) for call in node.aggregates))
+        case r.Unnest():
+            return replace(node, array=next(scalars))
+        case r.Repeat():
+            return replace(node, times=next(scalars))
+        case r.TopK() | r.Window():
+            return _with_window_expressions(node, scalars)
     return node
+
+
+def _with_window_expressions(node: r.TopK | r.Window, scalars: Iterator[Scalar]) -> Relation:
+    partition = tuple(next(scalars) for _ in node.partition)
+    order = tuple(replace(term, scalar=next(scalars)) for term in node.order)
+    changed = replace(node, partition=partition, order=order)
+    if isinstance(changed, r.TopK):
+        return changed
+    calls = []
+    for call in changed.calls:
+        arguments = tuple(next(scalars) for _ in call.arguments)
+        calls.append(replace(call, arguments=arguments, filter=None if call.filter is None else next(scalars)))
+    return replace(changed, calls=tuple(calls))
 
 
 def _with_all_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation:
@@ -142,11 +201,16 @@ def _transform_subqueries(node: Any, change: Callable[[Any], Any]) -> Any:
     return with_subqueries(node, lambda subquery: replace(subquery, relation=transform(subquery.relation, change)))
 
 
-def with_subqueries(relation: Relation, change: Callable[[Subquery], Scalar]) -> Relation:
-    """``relation`` with ``change`` applied to the subqueries in its own expressions, but not to those in these."""
+def with_subqueries(relation: Relation, change: Callable[[Any], Scalar]) -> Relation:
+    """``relation`` with ``change`` applied to the subqueries in its own expressions, but not to those in these.
+
+    What a ``Quantified`` compares with the rows of its relation may hold subqueries, too; they are changed before it.
+    """
 
     def changed(scalar: Scalar) -> Scalar:
-        if isinstance(scalar, Subquery):
+        if isinstance(scalar, Quantified):
+            return change(replace(scalar, condition=changed(scalar.condition)))
+        if isinstance(scalar, Nested):
             return change(scalar)
         below = children(scalar)
         return with_children(scalar, [changed(child) for child in below]) if below else scalar
@@ -156,9 +220,11 @@ def with_subqueries(relation: Relation, change: Callable[[Subquery], Scalar]) ->
     return with_expressions(relation, map(changed, expressions(relation)))
 
 
-def subqueries(scalar: Scalar) -> list[Subquery]:
+def subqueries(scalar: Scalar) -> list[Nested]:
     """The subqueries in ``scalar``, from left to right; those within them are not listed."""
-    if isinstance(scalar, Subquery):
+    if isinstance(scalar, Quantified):
+        return [scalar, *subqueries(scalar.condition)]
+    if isinstance(scalar, Nested):
         return [scalar]
     return [found for child in children(scalar) for found in subqueries(child)]
 
@@ -181,7 +247,9 @@ def walk_all(relation: Relation) -> Iterator[Relation]:
 
 def scans(relation: Relation) -> set[str]:
     """The names of the tables, streams and views that ``relation`` reads."""
-    return {node.relation for node in walk_all(relation) if isinstance(node, r.Scan)}
+    nodes = list(walk_all(relation))
+    own = {node.name for node in nodes if isinstance(node, r.Recursive)}
+    return {node.relation for node in nodes if isinstance(node, r.Scan)} - own
 
 
 def columns_in(scalar: Scalar) -> set[str]:
@@ -189,8 +257,12 @@ def columns_in(scalar: Scalar) -> set[str]:
     match scalar:
         case Column(name=name):
             return {name}
-        case Subquery(relation=relation):
+        case Lambda(parameters=parameters, body=body):
+            return columns_in(body) - {parameter.name for parameter in parameters}
+        case Subquery(relation=relation) | Exists(relation=relation):
             return outer_columns(relation)
+        case Quantified(relation=relation, condition=condition):
+            return outer_columns(relation) | columns_in(condition) - {f.name for f in relation.fields}
     return set().union(*map(columns_in, children(scalar)))
 
 
@@ -227,6 +299,10 @@ def is_nullable(scalar: Scalar) -> bool:
             return FUNCTIONS[name].nullable([is_nullable(argument) for argument in arguments])
         case Subquery(relation=relation):
             return relation.fields[0].nullable or not has_one_row(relation)
+        case Exists() | Lambda():
+            return False  # what a function gives may be NULL, but not the function
+        case Quantified(condition=condition):
+            return is_nullable(condition)
     return True
 
 

@@ -1,7 +1,8 @@
 """Blocks: select-project-join trees flattened to a set of leaves, a list of conditions and the columns that come out.
 
 The tree's own order of joins is gone, so an order of loops can be chosen for each changed relation. UNION ALL
-distributes over everything, so the body of a stage is the sum of its blocks.
+distributes over everything, so the body of a stage is the sum of its blocks. Arrays whose elements become rows are
+listed beside the leaves: they need no relation, only what their arrays read.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tidemill.algebra.relations import Change, Filter, Join, Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.relations import Change, Filter, Join, Project, Relation, Scan, UnionAll, Unnest, Values
 from tidemill.algebra.scalars import Call, Literal, Named, Scalar, column
 from tidemill.algebra.walk import columns_in, conjuncts, substitute
 from tidemill.compiler.faults import may_fail
 from tidemill.compiler.rewrites.fold import fold
+from tidemill.program.statements import Each
 
 Leaf = Scan | Change
 
@@ -29,15 +31,25 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The product of ``leaves`` where all ``conditions`` hold, as ``outputs``: all over the leaves' columns."""
+    """The product of ``leaves`` where all ``conditions`` hold, as ``outputs``: all over the leaves' columns.
+
+    ``arrays`` multiply each row of the product by their elements. An array may read the elements of those before it.
+    """
 
     leaves: tuple[Leaf, ...]
     conditions: tuple[Condition, ...]
     outputs: tuple[Named, ...]
+    arrays: tuple[Each, ...] = ()
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Each column of the leaves and of the arrays' elements, and the alias that it belongs to."""
+        elements = {f"{each.alias}.{f.name}": each.alias for each in self.arrays for f in each.columns}
+        return {f.name: leaf.alias for leaf in self.leaves for f in leaf.fields} | elements
 
 
 def blocks(relation: Relation) -> list[Block]:
-    """The blocks whose sum is ``relation``: a tree of scans, changes, values, filters, projections, joins and unions.
+    """The blocks whose sum is ``relation``: a tree of scans, changes, values and row-wise nodes, joins and unions.
 
     >>> [block.leaves for block in blocks(Join(Scan("r", "r", ()), UnionAll((Scan("s", "s", ()), Values(((),), ())))))]
     [(Scan(relation='r', alias='r', columns=()), Scan(relation='s', alias='s', columns=())),
@@ -55,6 +67,8 @@ def blocks(relation: Relation) -> list[Block]:
         case Join():
             pairs = product(blocks(relation.left), blocks(relation.right))
             return _possible(_joined(left, right, relation.condition) for left, right in pairs)
+        case Unnest():
+            return [_unnested(block, relation) for block in blocks(relation.input)]
         case UnionAll():
             return [_under_names(block, relation) for part in relation.inputs for block in blocks(part)]
     raise TypeError(f"{type(relation).__name__} begins a stage of its own")
@@ -69,7 +83,7 @@ def count_blocks(relation: Relation) -> int:
     match relation:
         case Values(rows=rows):
             return len(rows)
-        case Filter(input=input_) | Project(input=input_):
+        case Filter(input=input_) | Project(input=input_) | Unnest(input=input_):
             return count_blocks(input_)
         case Join(left=left, right=right):
             return count_blocks(left) * count_blocks(right)
@@ -82,6 +96,8 @@ def used_columns(block: Block) -> Iterator[str]:
     """Every column of the leaves that the block reads, some of them more than once."""
     for condition in block.conditions:
         yield from columns_in(condition.scalar)
+    for each in block.arrays:
+        yield from columns_in(each.array)
     for output in block.outputs:
         yield from columns_in(output.scalar)
 
@@ -98,10 +114,10 @@ def _where(block: Block, condition: Scalar) -> Block:
     that it sees no row that SQL would not have shown to it.
     """
     values = {output.name: output.scalar for output in block.outputs}
-    everything = frozenset(leaf.alias for leaf in block.leaves)
-    owners = {f.name: leaf.alias for leaf in block.leaves for f in leaf.fields}
+    owners = block.aliases
+    everything = frozenset(step.alias for step in (*block.leaves, *block.arrays))
     added = []
-    for part in conjuncts(substitute(condition, values)):
+    for part in conjuncts(fold(substitute(condition, values))):
         # A column without an owner comes from outside: the block is a subquery, and has it from the start.
         read = frozenset(owners[name] for name in columns_in(part) if name in owners)
         needs = everything if may_fail(part) else read
@@ -110,8 +126,12 @@ def _where(block: Block, condition: Scalar) -> Block:
 
 
 def _possible(found: Iterable[Block]) -> list[Block]:
-    """The blocks without those that want a column to be NULL and to equal something: they have no row."""
-    return [block for block in found if _unknown(block).isdisjoint(_compared(block))]
+    """The blocks without those that want a column to be NULL and to equal something, or what is never true."""
+    return [block for block in found if _unknown(block).isdisjoint(_compared(block)) and not _is_void(block)]
+
+
+def _is_void(block: Block) -> bool:
+    return any(isinstance(c.scalar, Literal) and c.scalar.value is not True for c in block.conditions)
 
 
 def _unknown(block: Block) -> set[Scalar]:
@@ -130,8 +150,23 @@ def _select(block: Block, outputs: tuple[Named, ...]) -> Block:
 
 
 def _joined(left: Block, right: Block, condition: Scalar | None) -> Block:
-    both = Block(left.leaves + right.leaves, left.conditions + right.conditions, left.outputs + right.outputs)
+    both = Block(
+        left.leaves + right.leaves,
+        left.conditions + right.conditions,
+        left.outputs + right.outputs,
+        left.arrays + right.arrays,
+    )
     return both if condition is None else _where(both, condition)
+
+
+def _unnested(block: Block, unnest: Unnest) -> Block:
+    """The block with one more array. Its columns are called ``alias.name`` (see ``apart``), the alias being its own."""
+    values = {output.name: output.scalar for output in block.outputs}
+    alias = unnest.columns[0].name.partition(".")[0]
+    columns = tuple(replace(f, name=f.name.removeprefix(f"{alias}.")) for f in unnest.columns)
+    each = Each(alias, substitute(unnest.array, values), columns, unnest.outer)
+    elements = tuple(Named(f.name, column(f)) for f in unnest.columns)
+    return replace(block, arrays=(*block.arrays, each), outputs=block.outputs + elements)
 
 
 def _under_names(block: Block, union: UnionAll) -> Block:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from enum import Enum
 
+from tidemill.algebra.relations import TopK
 from tidemill.algebra.walk import columns_in
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.stages import Draft
@@ -12,7 +13,7 @@ from tidemill.compiler.strategies import delta, recompute, viewlet
 from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
-from tidemill.program.statements import Stage
+from tidemill.program.statements import Finish, Parts, Rounds, Stage
 
 Strategy = Callable[[Draft, Keys, Set[str]], Stage]
 
@@ -42,6 +43,10 @@ class Reason(Enum):
     LINEAR = "select, project and join are linear, so the cost follows the change"
     SUMS = "every aggregate is a sum that deletions take back, so the cost follows the change"
     COUNTS = "a row is in or out by its count, so the cost follows the change"
+    BAGS = "what an aggregate looks at is kept in order, so the next one is there when the last one goes"
+    TOP = "rows are kept in order, so only the first of them are read"
+    PARTITIONS = "only the partitions that a change touches are computed again"
+    ROUNDS = "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
     VIEWLET = "what a change joins with is summed up beforehand, so a change costs lookups and additions"
     AGAIN = "everything is computed again, so the cost follows the data"
     ASKED = "asked for"
@@ -49,7 +54,7 @@ class Reason(Enum):
     SMALL = "the change is small enough for this process"
     BULK = "the change is better scanned than looked up"
     LARGE = "the tables are too large for this process"
-    ROW_WISE = "its triggers take one row at a time"
+    ROW_WISE = "its triggers take one row, or one round, at a time"
 
 
 def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
@@ -91,8 +96,17 @@ def reason_for(stage: Stage) -> Reason:
         return Reason.AGAIN
     if stage.strategy == "viewlet":
         return Reason.VIEWLET
-    if stage.finish is None:
-        return Reason.LINEAR
+    match stage.finish:
+        case None:
+            return Reason.LINEAR
+        case Parts(rows=TopK()):
+            return Reason.TOP
+        case Parts():
+            return Reason.PARTITIONS
+        case Finish(peeks=peeks) if peeks:
+            return Reason.BAGS
+        case Rounds():
+            return Reason.ROUNDS
     read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}
     return Reason.COUNTS if not stage.maps[0].values and WEIGHT not in read else Reason.SUMS
 

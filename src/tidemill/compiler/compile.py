@@ -9,7 +9,12 @@ from tidemill.algebra.relations import Relation
 from tidemill.compiler.choose import STRATEGIES, check_viewlets, choose
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.rewrites.decorrelate import decorrelate
+from tidemill.compiler.rewrites.distinct_aggregates import distinct_aggregates
 from tidemill.compiler.rewrites.normalize import normalize
+from tidemill.compiler.rewrites.outer import outer
+from tidemill.compiler.rewrites.quantifiers import quantifiers
+from tidemill.compiler.rewrites.ranking import ranking
+from tidemill.compiler.rewrites.setops import setops
 from tidemill.compiler.stages import Draft, draft_stages
 from tidemill.compiler.strategies.delta import delta
 from tidemill.compiler.strategies.viewlet import NotViewlet, viewlet
@@ -47,7 +52,7 @@ def compile_view(
     """
     check_viewlets(name, depth, static, streams_of(tables))
     options = Options(name, tables, strategy, depth, static)
-    relation = normalize(relation)
+    relation = ranking(normalize(quantifiers(outer(setops(relation)))))
     try:
         # Viewlets take subqueries as they are; every other strategy sees joins in their place.
         stages = _stages(relation if strategy == "viewlet" else normalize(decorrelate(relation)), options)
@@ -71,7 +76,7 @@ class Options:
 
 
 def _stages(relation: Relation, options: Options) -> list[Stage]:
-    drafts = draft_stages(options.view, relation)
+    drafts = draft_stages(options.view, normalize(distinct_aggregates(relation)))
     keys = known_keys(options.tables, drafts)
     return [_stage(draft, keys, streams_of(options.tables), options) for draft in drafts]
 

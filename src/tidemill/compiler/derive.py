@@ -9,6 +9,7 @@ node            its change
 ==============  ==========================================
 scan of R       the change of R
 filter, project the same filter or project of the change
+unnest          the elements of the change's arrays
 union all       the sum of the inputs' changes
 join            dL * R + L * dR + dL * dR
 ==============  ==========================================
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.algebra.relations import Change, Filter, Join, Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.relations import Change, Filter, Join, Project, Relation, Scan, UnionAll, Unnest, Values
 from tidemill.compiler.rewrites.rename import rename
 
 
@@ -33,7 +34,7 @@ def derive(relation: Relation, changed: str) -> Relation | None:
     match relation:
         case Scan():
             return derive_scan(relation, changed)
-        case Filter() | Project():
+        case Filter() | Project() | Unnest():
             return derive_row_wise(relation, changed)
         case Join():
             return derive_join(relation, changed)
@@ -49,8 +50,8 @@ def derive_scan(scan: Scan, changed: str) -> Relation | None:
     return Change(scan.relation, scan.alias, scan.columns) if scan.relation == changed else None
 
 
-def derive_row_wise(relation: Filter | Project, changed: str) -> Relation | None:
-    """Filters and projections look at one row at a time: their change is theirs of the change."""
+def derive_row_wise(relation: Filter | Project | Unnest, changed: str) -> Relation | None:
+    """Filters, projections and arrays look at one row at a time: their change is theirs of the change."""
     change = derive(relation.input, changed)
     return None if change is None else replace(relation, input=change)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar, Subquery
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
 from tidemill.algebra.walk import children
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -17,6 +17,10 @@ TOTAL = frozenset(
         "year", "quarter", "month", "day", "week", "dayofweek", "dayofweek_iso", "weekday", "dayofyear", "hour",
         "minute", "second", "datediff", "unix_date",
         "try_add", "try_subtract", "try_multiply", "try_divide", "try_mod", "size", "array_contains",
+        "array", "array_append", "array_compact", "array_distinct", "array_except", "array_intersect", "array_join",
+        "array_max", "array_min", "array_position", "array_prepend", "array_remove", "array_sort", "array_union",
+        "arrays_overlap", "arrays_zip", "flatten", "get", "sort_array",
+        "aggregate", "exists", "filter", "filter_placed", "forall", "transform", "transform_placed", "zip_with",
         "named_struct", "get_field", "ring_product", "ring_sum",
     )
 )  # fmt: skip
@@ -39,7 +43,7 @@ def may_fail(scalar: Scalar) -> bool:
     (False, True)
     """
     match scalar:
-        case Column() | Literal() | Case() | Subquery():
+        case Column() | Literal() | Case() | Lambda() | Subquery() | Exists() | Quantified():
             fails = False
         case Cast(input=input_, of=of, lenient=lenient):
             fails = not (lenient or _widens(input_.type, of))

@@ -12,7 +12,7 @@ from tidemill.compiler.blocks import Block, Condition, Leaf
 from tidemill.compiler.faults import is_exact, may_fail
 from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from tidemill.program.linear import scalars_of
-from tidemill.program.statements import Query, Source, Step, Version
+from tidemill.program.statements import Each, Query, Source, Step, Version
 
 Keys = Mapping[str, frozenset[str]]
 """For each relation with a known key: columns of which no two rows have the same values."""
@@ -41,7 +41,7 @@ def nest(block: Block, keys: Keys) -> Query:
 
     Of all orders the one with the fewest scans wins, then the one with the fewest lookups that may find many rows. So
     the load of a join starts from the relation whose foreign keys lead to the others, and a change takes the way that
-    soonest reaches such a relation.
+    soonest reaches such a relation. Arrays come last: their elements multiply rows and help to find none.
     """
     search = _Search(block, keys)
     changes = [leaf for leaf in block.leaves if isinstance(leaf, Change)]
@@ -58,6 +58,8 @@ def narrow(query: Query) -> Query:
 
 def _reduced(step: Step, used: set[str]) -> Step:
     values = tuple(value for value in step.values if f"{step.alias}.{value.name}" in used)
+    if isinstance(step, Each):
+        return step
     if not isinstance(step, Source):
         return replace(step, values=values)
     return replace(step, columns=tuple(f for f in step.columns if f"{step.alias}.{f.name}" in used), values=values)
@@ -149,8 +151,9 @@ def indexable(key: Scalar) -> bool:
 def _place(block: Block, loops: Sequence[Loop]) -> Query:
     """Each condition at the first loop that has all it needs; conditions at one loop keep the order of the text."""
     answered = [condition for loop in loops for _, _, condition in loop.lookup]
-    position = {loop.leaf.alias: i for i, loop in enumerate(loops)}
-    at: list[list[Scalar]] = [[] for _ in loops]
+    aliases = [*(loop.leaf.alias for loop in loops), *(each.alias for each in block.arrays)]
+    position = {alias: i for i, alias in enumerate(aliases)}
+    at: list[list[Scalar]] = [[] for _ in aliases]
     free = []
     for condition in block.conditions:
         if any(condition is one for one in answered):
@@ -159,8 +162,10 @@ def _place(block: Block, loops: Sequence[Loop]) -> Query:
             at[max(position[alias] for alias in condition.needs)].append(condition.scalar)
         else:
             free.append(condition.scalar)
-    sources = tuple(_source(loop, filters) for loop, filters in zip(loops, at, strict=True))
-    return Query(sources, block.outputs, tuple(free))
+    sources = [_source(loop, filters) for loop, filters in zip(loops, at[: len(loops)], strict=True)]
+    elements = zip(block.arrays, at[len(loops) :], strict=True)
+    arrays = [replace(each, filters=tuple(filters)) for each, filters in elements]
+    return Query((*sources, *arrays), block.outputs, tuple(free))
 
 
 def _source(loop: Loop, filters: list[Scalar]) -> Source:

@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from tidemill.algebra.library import Library, functions_in
 from tidemill.algebra.relations import Relation
 from tidemill.compiler.compile import compile_view
+from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.sql import parse, translate
 from tidemill.compiler.frontends.statements import CreateTable, Tree
+from tidemill.engine.functions import declare, signature_of, signature_to_json
 from tidemill.engine.refresh import Refresh
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import Table
@@ -31,6 +34,7 @@ OPTIONS = {
     "static": "tables that never change while the view is there, separated by commas",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred or every N seconds, minutes, hours",
+    "require": "incremental: refuse the view if it would be computed again",
 }
 
 
@@ -79,8 +83,9 @@ class View:
 class Catalog:
     """Names to tables and views. ``relations`` is what the front end resolves names with."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: Library) -> None:
         self._entries: dict[str, Table | View] = {}
+        self._library = library
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -153,7 +158,7 @@ class Catalog:
             if option not in OPTIONS:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
-        relation = translate(tree or query, self.relations, name=name).relation
+        relation = translate(tree or query, self.relations, name=name, functions=self._library.keys).relation
         program = compile_view(
             name,
             relation,
@@ -162,6 +167,8 @@ class Catalog:
             depth=options.get("depth", "full"),
             static=static_of(options),
         )
+        if required(options, name):
+            require_incremental(program)
         view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch)
         _ = view.refresh  # a wrong refresh option is refused here and not at the first epoch
         return view
@@ -183,12 +190,17 @@ class Catalog:
 
     def to_json(self) -> dict[str, Any]:
         """The catalog as it stands in a manifest."""
-        return {"entries": [_entry_to_json(entry) for entry in self._entries.values()]}
+        entries = {"entries": [_entry_to_json(entry) for entry in self._entries.values()]}
+        called = set().union(*(functions_in(view.relation) for view in self.views.values()))
+        known = [signature_to_json(function.signature) for function in self._library if function.key in called]
+        return entries | ({"functions": known} if known else {})
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> tuple[Catalog, list[View]]:
+    def from_json(cls, data: Mapping[str, Any], library: Library) -> tuple[Catalog, list[View]]:
         """The catalog, compiled, and the views whose stored state has an outdated layout."""
-        catalog, outdated = cls(), []
+        catalog, outdated = cls(library), []
+        for item in data.get("functions", ()):
+            declare(library, signature_of(item))
         for item in data.get("entries", ()):
             try:
                 entry = catalog._entry_of(item)
@@ -212,6 +224,14 @@ class Catalog:
         if not isinstance(statement, CreateTable):
             raise ValueError(item["ddl"])
         return statement.table
+
+
+def required(options: Mapping[str, str], name: str) -> bool:
+    """Whether a view must be incremental."""
+    wanted = options.get("require", "")
+    if wanted not in ("", "incremental"):
+        raise Unsupported(f'view "{name}" requires "{wanted}", which nobody knows', hint="Use require = 'incremental'.")
+    return wanted == "incremental"
 
 
 def static_of(options: Mapping[str, str]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.library import Library
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.walk import scans
 from tidemill.changes.batch import ChangeSet, Epoch
@@ -30,6 +31,7 @@ from tidemill.model.errors import ArithmeticFault, StorageError, Unsupported
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
+from tidemill.program.reads import row_wise
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
@@ -57,6 +59,7 @@ class Engine:
         self.budget = Budget(memory)
         self.placement = placement
         self.placement.fields_of = self.fields_of
+        self.placement.room = self.budget.room
         self.pipeline = Pipeline()
         self.upkeep = Upkeep(store, keep)
         self.read_only = read_only
@@ -66,7 +69,8 @@ class Engine:
         self.events = Events(self)
         self._due: dict[str, float] = {}
         self._last = Epoch(0)
-        self.catalog, outdated = Catalog.from_json(store.catalog)
+        self.library = Library()
+        self.catalog, outdated = Catalog.from_json(store.catalog, self.library)
         self._count_rows()
         for view in self.catalog.views.values():
             self._place(view)
@@ -106,8 +110,9 @@ class Engine:
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
         with self.lock:
-            runtime = self._runtime(sum(self.store.rows(name) for name in read))
-            return runtime.answer(compile_view("query", relation, self.catalog.tables, strategy="recompute"))
+            program = compile_view("query", relation, self.catalog.tables, strategy="recompute")
+            work = sum(self.store.rows(name) for name in read)
+            return self._runtime(work, row_wise=any(map(row_wise, program.stages))).answer(program)
 
     def keys(self, table: Table) -> Iterator[Row]:
         """The primary keys that ``table`` holds."""
@@ -254,7 +259,7 @@ class Engine:
     def _reload(self) -> None:
         self.placement.forget()
         self.pipeline = Pipeline()
-        self.catalog, _ = Catalog.from_json(self.store.catalog)
+        self.catalog, _ = Catalog.from_json(self.store.catalog, self.library)
         for view in self.catalog.views.values():
             self._place(view)
 
@@ -318,9 +323,9 @@ class Engine:
         name, _ = self.placement.choose(work, view.options.get("runtime", "auto"), row_wise=view.row_wise)
         self.pipeline.place(view.program, self.placement.runtime(name, work), deferred=view.refresh.deferred)
 
-    def _runtime(self, work: int) -> Runtime:
+    def _runtime(self, work: int, *, row_wise: bool = False) -> Runtime:
         """The runtime that checks tables and answers queries, for work on so many rows."""
-        return self.placement.runtime(self.placement.choose(work)[0], work)
+        return self.placement.runtime(self.placement.choose(work, row_wise=row_wise)[0], work)
 
     def _count_rows(self) -> None:
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.changes.zset import Row
@@ -108,9 +107,10 @@ class Events:
         with self._engine.lock:
             if not self._fed:
                 self.flush()
-            tables = [self._engine.catalog.tables[name] for name in changes]
-            if all(map(self._machine_code, tables)):
-                self._replay_columns(changes, turns)
+            known = self._engine.catalog.tables
+            stages = [self._machine_code(known[name]) for name in changes]
+            if all(stages):
+                self._replay_columns(changes, turns, [stage for some in stages for stage in some])
                 return
             self.flush()
             rows = [zip(repeat(name), change.pairs(), strict=False) for name, change in changes.items()]
@@ -235,12 +235,14 @@ class Events:
 
     # -- events in columns --------------------------------------------------------------------------------------
 
-    def _replay_columns(self, changes: Mapping[str, ChangeSet], turns: Turns) -> None:
+    def _replay_columns(self, changes: Mapping[str, ChangeSet], turns: Turns, stages: Iterable[LlvmStage]) -> None:
         if self._open is None:
             self._open = OpenEpoch(self._engine)
         self._fed.update(changes)
         try:
-            self._open.replay({name: change.arrow() for name, change in changes.items()}, turns)
+            tables = {name: change.arrow() for name, change in changes.items()}
+            for stage in {stage.stage.name: stage for stage in stages}.values():
+                stage.run(turns, tables)
         except DataError as error:
             self._open.undo()
             self._open, self._fed = None, set()
@@ -268,20 +270,6 @@ class OpenEpoch:
         (possible,) = check_tables({name: change}, self._engine.catalog.tables, self._runtimes[0]).values()
         self._walk.take(name, possible)
         self._walk.freshen(name)
-
-    def replay(self, tables: Mapping[str, pa.Table], turns: Turns) -> None:
-        """Let the machine code of every stage that reads ``tables`` take in their rows in this order."""
-        stages: dict[str, LlvmStage] = {}
-        for name in tables:
-            for placed, stage in self._engine.pipeline.readers(name):
-                assert isinstance(placed.runtime, NativeRuntime)
-                compiled = placed.runtime.compiled(stage)
-                assert compiled is not None
-                stages[stage.name] = compiled
-        for compiled in stages.values():
-            own = {name: table for name, table in tables.items() if name in compiled.stage.inputs}
-            order = pa.DictionaryArray.from_arrays(_turns_among(turns, list(tables), list(own)), pa.array(list(own)))
-            compiled.run(order, own)
 
     def undo(self) -> None:
         """Leave everything as it was before the epoch."""
@@ -311,14 +299,6 @@ class OpenEpoch:
             self._walk.finish()
             changes = self._engine.collect(self._walk, self._runtimes)
         return self._engine.commit(Epoch(self._number, changes))
-
-
-def _turns_among(turns: Turns, names: list[str], some: list[str]) -> Turns:
-    """The turns of ``some`` of the relations that are called ``names``, by their places among these."""
-    if len(some) == len(names):
-        return turns
-    places = np.array([some.index(name) if name in some else -1 for name in names], dtype=np.int8)[turns]
-    return places[places >= 0]
 
 
 class _Undone(Exception):

@@ -2,7 +2,9 @@
 
 The limit is on what the process holds, native maps included; a Spark JVM has limits of its own. An epoch is refused
 before it starts where the rows that it brings would not fit, by what rows have cost so far, and undone at its end where
-it grew beyond the limit all the same. Either way the warehouse is as it was, and the machine has not begun to swap.
+it grew beyond the limit all the same. The maps of machine code count what they take, and are told the ``room`` there is
+when an epoch begins: there it ends before memory is taken that is not to be had. In each case the warehouse is as it
+was, and the machine has not begun to swap.
 """
 
 from __future__ import annotations
@@ -57,6 +59,10 @@ class Budget:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self._row = FIRST_GUESS
+
+    def room(self) -> int | None:
+        """How many bytes more this process may hold now, None for any number."""
+        return None if self.limit is None else max(self.limit - resident(), 0)
 
     @contextmanager
     def epoch(self, rows: int) -> Iterator[None]:

@@ -42,6 +42,7 @@ class Placement:
         self._driver: DriverRuntime | None = None
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
+        self.room: Callable[[], int | None] = lambda: None
 
     def choose(self, work: int, option: str = "auto", *, row_wise: bool = False) -> tuple[str, str]:
         """The runtime for work on so many rows, for a view with this option, and why."""
@@ -60,7 +61,7 @@ class Placement:
     def native(self) -> NativeRuntime:
         """The program in this process."""
         if self._native is None:
-            self._native = NativeRuntime(self._store, self.fields_of, backend=self._backend)
+            self._native = NativeRuntime(self._store, self.fields_of, backend=self._backend, room=self.room)
         return self._native
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends import statements as sql
+from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import Result
@@ -18,6 +19,8 @@ from tidemill.model.types import BIGINT, STRING, Field
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
     """Do what ``statement`` says."""
+    for tree in sql.trees_of(statement):
+        resolved(tree, engine.library.keys)
     return _STATEMENTS[type(statement)](engine, statement)
 
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tidemill.algebra.library import Accumulator
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
 from tidemill.engine.engine import Engine
 from tidemill.engine.feed import Turns
+from tidemill.engine.functions import forget, register_aggregate, register_function, started
 from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
 from tidemill.engine.results import ChangeBatch, Costs, Result
@@ -91,6 +93,43 @@ class Warehouse:
         if rows is not None:
             return changes_of(rows, table)
         return stage_large(frame, table, self._engine.store, self.epoch + 1)
+
+    def register_function(
+        self, name: str, function: Callable[..., Any], *, arguments: Sequence[str], returns: str, strict: bool = False
+    ) -> None:
+        """Let SQL call a Python function of the values of a row: deterministic, with types as SQL spells them.
+
+        It is given what ``rows()`` would show, NULL as None; with ``strict`` NULL gives NULL and it is not called. An
+        exception refuses the epoch that led to it. Views that call it go on once it is registered again after ``open``.
+
+        >>> with open(":memory:") as wh:
+        ...     wh.register_function("shout", lambda text: text.upper() + "!", arguments=["STRING"], returns="STRING")
+        ...     wh.sql("SELECT shout('hello') AS text")
+        text
+        HELLO!
+        """
+        register_function(self._engine, name, function, arguments, returns, strict)
+
+    def register_aggregate(
+        self,
+        name: str,
+        *,
+        zero: Any,
+        add: Callable[..., Any],
+        result: Callable[[Any], Any],
+        arguments: Sequence[str],
+        returns: str,
+        remove: Callable[..., Any] | None = None,
+        strict: bool = False,
+    ) -> None:
+        """Let SQL call an aggregate in Python: ``add(state, *arguments)`` from ``zero`` on, then ``result(state)``.
+
+        Rows come in ascending order, and groups that a change touches are computed again. With ``remove``, which must
+        take back exactly what ``add`` did, a change costs the rows that come and go instead. ``zero`` is a state, or a
+        function that makes one. With ``strict`` rows with a NULL argument are left out.
+        """
+        steps = Accumulator(started(zero), add, result, remove)
+        register_aggregate(self._engine, name, steps, arguments, returns, strict)
 
     def feed(self, table: str) -> Callable[..., None]:
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
@@ -237,6 +276,7 @@ class Warehouse:
     def close(self) -> None:
         """Let go of the folder. Subscriptions end."""
         self._engine.close()
+        forget(self._engine.library)
         if self._temporary is not None:
             self._temporary.cleanup()
 

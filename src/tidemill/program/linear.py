@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tidemill.algebra.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.walk import columns_in
 from tidemill.model.schema import WEIGHT
-from tidemill.program.statements import Query, Range, Read, Seek, Source
+from tidemill.program.statements import Each, Query, Range, Read, Seek, Source
 
 
 def scalars_of(query: Query) -> Iterator[Scalar]:
@@ -24,6 +24,8 @@ def scalars_of(query: Query) -> Iterator[Scalar]:
                 yield from (bound.scalar for bound in (lower, upper) if bound is not None)
             case Seek(condition=condition):
                 yield condition
+            case Each(array=array):
+                yield array
         yield from step.filters
     yield from (output.scalar for output in query.outputs)
     if query.weight is not None:

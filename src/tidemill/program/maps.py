@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.algebra.sums import LOW
 from tidemill.model.types import BIGINT, DOUBLE, Field, Type
-
-LOW = ".lo"
-"""A DOUBLE ring value is a double-double: in files its low part has the value's name with this suffix."""
 
 SPECIALS = (".nan", ".inf", ".ninf")
 """Columns that count the NaN, +inf and -inf of a DOUBLE ring value (with their weights).

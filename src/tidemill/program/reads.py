@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
+from tidemill.algebra.library import functions_of, is_registered
+from tidemill.algebra.relations import Window
+from tidemill.algebra.scalars import Scalar
+from tidemill.algebra.walk import expressions
 from tidemill.model.types import Field
-from tidemill.program.linear import is_linear
-from tidemill.program.statements import Add, Program, Query, Range, Read, Seek, Source, Stage, Statement, Step, Version
+from tidemill.program.linear import is_linear, scalars_of
+from tidemill.program.statements import (
+    Add,
+    Each,
+    Finish,
+    Parts,
+    Program,
+    Query,
+    Range,
+    Read,
+    Rounds,
+    Seek,
+    Source,
+    Stage,
+    Statement,
+    Step,
+    Trigger,
+    Version,
+)
 
 Order = tuple[tuple[str, ...], str]
 """Key columns that are looked up, and the one by which the entries under them stand in order."""
@@ -17,9 +39,14 @@ def queries_of(statement: Statement) -> tuple[Query, ...]:
     return (statement.query,) if isinstance(statement, Add) else (*statement.queries, *statement.otherwise)
 
 
+def triggers_of(stage: Stage) -> tuple[Trigger, ...]:
+    """The triggers of ``stage``, and the one that its own rounds fire."""
+    return (*stage.triggers, stage.finish.again) if isinstance(stage.finish, Rounds) else stage.triggers
+
+
 def steps_of(stage: Stage) -> Iterator[Step]:
     """Every step of every query of the triggers of ``stage``; those of its load are left out."""
-    for trigger in stage.triggers:
+    for trigger in triggers_of(stage):
         for statement in trigger.statements:
             for query in queries_of(statement):
                 yield from query.sources
@@ -30,31 +57,61 @@ def sources_of(stage: Stage) -> Iterator[Source]:
     return (step for step in steps_of(stage) if isinstance(step, Source))
 
 
-def relation_of(step: Step) -> str:
+def relation_of(step: Source | Read | Seek) -> str:
     """The relation or map that a step reads."""
     return step.relation if isinstance(step, Source) else step.map
 
 
-def reads_old(step: Step) -> bool:
+def reads_old(step: Step) -> TypeGuard[Source | Read | Seek]:
     """Whether a step reads what was there before the change."""
-    return not isinstance(step, Source) or step.version is Version.STATE
+    return isinstance(step, Read | Seek) or (isinstance(step, Source) and step.version is Version.STATE)
+
+
+def reads_change(step: Step) -> TypeGuard[Source]:
+    """Whether a step reads the change."""
+    return isinstance(step, Source) and step.version is Version.CHANGE
 
 
 def row_wise(stage: Stage) -> bool:
     """Whether ``stage`` must be run in one process, most often row by row: it uses sums for more than to multiply them.
 
-    All other stages are linear in everything that they read, and take changes of any size as one.
+    So must one that goes on in rounds, each of which would be a job, and one that calls functions which users brought
+    to this process. All other stages are linear in everything that
+    they read, and take changes of any size as one.
     """
-    if any(trigger.each for trigger in stage.triggers):
+    if isinstance(stage.finish, Rounds) or any(trigger.each for trigger in stage.triggers) or calls_python(stage):
         return True
     keys = {map_.name: len(map_.keys) for map_ in stage.maps}
     return not all(
-        isinstance(step, Source) and is_linear(query, step, keys.get(statement.target, len(stage.output)))
+        isinstance(step, Each)
+        or (isinstance(step, Source) and is_linear(query, step, keys.get(statement.target, len(stage.output))))
         for trigger in stage.triggers
         for statement in trigger.statements
         for query in queries_of(statement)
         for step in query.sources
     )
+
+
+def calls_python(stage: Stage) -> bool:
+    """Whether some expression or aggregate of ``stage`` is a function that a user brought."""
+    called = {name for scalar in _scalars_of(stage) for name in functions_of(scalar)}
+    match stage.finish:
+        case Finish(peeks=peeks):
+            called |= {peek.call.function for peek in peeks}
+        case Parts(rows=Window(calls=calls)):
+            called |= {call.function for call in calls}
+    return any(map(is_registered, called))
+
+
+def _scalars_of(stage: Stage) -> Iterator[Scalar]:
+    statements = [*stage.load, *(statement for trigger in triggers_of(stage) for statement in trigger.statements)]
+    for query in (query for statement in statements for query in queries_of(statement)):
+        yield from scalars_of(query)
+    if stage.finish is not None:
+        yield from (output.scalar for output in stage.finish.outputs)
+        yield from () if stage.finish.condition is None else (stage.finish.condition,)
+    if isinstance(stage.finish, Parts):
+        yield from expressions(stage.finish.rows)
 
 
 def reads_state(program: Program) -> set[str]:
@@ -72,6 +129,22 @@ def read_maps(stage: Stage) -> set[str]:
     return own & {relation_of(step) for step in steps_of(stage) if reads_old(step)}
 
 
+def read_together(stage: Stage) -> dict[str, int]:
+    """By how many of their first keys entries of a map are read together; by none where all of them are.
+
+    Of bags and parts, and of the rounds of a recursion, more is read than the entries that a change touches.
+    """
+    match stage.finish:
+        case Parts(source=source, width=width):
+            return {source: width}
+        case Rounds(source=source, kept=kept):
+            return {source: 0, kept: 0}
+        case Finish(source=source, peeks=peeks):
+            width = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
+            return {peek.map: width for peek in peeks}
+    return {}
+
+
 def indexes(program: Program) -> dict[str, set[tuple[str, ...]]]:
     """For each relation and map that triggers look rows up in: the column tuples to index it by."""
     found: dict[str, set[tuple[str, ...]]] = {}
@@ -84,7 +157,7 @@ def indexes(program: Program) -> dict[str, set[tuple[str, ...]]]:
 def orders(stage: Stage) -> dict[str, set[Order]]:
     """For each map of ``stage`` that range reads and seeks ask: the orders in which its entries must stand."""
     found: dict[str, set[Order]] = {}
-    for step in steps_of(stage):
+    for step in filter(reads_old, steps_of(stage)):
         order = order_of(step, stage)
         if order is not None:
             found.setdefault(relation_of(step), set()).add(order)
@@ -115,6 +188,6 @@ def guards(stage: Stage) -> dict[str, set[str]]:
     return found
 
 
-def _state_steps(program: Program) -> Iterator[Step]:
+def _state_steps(program: Program) -> Iterator[Source | Read | Seek]:
     for stage in program.stages:
         yield from filter(reads_old, steps_of(stage))

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.relations import TopK, Window
 from tidemill.algebra.scalars import Named, Scalar
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, Value
@@ -101,7 +103,32 @@ class Seek:
     filters: tuple[Scalar, ...] = ()
 
 
-Step = Source | Read | Seek
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The elements of an array of this row, bound as ``alias.name`` for each of ``columns``; multiplies nothing.
+
+    ``columns`` are the element, or the position (counted from 0) and the element. With ``outer`` an array that is empty
+    or NULL still gives one round, with NULLs.
+    """
+
+    alias: str
+    array: Scalar
+    columns: tuple[Field, ...]
+    outer: bool = False
+    filters: tuple[Scalar, ...] = ()
+
+    @property
+    def lookup(self) -> tuple[tuple[str, Scalar], ...]:
+        """Elements are not looked up."""
+        return ()
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Elements have no sums."""
+        return ()
+
+
+Step = Source | Read | Seek | Each
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +191,82 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class Peek:
+    """The value of an aggregate over a bag that is kept entry by entry, bound as ``call.name``.
+
+    ``map`` has the keys of the finish's map as its first keys; the entries that share them are the bag, each as often
+    as its weight says. ``call`` is over the other keys of ``map``. The least and the greatest entry are found in
+    O(log n), other aggregates cost the bag.
+    """
+
+    map: str
+    call: AggregateCall
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """How the rows of a stage come from its map: for every key of positive weight that passes ``condition``, one row.
 
-    Expressions see the map's keys and values by name, and the weight as ``_weight``. A DOUBLE value is seen rounded.
-    Only keys touched in an epoch can change their row, so the cost is O(|change|). ``always`` is the global aggregate:
-    its single key ``()`` has a row even at weight zero (values then read 0).
+    Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``peeks`` bind. A DOUBLE
+    value is seen rounded, and what rounding leaves out by its name with the suffix ``LOW``. Only keys touched in an
+    epoch, in this map or in one that is peeked at, can change their row, so the cost is O(|change|). ``always`` is the
+    global aggregate: its single key ``()`` has a row even at weight zero (values then read 0). ``times`` says how often
+    the row comes, where that is not once (never where it is not positive).
     """
 
     source: str
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
     always: bool = False
+    peeks: tuple[Peek, ...] = ()
+    times: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How the rows of a stage come from parts of its map: each part that an epoch touches gives its rows anew.
+
+    A part are the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are the
+    first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK`` or a ``Window`` over
+    ``Scan(source)``, whose alias is empty so that columns go by their bare names; ``condition`` and ``outputs`` are
+    over its columns. What a part gives depends on its own entries alone, so the change is what the touched parts give
+    now less what they gave before.
+    """
+
+    source: str
+    rows: TopK | Window
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None
+
+    @property
+    def width(self) -> int:
+        """How many of the map's keys name a part."""
+        return len(self.rows.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How the rows of a stage come out of a recursion: round by round, each from what counts in the one before.
+
+    The first key of ``source`` and of ``kept`` is the round, a BIGINT; the others are the columns of a row. Statements
+    add to ``source`` what is found: the base in round 0, and what follows from a row of round i in round i + 1. A row
+    *counts* in each round in which it is found, as often as it is; with ``distinct`` once, in the first of them. What
+    counts is in ``kept``, which the triggers read. What is found stays in ``source`` only where it is needed to tell
+    the next round of a row that loses its first one, so where rows are ``distinct``.
+
+    When all inputs are new the rounds are settled in order, from the first that was touched: ``again`` is the trigger
+    for what changes in ``kept``. It adds to later rounds alone, so a round is final once it is settled. That makes
+    deletions on cycles exact, and the cost is O(what changes, times its matches). A replaced ``source`` starts anew.
+
+    ``outputs`` and ``condition`` are over the columns of a row; rows that differ only in their round add up.
+    """
+
+    source: str
+    kept: str
+    distinct: bool
+    again: Trigger
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +283,7 @@ class Stage:
     maps: tuple[Map, ...]
     load: tuple[Add, ...]
     triggers: tuple[Trigger, ...]
-    finish: Finish | None
+    finish: Finish | Parts | Rounds | None
     strategy: str
     note: str = ""
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
+from tidemill.algebra.queries import text_of_call
+from tidemill.algebra.relations import Scan, TopK, Window
 from tidemill.algebra.scalars import Column, Named, Scalar
 from tidemill.algebra.text import text_of
 from tidemill.algebra.walk import conjunction
@@ -21,12 +23,15 @@ from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map
 from tidemill.program.statements import (
     Add,
+    Each,
     Finish,
+    Parts,
     Program,
     Query,
     Range,
     Read,
     Replace,
+    Rounds,
     Seek,
     Source,
     Stage,
@@ -57,8 +62,13 @@ def text_of_stage(stage: Stage) -> str:
     parts += [_trigger_text(trigger, stage) for trigger in stage.triggers]
     if stage.load:
         parts.append(_headed("to load:", [text_of_statement(statement, stage) for statement in stage.load]))
-    if stage.finish is not None:
-        parts.append(_finish_text(stage.finish))
+    match stage.finish:
+        case Parts() as rows:
+            parts.append(_parts_text(rows))
+        case Rounds() as rounds:
+            parts += _rounds_texts(rounds, stage)
+        case Finish() as finish:
+            parts.append(_finish_text(finish))
     return _headed(_listed(f"stage {stage.name}(", [str(f) for f in stage.output], ")"), parts)
 
 
@@ -122,6 +132,8 @@ def _step_text(step: Step) -> str:
             return _filtered(_read_text(step), step.filters)
         case Seek():
             return _filtered(_seek_text(step), step.filters)
+        case Each():
+            return _filtered(_each_text(step), step.filters)
 
 
 def _source_text(source: Source) -> str:
@@ -130,6 +142,11 @@ def _source_text(source: Source) -> str:
     if source.lookup:
         text += " by " + " AND ".join(f"{source.alias}.{name} = {text_of(key)}" for name, key in source.lookup)
     return text
+
+
+def _each_text(each: Each) -> str:
+    names = ", ".join(f"{each.alias}.{f.name}" for f in each.columns)
+    return f"for {names} in {'outer ' if each.outer else ''}{text_of(each.array)}"
 
 
 def _read_text(read: Read) -> str:
@@ -169,7 +186,46 @@ def _continued(head: str, rest: str) -> str:
 
 def _finish_text(finish: Finish) -> str:
     text = _listed("emit always (" if finish.always else "emit (", [_named_text(o) for o in finish.outputs], ")")
-    return text if finish.condition is None else f"{text}\n{STEP}where {text_of(finish.condition)}"
+    notes = [f"with {peek.call.name} = {text_of_call(peek.call)} over {peek.map}" for peek in finish.peeks]
+    notes += [] if finish.condition is None else [f"where {text_of(finish.condition)}"]
+    notes += [] if finish.times is None else [f"times {text_of(finish.times)}"]
+    return _headed(text, notes)
+
+
+def _parts_text(parts: Parts) -> str:
+    """What each touched part gives anew."""
+    text = _listed("emit (", [_named_text(o) for o in parts.outputs], ")")
+    notes = [f"from {_rows_text(parts.rows)}"]
+    notes += [] if parts.condition is None else [f"where {text_of(parts.condition)}"]
+    return _headed(text, notes)
+
+
+def _rounds_texts(rounds: Rounds, stage: Stage) -> list[str]:
+    """How rounds follow from each other, and what comes out of them."""
+    statements = [text_of_statement(statement, stage) for statement in rounds.again.statements]
+    how = "in the first round in which it is found" if rounds.distinct else "in every round in which it is found"
+    settled = _headed(f"round after round, {rounds.kept} has a row {how}:", statements)
+    text = _listed("emit (", [_named_text(o) for o in rounds.outputs], ")")
+    notes = [f"from {rounds.kept}"]
+    notes += [] if rounds.condition is None else [f"where {text_of(rounds.condition)}"]
+    return [settled, _headed(text, notes)]
+
+
+def _rows_text(rows: TopK | Window) -> str:
+    source = rows.input.relation if isinstance(rows.input, Scan) else "rows"
+    place = _place_text(rows)
+    if isinstance(rows, TopK):
+        limit = "all" if rows.limit is None else f"the first {rows.limit}"
+        after = f" after {rows.offset}" if rows.offset else ""
+        return f"{limit}{after} of {source}{' with ties' if rows.ties else ''}{place}"
+    calls = [f"{call.name} = {call.function}({', '.join(map(text_of, call.arguments))})" for call in rows.calls]
+    return f"{source} with {', '.join(calls)}{place}"
+
+
+def _place_text(rows: TopK | Window) -> str:
+    by = ", ".join(map(text_of, rows.partition))
+    order = ", ".join(f"{text_of(term.scalar)}{' desc' if term.descending else ''}" for term in rows.order)
+    return (f" for each {by}" if by else "") + (f" in the order of {order}" if order else "")
 
 
 def _named_text(output: Named) -> str:

@@ -9,6 +9,10 @@
 - What is bound of a map are its exact sums. A read names every key of its map, by lookup or by range; so does a seek.
 - A weight is a BIGINT. A statement with guards has something to do otherwise, and no other has.
 - A stage with a trigger for each row has no load: firing its triggers with whole inputs fills it.
+- A bag has the keys of the map that it belongs to first, and then what aggregates look at; it has no sums.
+- The first keys of a map of parts are the columns that the parts are equal in.
+- The maps of a recursion have the same keys, of which the first is the round. What changes in the rows that count is
+  read by the trigger that goes on, which adds to what is found and to nothing else.
 """
 
 from __future__ import annotations
@@ -16,20 +20,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tidemill.algebra.scalars import Column, Scalar
-from tidemill.algebra.walk import walk
+from tidemill.algebra.relations import Scan
+from tidemill.algebra.scalars import Column, Named, Scalar
+from tidemill.algebra.sums import LOW
+from tidemill.algebra.walk import columns_in, expressions, walk
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
 from tidemill.program.maps import Map, Value
-from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of
 from tidemill.program.statements import (
     Add,
+    Each,
     Finish,
+    Parts,
     Program,
     Query,
     Read,
     Replace,
+    Rounds,
     Seek,
     Source,
     Stage,
@@ -81,8 +90,13 @@ class _Checker:
             self._verify_trigger(trigger)
         if self.stage.load and any(trigger.each for trigger in self.stage.triggers):
             raise self._broken("it goes row by row and has statements to load it all the same")
-        if self.stage.finish is not None:
-            self._verify_finish(self.stage.finish)
+        match self.stage.finish:
+            case Parts() as parts:
+                self._verify_parts(parts)
+            case Rounds() as rounds:
+                self._verify_rounds(rounds)
+            case Finish() as finish:
+                self._verify_finish(finish)
 
     def _verify_inputs(self) -> None:
         triggered = [trigger.relation for trigger in self.stage.triggers]
@@ -127,7 +141,7 @@ class _Checker:
                 raise self._broken(f'"{name}" has no value "{value}" to guard', statement)
 
     def _verify_changes(self, query: Query, statement: Statement, changed: str | None) -> None:
-        read = {relation_of(step) for step in query.sources if not reads_old(step)}
+        read = {step.relation for step in query.sources if reads_change(step)}
         if read != (set() if changed is None else {changed}):
             wanted = "no change" if changed is None else f'the change of "{changed}"'
             raise self._broken(f"it should read {wanted} but reads the changes of {sorted(read)}", statement)
@@ -152,11 +166,20 @@ class _Checker:
                 fresh = self._verify_read(step, bound, statement)
             case Seek():
                 fresh = self._verify_seek(step, bound, statement)
+            case Each():
+                fresh = self._verify_each(step, bound, statement)
         for name, of in fresh.items():
             if f"{step.alias}.{name}" in bound:
                 raise self._broken(f'"{step.alias}.{name}" is bound twice', statement)
             bound[f"{step.alias}.{name}"] = of
         self._verify_bound(step.filters, bound, statement)
+
+    def _verify_each(self, each: Each, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
+        self._verify_bound([each.array], bound, statement)
+        own = {f.name: f.type for f in each.columns}
+        if each.array.type != t.Array(each.columns[-1].type) or len(each.columns) > 2:
+            raise self._broken(f'"{each.alias}" does not have the elements of its array', statement)
+        return own
 
     def _verify_source(self, source: Source, statement: Statement) -> dict[str, Type]:
         own = {f.name: f.type for f in source.columns}
@@ -241,10 +264,50 @@ class _Checker:
         if map_ is None:
             raise self._broken(f'its rows come from "{finish.source}", which it does not have')
         bound: dict[str, Type] = {f.name: f.type for f in map_.keys} | {v.name: v.type for v in map_.values}
+        bound |= {value.name + LOW: value.type for value in map_.values if value.type == t.DOUBLE}
         bound[WEIGHT] = t.BIGINT
-        condition = [] if finish.condition is None else [finish.condition]
-        self._verify_bound([*condition, *(output.scalar for output in finish.outputs)], bound, None)
-        if [(o.name, o.scalar.type) for o in finish.outputs] != [(f.name, f.type) for f in self.stage.output]:
+        bound |= self._verify_peeks(finish, map_)
+        above = [scalar for scalar in (finish.condition, finish.times) if scalar is not None]
+        self._verify_bound(above, bound, None)
+        self._verify_outputs(finish.outputs, bound)
+
+    def _verify_peeks(self, finish: Finish, map_: Map) -> dict[str, Type]:
+        for peek in finish.peeks:
+            bag = next((one for one in self.stage.maps if one.name == peek.map), None)
+            if bag is None or bag.keys[: len(map_.keys)] != map_.keys or bag.values:
+                raise self._broken(f'"{peek.map}" is no bag for each key of "{map_.name}"')
+            self._verify_bound(peek.call.scalars, {f.name: f.type for f in bag.keys[len(map_.keys) :]}, None)
+        return {peek.call.name: peek.call.of for peek in finish.peeks}
+
+    def _verify_parts(self, parts: Parts) -> None:
+        map_ = next((map_ for map_ in self.stage.maps if map_.name == parts.source), None)
+        if map_ is None or map_.values or parts.rows.input != Scan(map_.name, "", map_.keys):
+            raise self._broken(f'its rows come from "{parts.source}", which is no map of rows that it has')
+        first = [scalar.name for scalar in parts.rows.partition if isinstance(scalar, Column)]
+        if len(first) != parts.width or first != [f.name for f in map_.keys[: parts.width]]:
+            raise self._broken(f'the first keys of "{map_.name}" are not what its parts are equal in')
+        bound = {f.name: f.type for f in parts.rows.fields}
+        self._verify_bound(expressions(parts.rows), {f.name: f.type for f in map_.keys}, None)
+        self._verify_bound([] if parts.condition is None else [parts.condition], bound, None)
+        self._verify_outputs(parts.outputs, bound)
+
+    def _verify_rounds(self, rounds: Rounds) -> None:
+        found, kept = (next((m for m in self.stage.maps if m.name == n), None) for n in (rounds.source, rounds.kept))
+        if found is None or kept is None or found.keys != kept.keys or found.values or kept.values:
+            raise self._broken(f'"{rounds.source}" and "{rounds.kept}" are no maps of the same rows')
+        if not found.keys or found.keys[0].type != t.BIGINT:
+            raise self._broken(f'the first key of "{rounds.source}" is no round')
+        targets = {statement.target for statement in rounds.again.statements}
+        if rounds.again.relation != rounds.kept or targets - {rounds.source} or rounds.again.each:
+            raise self._broken(f'it does not go on from "{rounds.kept}" to "{rounds.source}"')
+        self._verify_trigger(rounds.again)
+        bound = {f.name: f.type for f in kept.keys[1:]}
+        self._verify_bound([] if rounds.condition is None else [rounds.condition], bound, None)
+        self._verify_outputs(rounds.outputs, bound)
+
+    def _verify_outputs(self, outputs: tuple[Named, ...], bound: Mapping[str, Type]) -> None:
+        self._verify_bound([output.scalar for output in outputs], bound, None)
+        if [(o.name, o.scalar.type) for o in outputs] != [(f.name, f.type) for f in self.stage.output]:
             raise self._broken("what it emits is not what it declares as its output")
 
     def _fields_of(self, relation: str) -> dict[str, Type] | None:
@@ -264,8 +327,10 @@ _WEIGHT: dict[str, Type] = {WEIGHT: t.BIGINT}
 
 
 def _columns(scalars: Iterable[Scalar]) -> Iterator[Column]:
+    """The columns that ``scalars`` read of their row; the parameters of a lambda are its own."""
     for scalar in scalars:
-        yield from (node for node in walk(scalar) if isinstance(node, Column))
+        outside = columns_in(scalar)
+        yield from (node for node in walk(scalar) if isinstance(node, Column) and node.name in outside)
 
 
 def _comparable(column: Type, key: Type) -> bool:

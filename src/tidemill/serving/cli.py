@@ -339,7 +339,7 @@ def vacuum(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, ...")],
+    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, sql.")],
     scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,

@@ -25,6 +25,9 @@ from tidemill.model.types import Field
 
 __all__ = ["changes_of", "check_names", "weight_of"]
 
+_REMADE = (t.Double, t.Array, t.Struct)
+"""Types whose columns may hold values that we know in another form, such as -0.0."""
+
 
 def changes_of(data: Any, table: Table) -> ChangeSet:
     """The change of ``table`` that ``data`` holds.
@@ -39,6 +42,8 @@ def changes_of(data: Any, table: Table) -> ChangeSet:
         return data if data.fields == table.fields else _from_table(data.arrow(), table)
     if type(data).__module__.partition(".")[0] == "pandas":
         return _from_pandas(data, table)
+    if isinstance(data, pa.Table):
+        return _from_table(data, table)
     if isinstance(data, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([data]), table)
     if hasattr(data, "__arrow_c_stream__"):  # Arrow's own tables and readers, and polars' frames
@@ -92,9 +97,19 @@ def _from_pandas(frame: Any, table: Table) -> ChangeSet:
 
 
 def _from_table(data: pa.Table, table: Table) -> ChangeSet:
+    if _is_ready(data, table):
+        return ChangeSet.of_arrow(data, table.fields)
     check_names(data.column_names, table)
     columns = [_column(data, field, table) for field in (*table.fields, Field(WEIGHT, t.BIGINT, nullable=False))]
     return ChangeSet.of_arrow(pa.Table.from_arrays(columns, schema=arrow_schema(table.fields)), table.fields)
+
+
+def _is_ready(data: pa.Table, table: Table) -> bool:
+    """Whether a table is just what converting it would give: then streams of small tables need not pay for that."""
+    if not data.schema.equals(arrow_schema(table.fields)) or any(isinstance(f.type, _REMADE) for f in table.fields):
+        return False
+    required = [*(place for place, f in enumerate(table.fields) if not f.nullable), len(table.fields)]
+    return not any(batch.column(place).null_count for batch in data.to_batches() for place in required)
 
 
 def check_names(names: Iterable[str], table: Table) -> None:

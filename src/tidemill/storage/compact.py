@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.algebra.sums import LOW
 from tidemill.changes.arrow import from_arrow
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import DOUBLE, Array, Field, Struct, Type
-from tidemill.program.maps import LOW, Map, map_fields
+from tidemill.program.maps import Map, map_fields
 from tidemill.storage.runs import StoredRun
 
 MERGE_AT = 8

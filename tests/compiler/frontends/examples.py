@@ -106,6 +106,26 @@ QUERIES = {
     "group_ordinal": "SELECT paid, customer, COUNT(*) AS n FROM orders GROUP BY 1, 2",
     "group_alias": "SELECT YEAR(placed) AS y, COUNT(*) AS n FROM orders GROUP BY y",
     "group_all": "SELECT customer, paid, SUM(id) + 1 AS s FROM orders GROUP BY ALL",
+    "extremes": "SELECT paid, MIN(amount) AS a, MAX(placed) AS b, MIN(DISTINCT rate) AS c, MAX(paid) AS d FROM orders "
+    "GROUP BY paid",
+    "spreads": "SELECT paid, VAR_POP(amount) AS a, VAR_SAMP(id) AS b, STDDEV_POP(rate) AS c, STDDEV(id) AS d "
+    "FROM orders GROUP BY paid",
+    "pairs_of_numbers": "SELECT customer, COVAR_POP(id, rate) AS a, COVAR_SAMP(amount, rate) AS b FROM orders "
+    "GROUP BY customer",
+    "truths": "SELECT customer, BOOL_AND(paid) AS a, BOOL_OR(paid) AS b FROM orders GROUP BY customer",
+    "distinct_aggregates": "SELECT customer, COUNT(DISTINCT id) AS a, SUM(DISTINCT amount) AS b, "
+    "AVG(DISTINCT id) AS c, COUNT(*) AS d, COUNT(DISTINCT amount) FILTER (WHERE paid) AS e FROM orders "
+    "GROUP BY customer",
+    "distinct_of_all": "SELECT COUNT(DISTINCT customer) AS a, COUNT(DISTINCT paid) AS b FROM orders",
+    "middle": "SELECT customer, MEDIAN(rate) AS a, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY id) AS b FROM orders "
+    "GROUP BY customer",
+    "joined_texts": "SELECT region, LISTAGG(name, '; ') WITHIN GROUP (ORDER BY id DESC) AS a FROM customers "
+    "GROUP BY region",
+    "rollup_of_two": "SELECT customer, paid, COUNT(*) AS a, SUM(id) AS b FROM orders GROUP BY ROLLUP (customer, paid)",
+    "cube_and_key": "SELECT id, paid, customer, COUNT(*) AS a, MAX(customer) AS b FROM orders "
+    "GROUP BY id, CUBE (paid, customer)",
+    "sets_of_expressions": "SELECT id % 2 AS odd, paid, COUNT(DISTINCT customer) AS a, GROUPING_ID(id % 2, paid) AS g "
+    "FROM orders GROUP BY GROUPING SETS ((id % 2, paid), (paid), ()) HAVING COUNT(*) > 1",
     "group_without_aggregate": "SELECT customer FROM orders GROUP BY customer, paid",
     "group_key_in_expression": "SELECT id % 2 + 1 AS x, SUM(amount) * (id % 2) AS y FROM orders GROUP BY id % 2",
     "aggregates_in_expressions": "SELECT SUM(amount) / COUNT(*) + 1 AS x, -SUM(id) AS y FROM orders",
@@ -201,6 +221,21 @@ SPARK_ONLY = {
     "FROM orders",
     "trims": "SELECT LTRIM('a', name) AS a, RTRIM(name) AS b, TRIM(LEADING 'b' FROM name) AS c FROM customers",
     "sum_of_strings": "SELECT SUM(CAST(id AS STRING)) AS s FROM customers",
+    "names_of_aggregates": "SELECT MAX(id), COUNT(DISTINCT id), COUNT_IF(paid), SUM(DISTINCT id + 1), EVERY(paid), "
+    "MAX_BY(id, rate), APPROX_COUNT_DISTINCT(id) FROM orders",
+    "collected": "SELECT paid, SORT_ARRAY(COLLECT_LIST(id)) AS a, SORT_ARRAY(COLLECT_SET(amount)) AS b, "
+    "SIZE(ARRAY_AGG(placed)) AS c FROM orders GROUP BY paid",
+    "middles": "SELECT PERCENTILE(id, ARRAY(0.1, 0.5)) AS a, "
+    "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY rate DESC) AS b, APPROX_PERCENTILE(amount, 0.5) AS c, "
+    "MEDIAN(rate) AS d FROM orders",
+    "correlated": "SELECT paid, CORR(id, rate) AS a FROM orders GROUP BY paid",
+    "counts_of_several": "SELECT COUNT(id, paid) AS a, COUNT(DISTINCT id, customer) AS b FROM orders",
+    "rollup_of_nothing": "SELECT a, COUNT(*) AS n FROM nothing GROUP BY ROLLUP (a)",
+    "set_of_nothing": "SELECT COUNT(*) AS n FROM nothing GROUP BY GROUPING SETS (())",
+    "set_twice": "SELECT paid, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS (paid, (paid))",
+    "with_cube": "SELECT paid, customer, CAST(GROUPING(paid) AS INT) AS g, COUNT(*) AS n FROM orders "
+    "GROUP BY paid, customer WITH CUBE",
+    "hive_sets": "SELECT paid, id, SUM(id) AS n FROM orders GROUP BY id, paid GROUPING SETS ((paid))",
     "count_of_constant": "SELECT COUNT(1) AS a, COUNT(NULL) AS b FROM orders",
     "star_except": "SELECT * EXCEPT (rate, paid) FROM orders",
     "bare_null": "SELECT COALESCE(NULL, id) AS a, CASE WHEN paid THEN NULL ELSE amount END AS b FROM orders",
@@ -212,6 +247,58 @@ SPARK_ONLY = {
     "raw_string": r"SELECT r'a\nb' AS a, 'a\\b' AS b, -0e0 AS c",
     "having_shown_key": "SELECT o.id FROM orders o JOIN customers c ON o.customer = c.id GROUP BY o.id HAVING id > 1",
     "from_first": "FROM orders SELECT id WHERE id > 1",
+    # elements of arrays
+    "explode": "SELECT id, EXPLODE(tags) FROM items",
+    "explode_outer": "SELECT EXPLODE_OUTER(tags) AS t, * FROM items",
+    "posexplode": "SELECT POSEXPLODE(tags), id FROM items WHERE id > 1",
+    "posexplode_called": "SELECT POSEXPLODE_OUTER(tags) AS (p, t) FROM items",
+    "inline": "SELECT id, INLINE(ARRAY(spot, spot)) FROM items",
+    "inline_outer": "SELECT INLINE_OUTER(FILTER(ARRAY(spot), s -> s.x > 0)) FROM items",
+    "stack": "SELECT id, STACK(2, 'a', id, 'b') FROM items",
+    "lateral_view": "SELECT id, tag, COUNT(*) AS n FROM items LATERAL VIEW EXPLODE(tags) e AS tag GROUP BY id, e.tag",
+    "lateral_views": "SELECT id, t, p, u FROM items LATERAL VIEW EXPLODE(tags) a AS t "
+    "LATERAL VIEW OUTER POSEXPLODE(FILTER(tags, x -> x < t)) b AS p, u",
+    "lateral_function": "SELECT i.id, x FROM items i, LATERAL EXPLODE(i.tags) AS e(x) WHERE x > 'a'",
+    "lateral_left": "SELECT id, x FROM items LEFT JOIN LATERAL EXPLODE(FILTER(tags, t -> t = 'a')) AS e(x) ON TRUE",
+    "lateral_query": "SELECT id, y FROM items, LATERAL (SELECT UPPER(x) AS y FROM EXPLODE(tags) AS e(x) WHERE x > 'a')",
+    "explode_grouped": "SELECT paid, EXPLODE(ARRAY(COUNT(*), SUM(id))) AS n FROM orders GROUP BY paid",
+    "explode_ordered": "SELECT id, EXPLODE(tags) AS t FROM items ORDER BY t, id LIMIT 3",
+    "explode_distinct": "SELECT DISTINCT EXPLODE(tags) AS t FROM items",
+    # functions of elements
+    "transform": "SELECT TRANSFORM(tags, x -> x || id) AS a, TRANSFORM(tags, (x, i) -> i + id) AS b FROM items",
+    "filter": "SELECT FILTER(tags, x -> x > 'a') AS a, FILTER(tags, (x, i) -> i > 0) AS b FROM items",
+    "exists": "SELECT EXISTS(tags, x -> x = 'a') AS a, FORALL(tags, x -> x > 'a') AS b FROM items",
+    "folded": "SELECT AGGREGATE(tags, '', (a, x) -> a || COALESCE(x, '?')) AS a, "
+    "REDUCE(tags, 0L, (n, x) -> n + LENGTH(x), n -> -n) AS b FROM items",
+    "zip_with": "SELECT ZIP_WITH(tags, SEQUENCE(1, 3), (x, n) -> STRUCT(x, n)) AS z FROM items",
+    "sorted_by": "SELECT ARRAY_SORT(SEQUENCE(1, 5), (x, y) -> CASE WHEN x % 2 = y % 2 THEN y - x ELSE y % 2 - x "
+    "% 2 END) "
+    "AS a FROM items",
+    "nested_lambda": "SELECT TRANSFORM(tags, x -> TRANSFORM(tags, y -> x || y || id)) AS a, "
+    "TRANSFORM(ARRAY(tags), x -> SIZE(FILTER(x, x -> x = 'b'))) AS b FROM items",
+    "lambda_of_structs": "SELECT TRANSFORM(ARRAY(spot), s -> s.inner.y) AS a, FILTER(ARRAY(spot), s -> s.x > 0) "
+    "AS b FROM items",
+    "lambda_in_where": "SELECT id FROM items WHERE EXISTS(tags, t -> t = 'b') AND NOT FORALL(tags, t -> t = 'b')",
+    "zipped": "SELECT ARRAYS_ZIP(tags, ARRAY(id, 2)) AS a FROM items",
+    "sequences": "SELECT SEQUENCE(placed, DATE '2024-03-01', INTERVAL 1 MONTH) AS a, SEQUENCE(placed, DATE "
+    "'2024-02-01') AS b "
+    "FROM orders",
+    "sequence_of_times": "SELECT SEQUENCE(seen, TIMESTAMP '2024-03-01 00:00:00', INTERVAL -1 MONTH) AS a FROM items "
+    "WHERE seen > TIMESTAMP '2024-03-01 00:00:00'",
+    "volumes": "SELECT ARRAY_UNION(tags, ARRAY('z')) AS a, SLICE(tags, 1, 1) AS b, REVERSE(tags) AS c FROM items",
+    # windows of time
+    "tumbling": "SELECT window, COUNT(*) AS n FROM items GROUP BY window(seen, '1 day')",
+    "tumbling_shifted": "SELECT window.end AS e, SUM(id) AS n FROM items GROUP BY window(seen, '1 hour', '1 "
+    "hour', '-10 minutes')",
+    "hopping": "SELECT window.start, window.end, COUNT(*) AS n FROM items GROUP BY window(seen, '3 hours', '1 "
+    "hour', '15 minutes')",
+    "hopping_rows": "SELECT id, window(seen, '25 minutes', '10 minutes') FROM items",
+    "window_of_dates": "SELECT window(placed, '1 week').start AS w, COUNT(*) AS n FROM orders GROUP BY "
+    "window(placed, '1 week')",
+    "window_time": "SELECT window_time(window) AS t, n FROM "
+    "(SELECT window, COUNT(*) AS n FROM items GROUP BY window(seen, '90 seconds'))",
+    "window_of_windows": "SELECT window(window, '1 day') AS d, SUM(n) AS n FROM "
+    "(SELECT window, COUNT(*) AS n FROM items GROUP BY window(seen, '1 hour')) GROUP BY window(window, '1 day')",
     "double_equals": "SELECT id FROM orders WHERE id == 1 OR id != 2 AND NOT id <> 3",
     "union_string_int": "SELECT id FROM customers UNION ALL SELECT CAST('7' AS STRING)",
     "values_widened": "SELECT * FROM VALUES (1, 1.5), (2L, 10), (NULL, 2e0)",

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra.aggregates import AggregateCall, finish
+from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.functions import call
 from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.sums import finish
 from tidemill.algebra.text import text_of
 from tidemill.compiler.viewlets.conditions import NEVER, is_fragile, plain, settled
 from tidemill.compiler.viewlets.ranges import falls, is_empty, limit, merged

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.relations import Relation
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.compile import compile_view
@@ -26,10 +27,13 @@ Pairs = list[tuple[Row, int]]
 class Driver:
     """One view over tables: ``apply`` commits an epoch, and checks the view against the evaluator each time."""
 
-    def __init__(self, spark: SparkSession, tables: list[Table], query: str, strategy: str = "delta") -> None:
+    def __init__(
+        self, spark: SparkSession, tables: list[Table], query: str | Relation, strategy: str = "delta"
+    ) -> None:
         self.tables = {table.name: table for table in tables}
         self.rows = {name: ZSet() for name in self.tables}
-        self.relation = translate(query, {table.name: table.fields for table in tables}).relation
+        fields = {table.name: table.fields for table in tables}
+        self.relation = translate(query, fields).relation if isinstance(query, str) else query
         self.program = compile_view("v", self.relation, self.tables, strategy)
         self.store = MemoryStore()
         self.runtime = SparkRuntime(self.store, self.fields_of, lambda: spark)
@@ -96,7 +100,7 @@ class Driver:
 
 @pytest.fixture
 def drive(spark: SparkSession) -> Callable[..., Driver]:
-    def make(tables: list[Table], query: str, strategy: str = "delta") -> Driver:
+    def make(tables: list[Table], query: str | Relation, strategy: str = "delta") -> Driver:
         return Driver(spark, tables, query, strategy)
 
     return make

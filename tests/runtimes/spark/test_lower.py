@@ -7,7 +7,7 @@ from tidemill.algebra.scalars import Column, Literal, Named
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, Value
-from tidemill.program.statements import Add, Query, Source, Version
+from tidemill.program.statements import Add, Each, Query, Source, Version
 from tidemill.runtimes.spark.lower import BROADCAST_ROWS, lower_add
 
 ORDERS = Source("orders", "o", Version.CHANGE, (Field("customer", t.STRING), Field("n", t.INT)))
@@ -58,3 +58,31 @@ def test_filters_stand_with_their_source():
     source = Source("orders", "o", Version.STATE, ORDERS.columns, filters=(positive,))
     query = Query((source,), (Named("k", Column("o.customer", t.STRING)), Named("v", Column("o.n", t.INT))))
     assert "FROM orders_state) WHERE (`o.n` > 0))" in lower(query)
+
+
+TAGS = Source("posts", "p", Version.CHANGE, (Field("id", t.INT), Field("tags", t.Array(t.STRING))))
+TAG = Field("tag", t.STRING)
+
+
+def each(*columns: Field, outer: bool = False, long: bool = False) -> str:
+    filters = (call("gt", call("length", Column("e.tag", t.STRING)), Literal(3, t.INT)),) if long else ()
+    step = Each("e", Column("p.tags", t.Array(t.STRING)), columns, outer, filters)
+    return lower(Query((TAGS, step), (Named("k", Column("e.tag", t.STRING)), Named("v", Column("p.id", t.INT)))))
+
+
+def test_elements_of_an_array_stand_beside_their_row_and_multiply_nothing():
+    assert each(TAG) == (
+        "SELECT `e.tag` AS `who`, CAST(`p.id` AS BIGINT) * `_weight` AS `s`, `_weight` FROM ("
+        "SELECT *, `p._weight` AS `_weight` FROM (SELECT * FROM "
+        "(SELECT * FROM (SELECT `id` AS `p.id`, `tags` AS `p.tags`, `_weight` AS `p._weight` FROM posts_change)) AS l "
+        "LATERAL VIEW explode(`p.tags`) elements AS `e.tag`))"
+    )
+
+
+def test_positions_are_counted_as_bigint():
+    assert "CAST(`e.place in the array` AS BIGINT) AS `e.pos` FROM " in each(Field("pos", t.BIGINT), TAG)
+
+
+def test_a_row_without_elements_stays_where_it_is_asked_to_and_filters_come_after():
+    text = each(TAG, outer=True, long=True)
+    assert "LATERAL VIEW OUTER explode(`p.tags`) elements AS `e.tag` WHERE (length(`e.tag`) > 3)" in text

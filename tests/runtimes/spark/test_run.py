@@ -243,7 +243,8 @@ def test_the_state_that_a_change_meets_is_scanned_once(drive, spark):
     stage = view.program.stages[0]
     view.runtime.fire(stage, "orders", ChangeSet.of([(ANN, 1)], ORDERS.fields))
     log = view.runtime._frames.log(stage.maps[0].name)
-    sql = lower_finish(view.runtime._added[stage.maps[0].name], stage.maps[0], stage.finish, stage.output, log, 2)
+    shown = view.runtime._shown(stage, stored=True)
+    sql = lower_finish(view.runtime._added[stage.maps[0].name], shown, log, 2)
     plan = spark.sql(sql)._jdf.queryExecution().executedPlan().toString()
     view.runtime.rollback()
     assert plan.count("FileScan") == 2, "the customers, and the entries of the map"
@@ -338,6 +339,16 @@ def test_an_epoch_is_counted_in_jobs_and_bytes(drive):
     view.apply(orders=[(CAT, 1)])
     counters = view.runtime.counters
     assert counters.jobs > 0 and counters.bytes_read > 0 and counters.bytes_written == 0
+
+
+def test_runtimes_that_share_a_session_do_not_share_tables(drive):
+    query = "SELECT o.id, c.region FROM orders o JOIN customers c ON o.customer = c.name"
+    views = {region: drive([ORDERS, CUSTOMERS], query) for region in ("north", "south")}
+    for region, view in views.items():
+        view.apply(customers=[(("ann", region), 1)])
+    for row in (ANN, CAT):
+        for region, view in views.items():
+            assert view.apply(orders=[(row, 1)]) == ZSet({(row[0], region): 1})
 
 
 def test_rollback_leaves_the_next_epoch_clean(drive):

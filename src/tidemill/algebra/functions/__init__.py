@@ -12,25 +12,30 @@ import difflib
 
 from tidemill.algebra.coercion import convert, narrow_literals
 from tidemill.algebra.functions.arithmetic import ARITHMETIC
+from tidemill.algebra.functions.arrays import ARRAYS
 from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
 from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
 from tidemill.algebra.functions.function import Function
+from tidemill.algebra.functions.lambdas import LAMBDAS
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
 from tidemill.algebra.functions.patterns import PATTERNS
 from tidemill.algebra.functions.ring import RING
+from tidemill.algebra.functions.spreads import SPREADS
 from tidemill.algebra.functions.strings import STRINGS
 from tidemill.algebra.functions.time import TIME
+from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.scalars import Call, Literal, Scalar
+from tidemill.algebra.text import KEY
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 
 __all__ = ["FUNCTIONS", "Function", "call"]
 
-FUNCTIONS: dict[str, Function] = {
-    function.name: function
-    for theme in (ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, NESTED, RING)
-    for function in theme
-}
+THEMES = (
+    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING, SPREADS,
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Function] = {function.name: function for theme in THEMES for function in theme}
 """Every function that a ``Call`` may name."""
 
 OPERATORS = frozenset(function.name for function in (*ARITHMETIC, *RELATIONS))
@@ -53,7 +58,8 @@ def call(name: str, *arguments: Scalar) -> Scalar:
     try:
         return _apply(name, arguments)
     except TypeMismatch as error:
-        raise TypeMismatch(f"{name}: {error.what}", where=error.where, detail=error.detail, hint=error.hint) from None
+        what = f"{name.partition(KEY)[0]}: {error.what}"
+        raise TypeMismatch(what, where=error.where, detail=error.detail, hint=error.hint) from None
 
 
 def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:

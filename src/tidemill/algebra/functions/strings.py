@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from tidemill.algebra.coercion import common_type
 from tidemill.algebra.functions.function import Function, always, expect, expect_count, takes
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
@@ -124,10 +125,14 @@ def sha2(text: str, bits: int) -> str | None:
 
 def _concat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     arrays = [type_ for type_ in types if isinstance(type_, t.Array)]
-    of: Type = arrays[0] if arrays else t.STRING
+    of: Type = common_type(arrays) if arrays else t.STRING
     for type_ in types:
         expect(type_, of)
     return (of,) * len(types), of
+
+
+def _reverse_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    return (tuple(types), types[0]) if len(types) == 1 and isinstance(types[0], t.Array) else _TEXT(types)
 
 
 def _concat_ws_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
@@ -153,7 +158,7 @@ STRINGS = (
     Function("upper", _TEXT, str.upper, "upper({0})", python="{0}.upper()"),
     Function("lower", _TEXT, str.lower, "lower({0})", python="{0}.lower()"),
     Function("initcap", _TEXT, initcap, "initcap({0})"),
-    Function("reverse", _TEXT, lambda text: text[::-1], "reverse({0})", python="{0}[::-1]"),
+    Function("reverse", _reverse_types, lambda text: text[::-1], "reverse({0})", python="{0}[::-1]"),
     Function("trim", _TRIM, trim, "trim(BOTH {1} FROM {0})"),
     Function("ltrim", _TRIM, trim_left, "trim(LEADING {1} FROM {0})"),
     Function("rtrim", _TRIM, trim_right, "trim(TRAILING {1} FROM {0})"),

@@ -11,9 +11,14 @@ from tidemill.algebra.casts import can_cast
 from tidemill.algebra.coercion import convert
 from tidemill.algebra.functions import call
 from tidemill.algebra.scalars import Cast, Literal, Scalar
+from tidemill.algebra.windows import SESSION
 from tidemill.compiler.frontends import refusals
-from tidemill.compiler.frontends.grouping import AGGREGATES
+from tidemill.compiler.frontends.aggregates import read_aggregate
+from tidemill.compiler.frontends.arrays import ARRAYS
 from tidemill.compiler.frontends.kinds import from_type
+from tidemill.compiler.frontends.lambdas import HIGHER
+from tidemill.compiler.frontends.sessions import from_session
+from tidemill.compiler.frontends.time_windows import NAME, from_time_window, from_window_time
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
 
@@ -62,7 +67,7 @@ def from_position(self: Expressions, node: exp.StrPosition) -> Scalar:
 def from_function(self: Expressions, node: exp.Anonymous) -> Scalar:
     """A function by the name that the user wrote; an aggregate goes to the grouping."""
     name = node.name.lower()
-    if name in AGGREGATES:
+    if read_aggregate(node):
         return from_aggregate(self, node)
     if name in SPECIAL:
         return SPECIAL[name](self, node)
@@ -94,27 +99,39 @@ def from_struct(self: Expressions, node: exp.Anonymous) -> Scalar:
     """``struct(a, b AS c)``: members are called as in a SELECT list, or ``col1``, ``col2`` ..."""
     arguments: list[Scalar] = []
     for position, item in enumerate(node.expressions, start=1):
-        name = item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else f"col{position}"
+        named = item.expression if isinstance(item, exp.Dot) else item
+        name = named.alias_or_name if isinstance(named, NAMED) else f"col{position}"
         arguments += [Literal(name.lower(), STRING), self.scalar(item.unalias())]
     return call("named_struct", *arguments)
 
 
-def from_aggregate(self: Expressions, node: exp.Anonymous, condition: exp.Expr | None = None) -> Scalar:
-    """SUM, COUNT or AVG: the column that the grouping makes of it."""
+NAMED = (exp.Alias, exp.Column, exp.Identifier)
+"""What gives a member of a struct its name: an alias, a column, or a parameter of a lambda."""
+
+
+def from_aggregate(self: Expressions, node: exp.Expr) -> Scalar:
+    """An aggregate with its FILTER and WITHIN GROUP: the column that the grouping makes of it."""
+    written = read_aggregate(node)
+    if written is None:
+        raise Unsupported(
+            "FILTER and WITHIN GROUP belong to an aggregate",
+            where=self.source.head(node),
+            hint="Put a condition on other expressions into CASE WHEN.",
+        )
     if self.grouping is None:
         raise Unsupported(
-            f"{node.name.upper()} cannot stand here",
+            f"{written.name.upper()} cannot stand here",
             where=self.source.head(node),
             detail="An aggregate belongs to the SELECT list or HAVING, and not within another one.",
         )
-    return self.grouping.aggregate(node, condition)
+    return self.grouping.aggregate(written)
 
 
-def from_filter(self: Expressions, node: exp.Filter) -> Scalar:
-    """``SUM(x) FILTER (WHERE condition)``."""
-    if not (isinstance(node.this, exp.Anonymous) and node.this.name.lower() in AGGREGATES):
-        raise Unsupported("FILTER belongs to SUM, COUNT or AVG", where=self.source.head(node))
-    return from_aggregate(self, node.this, node.expression.this)
+def from_grouping(self: Expressions, node: exp.Anonymous) -> Scalar:
+    """GROUPING(key) and GROUPING_ID(): which keys of GROUP BY a group has left out."""
+    if self.grouping is None:
+        raise Unsupported(f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=self.source.head(node))
+    return self.grouping.mark(node)
 
 
 def from_array(self: Expressions, node: exp.Array) -> Scalar:
@@ -136,9 +153,16 @@ CASTS = {
 
 SPECIAL: dict[str, Callable[[Expressions, exp.Anonymous], Scalar]] = {
     **dict.fromkeys(CASTS, from_cast_function),
+    **ARRAYS,
+    **HIGHER,
+    "grouping": from_grouping,
+    "grouping_id": from_grouping,
     "ltrim": from_side_trim,
     "rtrim": from_side_trim,
     "struct": from_struct,
+    NAME: from_time_window,
+    SESSION: from_session,
+    "window_time": from_window_time,
 }
 
 CALLS: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
@@ -150,9 +174,10 @@ CALLS: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
     exp.CurrentTimestamp: from_clock,
     exp.CurrentUser: from_clock,
     exp.Extract: from_extract,
-    exp.Filter: from_filter,
+    exp.Filter: from_aggregate,
     exp.StrPosition: from_position,
     exp.Substring: from_substring,
     exp.Trim: from_trim,
     exp.TryCast: from_cast,
+    exp.WithinGroup: from_aggregate,
 }

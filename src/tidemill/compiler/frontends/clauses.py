@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.places import Source
 from tidemill.model.errors import Unsupported
 
-REFUSED = {
-    "limit": refusals.LIMIT,
-    "fetch": refusals.LIMIT,
-    "offset": refusals.LIMIT,
-    "laterals": refusals.LATERAL_VIEW,
-    "qualify": refusals.WINDOW,
-    "windows": refusals.WINDOW,
-}
-"""Clauses that no part of a maintained query may have, by sqlglot's names for them."""
-
 READ = {
-    *("with_", "from_", "joins", "where", "group", "having", "expressions", "distinct", "order"),
+    *("with_", "from_", "joins", "where", "group", "having", "expressions", "distinct", "order", "limit", "offset"),
+    *("laterals", "windows", "qualify"),
     *("this", "expression", "by_name", "alias", "db", "hint", "kind", "operation_modifiers"),
 }
 """Clauses that are read, or mean nothing here: a bag has no order, and how to join is the compiler's business."""
@@ -33,6 +23,4 @@ def refuse_clauses(node: exp.Expr, source: Source) -> None:
         part = found[0] if isinstance(found, list) else found
         words = clause.upper(), clause.upper().removesuffix("S")
         place = source.keyword(part if isinstance(part, exp.Expr) else node, *words)
-        if clause in REFUSED:
-            raise REFUSED[clause].at(place)
         raise Unsupported(f"{words[1]} is not supported in a query", where=place)

@@ -7,9 +7,11 @@ print them in another dialect. We never print: functions are looked up by the na
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import ClassVar, TypeVar
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import DialectType
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -39,11 +41,25 @@ class TidemillParser(SparkParser):
 class Tidemill(Spark):
     """The dialect of every text that Tidemill reads."""
 
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """As in sqlglot, but ``window(`` is a function everywhere: to its parser GROUP BY would end before it."""
+        tokens = super().tokenize(sql, dialect)
+        pairs = zip_longest(tokens, tokens[1:])
+        return [_as_name(token) if _is_call(token, after) else token for token, after in pairs]
+
     class Tokenizer(Spark.Tokenizer):
         # sqlglot swallows the rest of SHOW, EXPLAIN and the like as one string; our statements read them word by word.
         COMMANDS: ClassVar[set[TokenType]] = set()
 
     Parser = TidemillParser
+
+
+def _is_call(token: Token, after: Token | None) -> bool:
+    return token.token_type == TokenType.WINDOW and after is not None and after.token_type == TokenType.L_PAREN
+
+
+def _as_name(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
 
 
 DIALECT = Tidemill()

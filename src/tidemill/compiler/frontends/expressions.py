@@ -12,15 +12,17 @@ from sqlglot import exp
 from tidemill.algebra.coercion import convert
 from tidemill.algebra.functions import call
 from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Literal, Scalar, Subquery
+from tidemill.algebra.scalars import Column, Literal, Scalar, Subquery
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.calls import CALLS
 from tidemill.compiler.frontends.grouping import Grouping
+from tidemill.compiler.frontends.lambdas import from_parameter
 from tidemill.compiler.frontends.literals import from_literal
 from tidemill.compiler.frontends.names import Scope
 from tidemill.compiler.frontends.operators import OPERATORS
 from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.single import is_single
+from tidemill.compiler.frontends.windows import Windowing, from_window
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID
 
@@ -29,9 +31,9 @@ from tidemill.model.types import BOOLEAN, STRING, VOID
 class Expressions:
     """Translates expressions over the columns of ``scope``.
 
-    ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates; without
-    one an aggregate is out of place. ``subquery`` translates a query that stands in an expression over a scope; without
-    it there can be none.
+    ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates and
+    ``windowing`` window functions; without one they are out of place. ``subquery`` translates a query that stands in an
+    expression over a scope; without it there can be none. ``parameters`` are those of the lambdas around.
     """
 
     source: Source
@@ -40,6 +42,8 @@ class Expressions:
     aliases: Mapping[str, Scalar] = field(default_factory=dict)
     aliases_first: bool = False
     subquery: Callable[[exp.Expr, Scope], Relation] | None = None
+    windowing: Windowing | None = None
+    parameters: Mapping[str, Column] = field(default_factory=dict)
 
     def scalar(self, node: exp.Expr) -> Scalar:
         """The scalar that ``node`` means."""
@@ -144,9 +148,11 @@ RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
     exp.Bracket: from_bracket,
     exp.Column: from_column,
     exp.Dot: from_dot,
+    exp.Identifier: from_parameter,
     exp.Literal: from_constant,
     exp.Null: from_null,
     exp.Paren: from_paren,
     exp.RawString: from_raw_string,
     exp.Subquery: from_subquery,
+    exp.Window: from_window,
 }

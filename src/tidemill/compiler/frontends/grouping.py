@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tidemill.algebra.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.coercion import convert
+from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.ordering import Order
 from tidemill.algebra.relations import Aggregate, Relation
-from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
+from tidemill.algebra.scalars import Column, Named, Scalar, column
+from tidemill.algebra.text import spoken
 from tidemill.algebra.walk import children, columns_in, with_children
 from tidemill.compiler.frontends import refusals
+from tidemill.compiler.frontends.aggregates import AGGREGATES, Clauses, Written, aggregate_call
+from tidemill.compiler.frontends.grouping_sets import GroupingSets
 from tidemill.compiler.frontends.names import Allotment
 from tidemill.compiler.frontends.places import Source
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import DOUBLE, STRING, VOID
-
-AGGREGATES = {"sum": "sum", "count": "count", "avg": "avg", "mean": "avg"}
-"""The aggregates by every name that they have in SQL."""
+from tidemill.model.types import BIGINT, INT
 
 
 @dataclass
@@ -39,34 +39,46 @@ class Grouping:
     keys: list[Named] = field(default_factory=list)
     calls: dict[AggregateCall, Column] = field(default_factory=dict)
     names: Allotment = field(default_factory=Allotment)
+    sets: GroupingSets | None = None
+    marks: dict[str, tuple[exp.Anonymous, tuple[Scalar, ...]]] = field(default_factory=dict)
 
-    def aggregate(self, node: exp.Anonymous, condition: exp.Expr | None = None) -> Column:
-        """The column that holds the aggregate ``node``, restricted to the rows that fulfil ``condition``."""
-        function = AGGREGATES[node.name.lower()]
-        operand = self._operand(node, function)
-        filter_ = self.condition(condition) if condition else None
-        of = aggregate_type(function, operand.type if operand else None)
-        call = AggregateCall("", function, operand, of, filter=filter_)
+    def aggregate(self, written: Written) -> Column:
+        """The column that holds an aggregate."""
+        call = self.call(written)
         if call not in self.calls:
-            self.calls[call] = column(replace(call, name=self._name(_readable(function, operand))).field)
+            self.calls[call] = column(replace(call, name=self._name(_readable(call))).field)
         return self.calls[call]
 
-    def _operand(self, node: exp.Anonymous, function: str) -> Scalar | None:
-        arguments = node.expressions
-        if len(arguments) != 1:
-            raise TypeMismatch(f"{function.upper()} takes one argument", where=self.source.place(node))
-        if isinstance(arguments[0], exp.Distinct):
-            raise refusals.DISTINCT_AGGREGATE.at(self.source.place(node))
-        if isinstance(arguments[0], exp.Star) and function == "count":
-            return None
-        operand = self.operand(arguments[0])
-        read = columns_in(operand)
+    def call(self, written: Written) -> AggregateCall:
+        """The call that is meant, without a name."""
+        nodes, star = written.arguments, written.name == "count" and _is_star(written.node.expressions)
+        if not nodes and not written.order:
+            raise TypeMismatch(f"{spoken(written.name)} needs an argument", where=self.source.place(written.node))
+        if _is_star(nodes) and not star:
+            place = self.source.place(written.node)
+            raise Unsupported(f"{written.name.upper()} takes no star", where=place, hint="List the columns.")
+        arguments = () if star else tuple(map(self.operand, nodes))
+        order = tuple(self._term(term) for term in written.order)
+        read = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
         if read and read.isdisjoint(self.own):
-            raise refusals.OUTER_AGGREGATE.at(self.source.place(node))
-        if function == "count":
-            # A constant is never NULL, so counting it is counting rows.
-            return None if isinstance(operand, Literal) and operand.value is not None else operand
-        return convert(operand, DOUBLE) if operand.type in (STRING, VOID) else operand
+            raise refusals.OUTER_AGGREGATE.at(self.source.place(written.node))
+        condition = None if written.condition is None else self.condition(written.condition)
+        with self.source.locating(written.node):
+            return aggregate_call(Clauses(written.name, arguments, written.distinct, condition, order))
+
+    def _term(self, node: exp.Expr) -> Order:
+        return Order(self.operand(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+    def mark(self, node: exp.Anonymous) -> Column:
+        """GROUPING(key) and GROUPING_ID(), which are known once GROUP BY has been read: until then, a column."""
+        name = self._name(node.name.lower())
+        self.marks[name] = (node, tuple(map(self.operand, node.expressions)))
+        return Column(name, INT if node.name.lower() == "grouping" else BIGINT, nullable=False)
+
+    def group_by(self, sets: Sequence[Sequence[Scalar]]) -> None:
+        """Group by each of ``sets``; their keys have been added."""
+        number = Column(self._name("grouping_set"), INT, nullable=False)
+        self.sets = GroupingSets(tuple(map(frozenset, sets)), number)
 
     def add_key(self, scalar: Scalar, name: str) -> None:
         """Group by ``scalar``, too; a column keeps its name."""
@@ -80,13 +92,17 @@ class Grouping:
     def relation(self, input_: Relation) -> Aggregate:
         """The groups of ``input_``. Call it when every expression has been translated."""
         calls = tuple(replace(call, name=column_.name) for call, column_ in self.calls.items())
+        if self.sets is not None:
+            return self.sets.relation(input_, self.keys, calls)
         return Aggregate(input_, tuple(self.keys), calls)
 
     def over_groups(self, scalar: Scalar, node: exp.Expr) -> Scalar:
         """``scalar`` with columns of the groups in place of keys. A column that is neither has no single value."""
         for key in self.keys:
             if key.scalar == scalar:
-                return column(key.field)
+                return column(key.field) if self.sets is None else self.sets.key(key)
+        if isinstance(scalar, Column) and scalar.name in self.marks:
+            return self._mark(*self.marks[scalar.name])
         if isinstance(scalar, Column) and scalar.name in self.own:
             raise Unsupported(
                 f'"{_short(scalar.name)}" is neither grouped by nor aggregated',
@@ -97,18 +113,48 @@ class Grouping:
         below: Sequence[Scalar] = children(scalar)
         return with_children(scalar, [self.over_groups(child, node) for child in below]) if below else scalar
 
+    def _mark(self, node: exp.Anonymous, arguments: Sequence[Scalar]) -> Scalar:
+        keys, place = [key.scalar for key in self.keys], self.source.place(node)
+        if self.sets is None:
+            raise Unsupported(f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=place)
+        if node.name.lower() == "grouping":
+            if len(arguments) != 1 or arguments[0] not in keys:
+                raise Unsupported("GROUPING takes a key of GROUP BY", where=place)
+            return self.sets.left_out(arguments[0])
+        if arguments and list(arguments) != keys:
+            raise Unsupported("GROUPING_ID takes the keys of GROUP BY, all and in their order", where=place)
+        return self.sets.identity(self.keys)
+
+
+def _is_star(arguments: Sequence[exp.Expr]) -> bool:
+    return len(arguments) == 1 and isinstance(arguments[0], exp.Star)
+
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether ``node`` needs groups; what stands in a subquery or a window does not count."""
-    if isinstance(node, exp.Query | exp.Window):
+    """Whether ``node`` needs groups. A subquery does not, nor a function before OVER; what that looks at may."""
+    if isinstance(node, exp.Query):
         return False
+    if isinstance(node, exp.Window):
+        return any(map(has_aggregate, _looked_at(node)))
     if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
         return True
     return any(has_aggregate(child) for child in node.iter_expressions())
 
 
-def _readable(function: str, operand: Scalar | None) -> str:
-    return f"{function}_{_short(operand.name)}" if isinstance(operand, Column) else function
+def _looked_at(window: exp.Window) -> Iterator[exp.Expr]:
+    """What a window function looks at: its arguments and its FILTER, and what is said after OVER."""
+    function = window.this
+    while isinstance(function, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        if isinstance(function, exp.Filter | exp.WithinGroup):
+            yield function.expression
+        function = function.this
+    yield from function.iter_expressions()
+    yield from (part for part in window.iter_expressions() if part is not window.this)
+
+
+def _readable(call: AggregateCall) -> str:
+    name = spoken(call.function).lower()
+    return f"{name}_{_short(call.argument.name)}" if isinstance(call.argument, Column) else name
 
 
 def _short(name: str) -> str:

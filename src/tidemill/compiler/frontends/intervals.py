@@ -62,7 +62,8 @@ def from_interval(node: exp.Expr, source: Source) -> Span:
         return from_interval(node.this, source) + from_interval(node.expression, source)
     if isinstance(node, exp.Paren):
         return from_interval(node.this, source)
-    return _span(_count(node, source), node, source)
+    with source.locating(node):
+        return span_of(_count(node, source), node.args["unit"].name)
 
 
 def _count(node: exp.Expr, source: Source) -> str:
@@ -78,19 +79,23 @@ def _count(node: exp.Expr, source: Source) -> str:
     return sign + str(amount.this).strip()
 
 
-def _span(count: str, node: exp.Expr, source: Source) -> Span:
-    unit = node.args["unit"].name.upper().removesuffix("S")
-    with source.locating(node):
-        if unit == "SECOND":
-            return Span(microseconds=_microseconds(count))
-        if unit in MONTHS:
-            return Span(months=_whole(count) * MONTHS[unit])
-        if unit in DAYS:
-            return Span(days=_whole(count) * DAYS[unit])
-        if unit in MICROSECONDS:
-            return Span(microseconds=_whole(count) * MICROSECONDS[unit])
-        known = ", ".join((*MONTHS, *DAYS, *MICROSECONDS))
-        raise Unsupported(f"there is no interval unit {unit}", hint=f"Units are {known}.")
+def span_of(count: str, unit: str) -> Span:
+    """So many of a unit.
+
+    >>> span_of("90", "minutes")
+    Span(months=0, days=0, microseconds=5400000000)
+    """
+    unit = unit.upper().removesuffix("S")
+    if unit == "SECOND":
+        return Span(microseconds=_microseconds(count))
+    if unit in MONTHS:
+        return Span(months=_whole(count) * MONTHS[unit])
+    if unit in DAYS:
+        return Span(days=_whole(count) * DAYS[unit])
+    if unit in MICROSECONDS:
+        return Span(microseconds=_whole(count) * MICROSECONDS[unit])
+    known = ", ".join((*MONTHS, *DAYS, *MICROSECONDS))
+    raise Unsupported(f"there is no interval unit {unit}", hint=f"Units are {known}.")
 
 
 def _whole(count: str) -> int:

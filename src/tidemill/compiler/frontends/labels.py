@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tidemill.algebra.text import spoken
+
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -19,6 +21,10 @@ OPERATORS: dict[type[exp.Expr], str] = {
     exp.And: "AND",
     exp.Or: "OR",
 }
+
+
+NAMED = ("window", "session_window")
+"""Functions whose column is called as they are."""
 
 
 def label(node: exp.Expr) -> str:
@@ -47,8 +53,12 @@ def _printed(node: exp.Expr) -> str:
             return "scalarsubquery()"
         case exp.Literal():
             return str(node.this)
+        case exp.Anonymous() if node.name.lower() in NAMED:
+            return str(node.name)
         case exp.Anonymous():
-            return f"{node.name}({_listed(node.expressions)})"
+            return f"{spoken(node.name)}({_listed(node.expressions)})"
+        case exp.Distinct():
+            return f"DISTINCT {_listed(node.expressions)}"
         case exp.Not():
             return f"(NOT {_printed(node.this)})"
         case exp.Neg():

@@ -27,13 +27,15 @@ def unknown(kind: str, name: str, known: Iterable[str], place: Place | None = No
 class Binding:
     """A column as a query may call it: ``name``, or ``qualifier.name``.
 
-    ``merged`` marks the second of two columns that USING made one: only its qualifier reaches it.
+    ``merged`` marks the second of two columns that USING made one: only its qualifier reaches it. A ``hidden`` one has
+    been made on the way: no star shows it, and a column of the same name comes first.
     """
 
     qualifier: str
     name: str
     column: Column
     merged: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Scope:
     def star(self, qualifier: str | None = None) -> list[Binding]:
         """The columns that ``*`` or ``qualifier.*`` stands for."""
         if qualifier is None:
-            return [binding for binding in self.bindings if not binding.merged]
+            return [binding for binding in self.bindings if not binding.merged and not binding.hidden]
         return [binding for binding in self.bindings if binding.qualifier == qualifier]
 
     def called(self, alias: str) -> Scope:
@@ -70,6 +72,7 @@ class Scope:
         if qualified:
             return self._only(qualified, parts[:2]), parts[2:]
         bare = [b for b in self.bindings if b.name == parts[0] and not b.merged]
+        bare = [b for b in bare if not b.hidden] or bare
         return (self._only(bare, parts[:1]), parts[1:]) if bare else None
 
     def find_outside(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
@@ -92,14 +95,17 @@ class Scope:
             return unknown("column", ".".join(parts), [*names, *self.qualifiers])
         return unknown("column", parts[0], [b.name for b in self.bindings])
 
-    def merge(self, names: Sequence[str], left_count: int) -> Scope:
-        """The scope after ``USING (names)`` of the first ``left_count`` columns with the rest; shared come first."""
-        shared = [b for b in self.bindings[:left_count] if b.name in names and not b.merged]
+    def merge(self, names: Sequence[str], left_count: int, keeps_right: bool = False) -> Scope:
+        """The scope after ``USING (names)`` of the first ``left_count`` columns with the rest; shared come first.
+
+        They are those of the left side, or of the right side where that is the one whose rows are all kept.
+        """
+        lefts, rights = self.bindings[:left_count], self.bindings[left_count:]
+        kept, other = (rights, lefts) if keeps_right else (lefts, rights)
+        shared = [b for b in kept if b.name in names and not b.merged]
         shared.sort(key=lambda b: names.index(b.name))
         rest = [
-            replace(b, merged=b.merged or (b.name in names and position >= left_count))
-            for position, b in enumerate(self.bindings)
-            if b not in shared
+            replace(b, merged=b.merged or (b.name in names and b in other)) for b in self.bindings if b not in shared
         ]
         return Scope((*shared, *rest), self.outer)
 

@@ -11,9 +11,15 @@ from sqlglot import exp
 from tidemill.algebra.coercion import common_type, convert
 from tidemill.algebra.functions import call
 from tidemill.algebra.scalars import Case, Literal, Scalar
-from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.intervals import Span, from_interval, is_interval
 from tidemill.compiler.frontends.literals import from_literal
+from tidemill.compiler.frontends.quantified import (
+    from_comparison,
+    from_exists,
+    from_membership,
+    is_membership,
+    is_quantified,
+)
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
 
@@ -48,7 +54,9 @@ LONG = 32
 
 
 def from_binary(self: Expressions, node: exp.Binary) -> Scalar:
-    """An operator between two operands."""
+    """An operator between two operands; the second may be any, or all, of the rows of a query."""
+    if is_quantified(node.expression):
+        return from_comparison(self, BINARY[type(node)], node)
     return call(BINARY[type(node)], self.scalar(node.this), self.scalar(node.expression))
 
 
@@ -121,15 +129,26 @@ def from_between(self: Expressions, node: exp.Between) -> Scalar:
 
 
 def from_in(self: Expressions, node: exp.In) -> Scalar:
-    """Membership in a list of values."""
-    if node.args.get("query"):
-        raise refusals.SUBQUERY.at(self.source.keyword(node.args["query"], "IN"))
+    """Membership in a list of values, or among the rows of a query."""
+    if is_membership(node):
+        return from_membership(self, node)
     return call("in", self.scalar(node.this), *(self.scalar(item) for item in node.expressions))
 
 
 def from_like(self: Expressions, node: exp.Like | exp.ILike, pattern: Scalar | None = None) -> Scalar:
     """LIKE and ILIKE; the parser keeps their NOT as a flag on the node itself."""
-    matches = call(BINARY[type(node)], self.scalar(node.this), pattern or self.scalar(node.expression))
+    listed = node.expression
+    if not isinstance(listed, exp.Any | exp.All):
+        return _like(node, self.scalar(node.this), pattern or self.scalar(listed))
+    # ANY or ALL of a list of patterns: NOT is said of each of them.
+    items = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.unnest()]
+    value = self.scalar(node.this)
+    matches = [_like(node, value, self.scalar(item)) for item in items]
+    return chained("and" if isinstance(listed, exp.All) else "or", matches)
+
+
+def _like(node: exp.Like | exp.ILike, value: Scalar, pattern: Scalar) -> Scalar:
+    matches = call(BINARY[type(node)], value, pattern)
     return call("not", matches) if node.args.get("negate") else matches
 
 
@@ -184,6 +203,7 @@ OPERATORS: dict[type[exp.Expr], Callable[[Expressions, Any], Scalar]] = {
     exp.Between: from_between,
     exp.Case: from_case,
     exp.Escape: from_escape,
+    exp.Exists: from_exists,
     exp.ILike: from_like,
     exp.In: from_in,
     exp.Is: from_is,

@@ -1,35 +1,51 @@
-"""The outermost ORDER BY, LIMIT and OFFSET of a query that is asked once."""
+"""ORDER BY, LIMIT and OFFSET: beside a query that is asked once, and as a top-k within any other."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidemill.algebra.relations import Relation
 from tidemill.compiler.frontends.clauses import refuse_clauses
-from tidemill.compiler.frontends.literals import from_number
+from tidemill.compiler.frontends.limits import limit_of, offset_of
 from tidemill.compiler.frontends.names import unknown
 from tidemill.compiler.frontends.places import Source
-from tidemill.compiler.frontends.queries import Queries, Rows, with_tables
-from tidemill.model.errors import ParseError
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.queries import Queries
 
 Order = tuple[int, bool, bool]
 """Which column, whether descending, whether NULLs come first."""
 
 
-def ordered(queries: Queries, node: exp.Expr) -> tuple[Relation, int, tuple[Order, ...], int | None, int | None]:
-    """A query with its order and limit taken off: relation, visible columns, order, limit, offset."""
+@dataclass(frozen=True)
+class Ordered:
+    """A query with its order and limit taken off. Columns that it is only ordered by follow those with ``names``."""
+
+    relation: Relation
+    names: tuple[str, ...]
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int | None
+
+
+def ordered(queries: Queries, node: exp.Expr) -> Ordered:
+    """The query ``node``, and how its rows are to be arranged."""
     node = _unwrapped(node)
-    limit, offset = (_count(node, clause, queries.source) for clause in ("limit", "offset"))
+    queries = queries.within(node)
+    limit, offset = limit_of(node, queries.source), offset_of(node, queries.source)
     terms = node.args["order"].expressions if node.args.get("order") else []
     bare = node.copy()
-    for clause in MODIFIERS:
+    for clause in (*MODIFIERS, "with_"):
         bare.set(clause, None)
     refuse_clauses(bare, queries.source)
     if isinstance(bare, exp.Select):
-        return (*_ordered_select(with_tables(queries, bare), bare, terms), limit, offset)
+        return Ordered(*_ordered_select(queries, bare, terms), limit, offset)
     rows = queries.rows(bare)
-    order = tuple(_order(term, _position(rows, term.this, queries.source)) for term in terms)
-    return rows.relation, len(rows.names), order, limit, offset
+    order = tuple(_order(term, _position(rows.names, term.this, queries.source)) for term in terms)
+    return Ordered(rows.relation, rows.names, order, limit, offset)
 
 
 MODIFIERS = ("order", "limit", "offset")
@@ -53,36 +69,23 @@ def _modifiers(node: exp.Expr) -> set[str]:
 
 def _ordered_select(
     queries: Queries, node: exp.Select, terms: list[exp.Expr]
-) -> tuple[Relation, int, tuple[Order, ...]]:
+) -> tuple[Relation, tuple[str, ...], tuple[Order, ...]]:
     """A SELECT may be ordered by what it does not show: such columns follow the visible ones."""
     selection = queries.selection(node, extra=terms)
     order = tuple(_order(term, selection.order_position(term.this)) for term in terms)
     relation, names = selection.relation_and_names()
-    return relation, len(names), order
+    return relation, names, order
 
 
 def _order(term: exp.Expr, position: int) -> Order:
     return position, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
 
 
-def _position(rows: Rows, node: exp.Expr, source: Source) -> int:
+def _position(names: tuple[str, ...], node: exp.Expr, source: Source) -> int:
     """A column of a UNION or VALUES, by number or by name."""
-    if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(rows.names):
+    if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(names):
         return int(node.name) - 1
     name = node.name.lower()
-    if not isinstance(node, exp.Column) or name not in rows.names:
-        raise unknown("column", name, rows.names, source.place(node))
-    return rows.names.index(name)
-
-
-def _count(node: exp.Expr, clause: str, source: Source) -> int | None:
-    """The number that LIMIT or OFFSET gives; LIMIT ALL is none."""
-    found = node.args.get(clause)
-    if found is None:
-        return None
-    number = found.expression
-    if isinstance(number, exp.Column | exp.Var | exp.All) and number.name.upper() in ("ALL", ""):
-        return None
-    if not (isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()):
-        raise ParseError(f"{clause.upper()} takes a whole number", where=source.place(found))
-    return int(from_number(number.name).value)
+    if not isinstance(node, exp.Column) or name not in names:
+        raise unknown("column", name, names, source.place(node))
+    return names.index(name)

@@ -12,19 +12,25 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.algebra.coercion import common_type, convert
-from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Distinct, Filter, Join, Project, Relation, Scan, UnionAll, Values
-from tidemill.algebra.scalars import Named, Scalar, column
+from tidemill.algebra.relations import Filter, Relation, Scan, Values
+from tidemill.algebra.scalars import column
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.clauses import refuse_clauses
 from tidemill.compiler.frontends.constants import constant_rows
 from tidemill.compiler.frontends.expressions import Expressions
+from tidemill.compiler.frontends.joins import from_join
+from tidemill.compiler.frontends.lateral import from_lateral, from_lateral_join, is_lateral
+from tidemill.compiler.frontends.limits import is_limited, limited
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope, unknown
+from tidemill.compiler.frontends.ordering import ordered
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.recursion import from_recursion, parted
 from tidemill.compiler.frontends.selects import Selection
+from tidemill.compiler.frontends.sessions import sessions_of
+from tidemill.compiler.frontends.setops import from_set_operation
+from tidemill.compiler.frontends.time_windows import with_time_windows
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
-from tidemill.model.types import Field, Type
+from tidemill.model.types import Field
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,16 @@ class Queries:
     def rows(self, node: exp.Expr) -> Rows:
         """The rows of a query: SELECT, UNION, VALUES, or one of them in parentheses."""
         refuse_clauses(node, self.source)
-        if isinstance(node, exp.Intersect | exp.Except):
-            raise refusals.SET_DIFFERENCE.at(self.source.keyword(node.expression, "INTERSECT", "EXCEPT", "MINUS"))
         if type(node) not in QUERIES:
             raise ParseError("a query was expected here", where=self.source.place(node))
-        return QUERIES[type(node)](with_tables(self, node), node)
+        if is_limited(node):
+            query = ordered(self, node)
+            return Rows(limited(query), query.names)
+        return QUERIES[type(node)](self.within(node), node)
+
+    def within(self, node: exp.Expr) -> Queries:
+        """What is in sight after the WITH of ``node``."""
+        return with_tables(self, node)
 
     def expressions(self, scope: Scope) -> Expressions:
         """A translator for expressions over ``scope``."""
@@ -74,8 +85,15 @@ class Queries:
 
     def selection(self, node: exp.Select, extra: Sequence[exp.Expr] = ()) -> Selection:
         """A SELECT whose FROM and WHERE are translated; ``extra`` are the expressions of its ORDER BY."""
-        relation, scope = from_from_where(self, node)
-        return Selection(self.expressions(scope), node, relation, self.prefix, extra)
+        parts = (*node.expressions, *(node.args[clause] for clause in ABOVE if node.args.get(clause)), *extra)
+        relation, scope = with_time_windows(self, from_from_where(self, node), parts)
+        sessions = sessions_of(self, scope, parts)
+        rows = self.expressions(scope if sessions is None else scope + sessions.scope)
+        return Selection(rows, node, relation, self.prefix, extra, self.aliases, sessions)
+
+
+ABOVE = ("group", "having", "qualify")
+"""The clauses of a SELECT above its FROM and WHERE."""
 
 
 def with_tables(self: Queries, node: exp.Expr) -> Queries:
@@ -87,19 +105,21 @@ def with_tables(self: Queries, node: exp.Expr) -> Queries:
     clause = node.args.get("with_")
     if clause is None:
         return self
-    if clause.args.get("recursive"):
-        raise refusals.RECURSION.at(self.source.keyword(clause, "RECURSIVE"))
+    recursive = bool(clause.args.get("recursive"))
     for expression in clause.expressions:
-        self = replace(self, tables={**self.tables, expression.alias.lower(): common_table(self, expression)})
+        table = common_table(self, expression, recursive)
+        self = replace(self, tables={**self.tables, expression.alias.lower(): table})
     return self
 
 
-def common_table(self: Queries, node: exp.CTE) -> Callable[[str], Rows]:
-    """A common table expression, as a function of the alias under which it is read."""
+def common_table(self: Queries, node: exp.CTE, recursive: bool = False) -> Callable[[str], Rows]:
+    """A common table expression, as a function of the alias under which it is read; it may read itself if told so."""
 
     def rows(alias: str) -> Rows:
         below = replace(self, prefix=f"{alias}.")
-        return renamed(self, below.rows(node.this), node.args.get("alias"))
+        first, steps = parted(node, self.source) if recursive else (node.this, [])
+        base = renamed(self, below.rows(first), node.args.get("alias"))
+        return from_recursion(below, node, base, steps) if steps else base
 
     return rows
 
@@ -117,22 +137,35 @@ def from_from_where(self: Queries, node: exp.Select) -> tuple[Relation, Scope]:
 
 
 def from_from(self: Queries, node: exp.Select) -> tuple[Relation, Scope]:
-    """The FROM clause: its first item joined with all others; without one, the one empty row."""
+    """The FROM clause: its first item joined with all others; without one, the one empty row.
+
+    LATERAL VIEW comes after the joins, and makes more rows of theirs.
+    """
     clause = node.args.get("from_")
-    if clause is None:
-        return Values(((),), ()), Scope()
-    return joined(self, *from_item(self, clause.this), node)
+    seen = NOTHING if clause is None else joined(self, *from_item(self, clause.this), node)
+    for lateral in node.args.get("laterals") or ():
+        seen = from_lateral(self, seen, lateral)
+    return seen
+
+
+NOTHING: tuple[Relation, Scope] = Values(((),), ()), Scope()
+"""The one empty row, without any column."""
 
 
 def joined(self: Queries, relation: Relation, scope: Scope, node: exp.Expr) -> tuple[Relation, Scope]:
     """``relation`` joined with everything that ``node`` joins to it."""
     for join in node.args.get("joins") or ():
-        relation, scope = from_join(self, relation, scope, join)
+        if is_lateral(join.this):
+            relation, scope = from_lateral_join(self, (relation, scope), join)
+        else:
+            relation, scope = from_join(self, (relation, scope), from_item(self, join.this), join)
     return relation, scope
 
 
 def from_item(self: Queries, node: exp.Expr) -> tuple[Relation, Scope]:
     """One item of FROM, under its alias, with the joins that stand in parentheses with it."""
+    if is_lateral(node):
+        return joined(self, *from_lateral(self, NOTHING, node), node)
     if not isinstance(node, exp.Table | exp.Subquery | exp.Values):
         raise refusals.LATERAL.at(self.source.keyword(node, "LATERAL"))
     refuse_clauses(node, self.source)
@@ -183,87 +216,10 @@ def renamed(self: Queries, rows: Rows, alias: exp.TableAlias | None) -> Rows:
     return replace(rows, names=names or rows.names)
 
 
-def from_join(self: Queries, left: Relation, scope: Scope, node: exp.Join) -> tuple[Relation, Scope]:
-    """A join with all that stands to its left: comma, CROSS, INNER with ON or USING, NATURAL."""
-    refuse_join(self, node)
-    right, added = from_item(self, node.this)
-    both = scope + added
-    if node.args.get("using"):
-        names = [identifier.name.lower() for identifier in node.args["using"]]
-        return from_using(self, Join(left, right), scope, added, names, node)
-    if node.args.get("method") == "NATURAL":
-        shared = {binding.name for binding in added.star()}
-        names = [binding.name for binding in scope.star() if binding.name in shared]
-        return from_using(self, Join(left, right), scope, added, names, node)
-    on = node.args.get("on")
-    condition = None if on is None or on == exp.true() else self.expressions(both).condition(on)
-    return Join(left, right, condition), both
-
-
-def from_using(
-    self: Queries, join: Join, scope: Scope, added: Scope, names: list[str], node: exp.Join
-) -> tuple[Relation, Scope]:
-    """Equality on columns of the same name, which the query then sees once."""
-    condition: Scalar | None = None
-    for name in names:
-        with self.source.locating(node):
-            sides = [side.find([name]) for side in (scope, added)]
-            if sides[0] is None or sides[1] is None:
-                raise (added if sides[0] else scope).unknown([name])
-            equal = call("eq", sides[0][0], sides[1][0])
-            condition = equal if condition is None else call("and", condition, equal)
-    return replace(join, condition=condition), (scope + added).merge(names, len(scope.bindings))
-
-
-def refuse_join(self: Queries, node: exp.Join) -> None:
-    """Outer, semi and anti joins need counts of partners."""
-    side, kind = (node.args.get(key) or "" for key in ("side", "kind"))
-    refusal = JOINS.get(kind) or JOINS.get(side)
-    if refusal:
-        raise refusal.at(self.source.keyword(node.this, side or kind))
-    if node.args.get("method") not in (None, "NATURAL") or kind not in ("", "INNER", "CROSS"):
-        raise Unsupported("this kind of join is not supported", where=self.source.place(node))
-
-
-JOINS = {
-    "LEFT": refusals.OUTER_JOIN,
-    "RIGHT": refusals.OUTER_JOIN,
-    "FULL": refusals.OUTER_JOIN,
-    "SEMI": refusals.SEMI_JOIN,
-    "ANTI": refusals.ANTI_JOIN,
-}
-
-
-def from_union(self: Queries, node: exp.Union) -> Rows:
-    """UNION [ALL]: inputs brought to common types, column by position; without ALL each row once."""
-    if node.args.get("by_name"):
-        raise Unsupported("UNION BY NAME is not supported", where=self.source.place(node))
+def from_both(self: Queries, node: exp.SetOperation) -> Rows:
+    """UNION, INTERSECT or EXCEPT of two queries."""
     left, right = self.rows(node.this), self.rows(node.expression)
-    if len(left.names) != len(right.names):
-        raise TypeMismatch(
-            f"UNION of {len(left.names)} and {len(right.names)} columns",
-            where=self.source.keyword(node.expression, "UNION"),
-        )
-    pairs = zip(left.relation.fields, right.relation.fields, strict=True)
-    with self.source.locating(node.expression):
-        types = [common_type([a.type, b.type]) for a, b in pairs]
-    names = [f.name for f in left.relation.fields]
-    inputs = [brought(side.relation, types, names) for side in (left, right)]
-    union = UnionAll(tuple(part for side in inputs for part in _flat(side)))
-    return Rows(Distinct(union) if node.args.get("distinct") else union, left.names)
-
-
-def brought(relation: Relation, types: list[Type], names: list[str]) -> Relation:
-    """``relation`` with its columns converted to ``types`` and called ``names``."""
-    if [(f.name, f.type) for f in relation.fields] == list(zip(names, types, strict=True)):
-        return relation
-    columns = zip(relation.fields, types, names, strict=True)
-    return Project(relation, tuple(Named(name, convert(column(f), of)) for f, of, name in columns))
-
-
-def _flat(relation: Relation) -> tuple[Relation, ...]:
-    """A union within a union is one union."""
-    return relation.inputs if isinstance(relation, UnionAll) else (relation,)
+    return Rows(from_set_operation(node, left.relation, right.relation, self.source), left.names)
 
 
 def from_values(self: Queries, node: exp.Values) -> Rows:
@@ -286,10 +242,12 @@ def from_whole_table(self: Queries, node: exp.Table) -> Rows:
 
 
 QUERIES: dict[type[exp.Expr], Callable[[Queries, Any], Rows]] = {
+    exp.Except: from_both,
+    exp.Intersect: from_both,
     exp.Select: from_select,
     exp.Subquery: from_parentheses,
     exp.Table: from_whole_table,
-    exp.Union: from_union,
+    exp.Union: from_both,
     exp.Values: from_values,
 }
 

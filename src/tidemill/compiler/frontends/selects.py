@@ -11,12 +11,15 @@ from sqlglot import exp
 from tidemill.algebra.relations import Distinct, Filter, Project, Relation
 from tidemill.algebra.scalars import Named, Scalar
 from tidemill.algebra.walk import columns_in
-from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.expressions import Expressions
+from tidemill.compiler.frontends.generators import Generated, bare, from_generator, is_generator, names_given
 from tidemill.compiler.frontends.grouping import Grouping, has_aggregate
+from tidemill.compiler.frontends.grouping_sets import read_keys, read_sets
 from tidemill.compiler.frontends.labels import label
 from tidemill.compiler.frontends.names import Allotment, Scope, unknown
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.sessions import Sessions, alone
+from tidemill.compiler.frontends.windows import Windowing, named_windows
 from tidemill.model.errors import ParseError, Unsupported
 
 
@@ -33,7 +36,8 @@ class Item:
 class Selection:
     """A SELECT whose FROM and WHERE have become ``relation``; ``rows`` translates expressions over its rows.
 
-    ``extra`` are expressions beside the list that may ask for an aggregate: those of ORDER BY.
+    ``extra`` are expressions beside the list that may ask for an aggregate: those of ORDER BY. ``allotment`` has the
+    aliases of the whole query. ``sessions`` are a column that ``relation`` gets once the keys of GROUP BY are known.
     """
 
     rows: Expressions
@@ -41,7 +45,10 @@ class Selection:
     relation: Relation
     prefix: str = ""
     extra: Sequence[exp.Expr] = ()
+    allotment: Allotment = field(default_factory=Allotment)
+    sessions: Sessions | None = None
     hidden: list[Item] = field(default_factory=list)
+    _made: list[Item] = field(default_factory=list, init=False)
 
     @property
     def source(self) -> Source:
@@ -60,30 +67,86 @@ class Selection:
             raise ParseError("a SELECT needs a list of columns", where=self.source.place(self.node))
         items: list[Item] = []
         for node in self.node.expressions:
-            aliases = {item.name: item.scalar for item in items if item.node is not node}
+            if is_generator(node):
+                items += self._made_items(node)
+                continue
+            aliases = {item.name: item.scalar for item in items if item.node is not node and item not in self._made}
             items += self._star(node) if _is_star(node) else [self._item(node, aliases)]
         return items
 
     @cached_property
+    def generated(self) -> tuple[Generated, str] | None:
+        """What the generator in the list makes of each row, and under which alias; None where there is none."""
+        nodes = [node for node in self.node.expressions if is_generator(node)]
+        if not nodes:
+            return None
+        if len(nodes) > 1:
+            raise Unsupported(
+                "a SELECT list has one generator",
+                where=self.source.place(nodes[1]),
+                detail="It would not be said which of their rows go together.",
+                hint="Put the others behind LATERAL VIEW.",
+            )
+        with self.source.locating(nodes[0]):
+            made = from_generator(self._expressions({}), bare(nodes[0])).called(names_given(nodes[0]))
+        return made, self.allotment.take("generated")
+
+    def _made_items(self, node: exp.Expr) -> list[Item]:
+        assert self.generated is not None
+        made, alias = self.generated
+        items = zip(made.names, made.columns(alias), strict=True)
+        self._made = [Item(name, node, column) for name, column in items]
+        return self._made
+
+    @cached_property
     def grouping(self) -> Grouping | None:
         """The groups, where there are any: by GROUP BY, by HAVING, or because an aggregate is asked for."""
-        asked = any(has_aggregate(node) for node in (*self.node.expressions, *self.extra))
+        beside = (*self.extra, *self._qualify, *named_windows(self.node).values())
+        asked = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
         if not (asked or self.node.args.get("group") or self.node.args.get("having")):
             return None
-        # The groups of a subquery must not have columns of the same names as those around it.
-        prefix = self.prefix if self.scope.outer is not None else ""
-        return Grouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, prefix)
+        return Grouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, self._own_prefix)
+
+    @cached_property
+    def windowing(self) -> Windowing:
+        """The window functions that the SELECT asks for."""
+        # Their columns stand beside those of the groups.
+        names = Allotment() if self.grouping is None else self.grouping.names
+        return Windowing(self.source, named_windows(self.node), names, self._own_prefix)
+
+    @property
+    def _own_prefix(self) -> str:
+        """What the columns of groups and windows begin with: in a subquery none is called like one around it."""
+        return self.prefix if self.scope.outer is not None else ""
+
+    @property
+    def _qualify(self) -> list[exp.Expr]:
+        clause = self.node.args.get("qualify")
+        return [] if clause is None else [clause.this]
 
     @cached_property
     def aliases(self) -> Mapping[str, Scalar]:
-        """What the names given in the SELECT list stand for."""
-        return {item.name: item.scalar for item in reversed(self.items)}
+        """What the names given in the SELECT list stand for, but for those of a generator: it comes last of all."""
+        return {item.name: item.scalar for item in reversed(self.items) if item not in self._made}
 
     def relation_and_names(self) -> tuple[Relation, tuple[str, ...]]:
         """The SELECT as algebra, and what it calls its columns, hidden ones left out."""
         relation, outputs = self.relation, [*self.items, *self.hidden]
+        conditions = [Item("", node, self._expressions(self.aliases).condition(node)) for node in self._qualify]
         if self.grouping is not None:
             relation, outputs = self._grouped(self.grouping, outputs)
+            conditions = self._over_groups(self.grouping, conditions)
+        elif self.sessions is not None:
+            raise alone(self.sessions.place)
+        arrays = [] if self.generated is None else [self._over_rows(self.generated[0].array)]
+        if self.windowing.calls:
+            shown = [*(item.scalar for item in (*outputs, *conditions)), *arrays]
+            relation = self.windowing.relation(relation, self._over_rows, shown)
+        for condition in conditions:
+            relation = Filter(relation, condition.scalar)
+        if self.generated is not None:
+            made, alias = self.generated
+            relation = replace(made, array=arrays[0]).of(relation, alias)
         names = Allotment()
         projected: Relation = Project(
             relation, tuple(Named(self.prefix + names.take(item.name), item.scalar) for item in outputs)
@@ -96,7 +159,8 @@ class Selection:
         """Where the column stands that ORDER BY names by number, alias or expression; a new one is added, hidden."""
         if (position := self._ordinal(node)) is not None:
             return position
-        scalar = self._expressions(self.aliases, aliases_first=True).scalar(node)
+        aliases = {item.name: item.scalar for item in reversed(self.items)}
+        scalar = self._expressions(aliases, aliases_first=True).scalar(node)
         outputs = [*self.items, *self.hidden]
         for position, item in enumerate(outputs):
             if item.scalar == scalar:
@@ -115,7 +179,13 @@ class Selection:
         return Item(name, node.unalias(), self._expressions(aliases).scalar(node.unalias()))
 
     def _expressions(self, aliases: Mapping[str, Scalar], aliases_first: bool = False) -> Expressions:
-        return replace(self.rows, grouping=self.grouping, aliases=aliases, aliases_first=aliases_first)
+        return replace(
+            self.rows,
+            grouping=self.grouping,
+            windowing=self.windowing,
+            aliases=aliases,
+            aliases_first=aliases_first,
+        )
 
     def _star(self, node: exp.Expr) -> Iterator[Item]:
         star = node.this if isinstance(node, exp.Column) else node
@@ -136,23 +206,31 @@ class Selection:
         """The groups, filtered by HAVING, and the outputs over them."""
         self._add_keys(grouping)
         condition = self._having(grouping)
-        outputs = [Item(item.name, item.node, grouping.over_groups(item.scalar, item.node)) for item in outputs]
-        groups = grouping.relation(self.relation)
+        outputs = self._over_groups(grouping, outputs)
+        rows = self.relation if self.sessions is None else self.sessions.of(self.relation, grouping)
+        groups = grouping.relation(rows)
         return groups if condition is None else Filter(groups, condition), outputs
+
+    def _over_groups(self, grouping: Grouping, items: Sequence[Item]) -> list[Item]:
+        return [Item(item.name, item.node, grouping.over_groups(item.scalar, item.node)) for item in items]
+
+    def _over_rows(self, scalar: Scalar) -> Scalar:
+        """``scalar`` over what a window sees: the groups, where there are any."""
+        return scalar if self.grouping is None else self.grouping.over_groups(scalar, self.node)
 
     def _add_keys(self, grouping: Grouping) -> None:
         clause = self.node.args.get("group")
         if clause is None:
             return
-        for several in ("grouping_sets", "cube", "rollup"):
-            if clause.args.get(several):
-                raise refusals.GROUPING_SETS.at(self.source.place(clause))
         if clause.args.get("all"):
             keys = [(item.scalar, item.node) for item in self.items if not self._is_aggregated(item.scalar, grouping)]
         else:
-            keys = [(self._key(node, grouping), node) for node in clause.expressions]
+            keys = [(self._key(node, grouping), node) for node in read_keys(clause)]
         for scalar, node in keys:
             grouping.add_key(scalar, self._key_name(scalar, node))
+        sets = read_sets(clause)
+        if sets is not None and (keys or len(sets) > 1):
+            grouping.group_by([[self._key(node, grouping) for node in one] for one in sets])
 
     def _key(self, node: exp.Expr, grouping: Grouping) -> Scalar:
         """A grouping expression: the number of an item, or over the columns of FROM, else an alias."""
@@ -163,7 +241,9 @@ class Selection:
             else replace(self.rows, aliases=self.aliases).scalar(node)
         )
         if self._is_aggregated(scalar, grouping):
-            raise Unsupported("GROUP BY cannot contain an aggregate", where=self.source.place(node))
+            raise Unsupported(
+                "GROUP BY cannot contain an aggregate or a window function", where=self.source.place(node)
+            )
         return scalar
 
     def _key_name(self, scalar: Scalar, node: exp.Expr) -> str:
@@ -175,7 +255,8 @@ class Selection:
         if clause is None:
             return None
         aliases = {name: scalar for name, scalar in self.aliases.items() if not self._hides_key(name, scalar, grouping)}
-        condition = self._expressions(aliases, aliases_first=True).condition(clause.this)
+        expressions = replace(self._expressions(aliases, aliases_first=True), windowing=None)
+        condition = expressions.condition(clause.this)
         return grouping.over_groups(condition, clause.this)
 
     def _hides_key(self, name: str, alias: Scalar, grouping: Grouping) -> bool:
@@ -185,7 +266,8 @@ class Selection:
         return bool(namesakes) and alias not in namesakes
 
     def _is_aggregated(self, scalar: Scalar, grouping: Grouping) -> bool:
-        return not columns_in(scalar).isdisjoint(column.name for column in grouping.calls.values())
+        made = {column.name for column in grouping.calls.values()} | self.windowing.columns
+        return not columns_in(scalar).isdisjoint(made)
 
     def _ordinal(self, node: exp.Expr) -> int | None:
         """The index of the item whose number ``node`` is."""

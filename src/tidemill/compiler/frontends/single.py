@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, Values
+from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, TopK, Values
 from tidemill.algebra.scalars import Call, Scalar
 from tidemill.algebra.walk import columns_in, conjuncts
 
@@ -24,6 +24,8 @@ def is_single(relation: Relation) -> bool:
             return is_single(left) and is_single(right)
         case Values(rows=rows):
             return len(rows) <= 1
+        case TopK(input=input_, partition=partition, limit=limit, ties=ties):
+            return (limit in (0, 1) and not partition and not ties) or is_single(input_)
     return False
 
 

@@ -19,6 +19,7 @@ from tidemill.compiler.frontends.ordering import Order, ordered
 from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.queries import Queries
 from tidemill.compiler.frontends.reading import read_script
+from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.statements import Delete, Insert, Statement, Tree, Update
 from tidemill.model.errors import ParseError, Place, TypeMismatch
 from tidemill.model.schema import Table, names_of
@@ -27,6 +28,8 @@ from tidemill.model.types import VOID, Field
 __all__ = ["Translated", "parse", "translate", "translate_delete", "translate_insert", "translate_update"]
 
 Relations = Mapping[str, tuple[Field, ...]]
+
+NO_FUNCTIONS: Mapping[str, str] = {}
 
 
 def parse(text: str, name: str = "sql") -> list[Statement]:
@@ -52,10 +55,12 @@ class Translated:
     offset: int | None = None
 
 
-def translate(query: str | Tree, relations: Relations, name: str | None = None) -> Translated:
-    """The meaning of ``query`` over the known ``relations``.
+def translate(
+    query: str | Tree, relations: Relations, name: str | None = None, functions: Mapping[str, str] = NO_FUNCTIONS
+) -> Translated:
+    """The meaning of ``query`` over the known ``relations``, with the keys of ``functions`` that a user brought.
 
-    With a ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing and LIMIT is refused.
+    With a ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing without a LIMIT.
     Without one it is asked once, and its order and limit are kept beside the algebra.
 
     >>> from tidemill.model.types import INT
@@ -63,10 +68,11 @@ def translate(query: str | Tree, relations: Relations, name: str | None = None) 
     >>> [f.name for f in translated.relation.fields], translated.visible, translated.order
     (['b', 'order_1'], 1, ((1, False, True),))
     """
-    tree = _tree(query, name or "sql")
+    tree = resolved(_tree(query, name or "sql"), functions)
     queries = Queries(tree.source, relations)
     if name is None:
-        return Translated(*ordered(queries, tree.node))
+        found = ordered(queries, tree.node)
+        return Translated(found.relation, len(found.names), found.order, found.limit, found.offset)
     relation = queries.rows(tree.node).relation
     return Translated(relation, len(relation.fields))
 

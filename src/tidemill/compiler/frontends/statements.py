@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -121,3 +121,17 @@ class ShowTables(Statement):
 @dataclass(frozen=True)
 class ShowViews(Statement):
     """``SHOW VIEWS``."""
+
+
+def trees_of(statement: Statement) -> Iterator[Tree]:
+    """The queries and expressions of a statement."""
+    match statement:
+        case CreateView(tree=tree):
+            yield tree
+        case Select(query=tree) | Insert(query=tree):
+            yield tree
+        case Update(assignments=assignments, where=where):
+            yield from (tree for _, tree in assignments)
+            yield from () if where is None else (where,)
+        case Delete(where=where):
+            yield from () if where is None else (where,)

@@ -9,16 +9,24 @@ from itertools import count
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
+    Except,
     Filter,
+    Intersect,
     Join,
+    OuterJoin,
     Project,
+    Recursive,
     Relation,
+    Repeat,
     Scan,
+    TopK,
     UnionAll,
+    Unnest,
     Values,
+    Window,
 )
-from tidemill.algebra.scalars import Column, Named, Scalar, Subquery
-from tidemill.algebra.walk import children, with_children
+from tidemill.algebra.scalars import Column, Exists, Named, Quantified, Scalar, Subquery
+from tidemill.algebra.walk import children, expressions, transform, with_children, with_expressions
 
 Names = dict[str, str]
 """How the columns of a node are called: old name to canonical name."""
@@ -52,8 +60,11 @@ class _Namer:
                 return Filter(below, self._renamed(node.condition, names)), names
             case Project():
                 return self._name_project(node)
-            case Join():
+            case Join() | OuterJoin():
                 return self._name_join(node)
+            case Intersect() | Except():
+                left, names = self.name(node.left)
+                return replace(node, left=left, right=self.name(node.right)[0]), names
             case UnionAll():
                 parts = [self.name(part) for part in node.inputs]
                 return UnionAll(tuple(part for part, _ in parts)), parts[0][1]
@@ -62,6 +73,10 @@ class _Namer:
             case Distinct():
                 below, names = self.name(node.input)
                 return Distinct(below), names
+            case Unnest() | Repeat() | TopK() | Window():
+                return self._name_unary(node)
+            case Recursive():
+                return self._name_recursive(node)
             case Values():
                 fields = tuple(replace(f, name=self._next()) for f in node.columns)
                 named = Values(node.rows, fields)
@@ -72,45 +87,69 @@ class _Namer:
         named = Scan(scan.relation, self._next(), scan.columns)
         return named, _between(scan, named)
 
+    def _name_recursive(self, node: Recursive) -> tuple[Relation, Names]:
+        """The rows last found are a relation that the node names itself, so its step scans it under another name."""
+        again = self._next()
+        base, names = self.name(node.base)
+        step, _ = self.name(transform(node.step, lambda below: _scanning(below, node.name, again)))
+        return replace(node, name=again, base=base, step=step), names
+
     def _name_project(self, project: Project) -> tuple[Relation, Names]:
         below, names = self.name(project.input)
         outputs = tuple(Named(self._next(), self._renamed(output.scalar, names)) for output in project.outputs)
         named = Project(below, outputs)
         return named, _between(project, named)
 
-    def _name_join(self, join: Join) -> tuple[Relation, Names]:
+    def _name_join(self, join: Join | OuterJoin) -> tuple[Relation, Names]:
         left, left_names = self.name(join.left)
         right, right_names = self.name(join.right)
         names = left_names | right_names
         condition = None if join.condition is None else self._renamed(join.condition, names)
-        return Join(left, right, condition), names
+        return replace(join, left=left, right=right, condition=condition), names
 
     def _name_aggregate(self, aggregate: Aggregate) -> tuple[Relation, Names]:
         below, names = self.name(aggregate.input)
         keys = tuple(Named(self._next(), self._renamed(key.scalar, names)) for key in aggregate.keys)
         calls = tuple(
-            replace(
-                call,
-                name=self._next(),
-                argument=None if call.argument is None else self._renamed(call.argument, names),
-                filter=None if call.filter is None else self._renamed(call.filter, names),
-            )
+            replace(call.over(self._renamed(scalar, names) for scalar in call.scalars), name=self._next())
             for call in aggregate.aggregates
         )
         named = Aggregate(below, keys, calls)
         return named, _between(aggregate, named)
 
+    def _name_unary(self, node: Unnest | Repeat | TopK | Window) -> tuple[Relation, Names]:
+        """A node that passes its columns on and adds some of its own."""
+        below, names = self.name(node.input)
+        renamed = with_expressions(node, (self._renamed(scalar, names) for scalar in expressions(node)))
+        match renamed:
+            case Unnest():
+                renamed = replace(renamed, columns=tuple(replace(f, name=self._next()) for f in renamed.columns))
+            case Window():
+                renamed = replace(renamed, calls=tuple(replace(call, name=self._next()) for call in renamed.calls))
+        named = with_children(renamed, (below,))
+        return named, _between(node, named)
+
     def _renamed(self, scalar: Scalar, names: Mapping[str, str]) -> Scalar:
         match scalar:
             case Column(name=name):
                 return replace(scalar, name=names.get(name) or self._outer.get(name, name))
-            case Subquery(relation=relation):
-                return Subquery(_Namer(self._numbers, {**self._outer, **names}).name(relation)[0])
+            case Subquery() | Exists() | Quantified():
+                return self._renamed_subquery(scalar, names)
         below = children(scalar)
         return with_children(scalar, [self._renamed(child, names) for child in below]) if below else scalar
 
+    def _renamed_subquery(self, scalar: Subquery | Exists | Quantified, names: Mapping[str, str]) -> Scalar:
+        relation, own = _Namer(self._numbers, {**self._outer, **names}).name(scalar.relation)
+        if isinstance(scalar, Quantified):
+            return replace(scalar, relation=relation, condition=self._renamed(scalar.condition, {**names, **own}))
+        return replace(scalar, relation=relation)
+
     def _next(self) -> str:
         return f"#{next(self._numbers)}"
+
+
+def _scanning(node: Relation, name: str, again: str) -> Relation:
+    return replace(node, relation=again) if isinstance(node, Scan) and node.relation == name else node
 
 
 def _between(node: Relation, named: Relation) -> Names:

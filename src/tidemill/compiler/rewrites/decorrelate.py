@@ -18,13 +18,15 @@ sees. Where a condition rejects the row that found nothing, as ``x < (SELECT SUM
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.relations import Aggregate, Filter, Join, Project, Relation, UnionAll
 from tidemill.algebra.scalars import Call, Case, Column, Literal, Named, Scalar, Subquery, column
+from tidemill.algebra.totals import total as total_of
 from tidemill.algebra.walk import (
     children,
     columns_in,
@@ -75,7 +77,7 @@ class _Decorrelation:
                 rest = [part for part in conjuncts(condition) if part not in plain]
                 return self._closed_filter(Join(left, right, conjunction(plain)), conjunction(rest) or condition)
         (input_,) = children(node)
-        found = [subquery for scalar in expressions(node) for subquery in subqueries(scalar)]
+        found = [subquery for scalar in expressions(node) for subquery in scalars_of(scalar)]
         joined, values = self._attached(input_, input_, found, [])
         return self._without(with_children(node, [joined]), values)
 
@@ -83,7 +85,7 @@ class _Decorrelation:
         parts = conjuncts(condition)
         plain = conjunction([part for part in parts if not subqueries(part) and not may_fail(part)])
         shown = input_ if plain is None else Filter(input_, plain)
-        joined, values = self._attached(input_, shown, subqueries(condition), parts)
+        joined, values = self._attached(input_, shown, scalars_of(condition), parts)
         filtered = self._without(Filter(joined, condition), values)
         return Project(filtered, tuple(Named(field.name, column(field)) for field in input_.fields))
 
@@ -101,7 +103,8 @@ class _Decorrelation:
         values: dict[Subquery, Scalar] = {}
         for subquery in dict.fromkeys(found):
             rejecting = any(is_strict_in(condition, subquery) for condition in conditions)
-            joined, values[subquery] = _Attachment(self, shown, rejecting).attach(joined, subquery.relation)
+            attachment = _Attachment(self, shown, rejecting, required=subquery in conditions)
+            joined, values[subquery] = attachment.attach(joined, subquery.relation)
         return joined, values
 
     def alias(self, wish: str) -> str:
@@ -112,12 +115,16 @@ class _Decorrelation:
 
 
 class _Attachment:
-    """One subquery on its way into a join. ``rejecting``: a row for which it is NULL is not wanted anyway."""
+    """One subquery on its way into a join.
 
-    def __init__(self, decorrelation: _Decorrelation, shown: Relation, rejecting: bool) -> None:
+    ``rejecting``: a row for which it is NULL is not wanted anyway. ``required``: only rows for which it is true are.
+    """
+
+    def __init__(self, decorrelation: _Decorrelation, shown: Relation, rejecting: bool, required: bool) -> None:
         self._closed = decorrelation.closed
         self._shown = shown
         self._rejecting = rejecting
+        self._required = required
         self._alias = decorrelation.alias("nested")
         self._domain_alias = decorrelation.alias("domain")
 
@@ -132,35 +139,52 @@ class _Attachment:
         calls = tuple(replace(call, name=name) for call, name in zip(total.aggregates, names, strict=True))
         columns = {old.name: column(new.field) for old, new in zip(total.aggregates, calls, strict=True)}
         value = substitute(value, columns)
-        sums = [column(call.field) for call in calls if call.function != "count"]
+        total = replace(total, aggregates=calls)
+        if _is_truth(value, names):
+            return self._attach_truth(joined, total, value)
+        sums = [column(call.field) for call in calls if _over_nothing(call).value is None]
         self._rejecting = self._rejecting and is_null_over_nothing(value, sums)
-        return self._attach_total(joined, replace(total, aggregates=calls)), value
+        return self._attach_total(joined, total, _Told.of(calls)), value
 
-    def _attach_total(self, joined: Relation, total: Aggregate) -> Relation:
+    def _attach_truth(self, joined: Relation, total: Aggregate, value: Scalar) -> tuple[Relation, Scalar]:
+        """A truth value is computed beside the groups, so that nothing is told to other rows while it stays the same.
+
+        Where it must be true, the groups for which it is are the only ones that are told.
+        """
+        over_nothing = {call.name: _over_nothing(call) for call in total.aggregates}
+        nothing = Literal(evaluate_scalar(substitute(value, over_nothing), {}), BOOLEAN)
+        truth = Named(f"{self._alias}.truth", value)
+        if not self._required:
+            self._rejecting = self._rejecting and nothing.value is None
+            return self._attach_total(joined, total, _Told((truth,), (nothing,))), column(truth.field)
+        self._rejecting = nothing.value is not True
+        return self._attach_total(joined, total, _Told((truth,), (nothing,), value)), Literal(True, BOOLEAN)
+
+    def _attach_total(self, joined: Relation, total: Aggregate, told: _Told) -> Relation:
         """A global aggregate: by itself, by the columns of equalities, or by domain."""
         outer = outer_columns(total)
         if not outer:
-            return Join(joined, self._closed(total))
+            return Join(joined, self._closed(told.over(total)))
         taken = equalities(total.input)
         if taken is not None and all(outer.isdisjoint(columns_in(scalar)) for scalar in expressions(total)):
-            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1])
+            return self._attach_groups(joined, replace(total, input=taken[0]), taken[1], told)
         domain = domain_of(self._shown, outer, self._domain_alias)
         groups = dependent_total(total, domain, complete=not self._rejecting)
-        return join_back(joined, self._closed(groups), domain)
+        return join_back(joined, self._closed(told.over(groups)), domain)
 
-    def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality]) -> Relation:
+    def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality], told: _Told) -> Relation:
         """Groups by what is compared. A NULL equals nothing: it needs no group, and finds none."""
         keys = tuple(Named(f"{self._alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
         groups = Aggregate(_known(total.input, [key.scalar for key in keys]), keys, total.aggregates)
         outer = [equality.outer for equality in found]
         equal = [Call("eq", (column(key.field), one), BOOLEAN) for key, one in zip(keys, outer, strict=True)]
         if self._rejecting:
-            return Join(joined, self._closed(groups), conjunction(equal))
+            return Join(joined, self._closed(told.over(groups)), conjunction(equal))
         source = source_of(self._shown, set().union(*map(columns_in, outer)))
         shown = tuple(Named(key.name, one) for key, one in zip(keys, outer, strict=True))
         groups = padded(groups, Project(_known(source, outer), shown))
-        matched = Join(joined, self._closed(groups), conjunction(equal))
-        return _with_unknown(joined, matched, groups.aggregates, [one for one in outer if is_nullable(one)])
+        matched = Join(joined, self._closed(told.over(groups)), conjunction(equal))
+        return _with_unknown(joined, matched, told, [one for one in outer if is_nullable(one)])
 
     def _attach_row(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
         """Any other relation of at most one row: by domain, with a NULL for each value for which it has none."""
@@ -174,6 +198,46 @@ class _Attachment:
             missing = Named(value.name, Literal(None, value.scalar.type))
             rows = UnionAll((rows, Project(Filter(counts, none), (*domain.keys, missing))))
         return join_back(joined, self._closed(rows), domain), Column(value.name, value.scalar.type)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the rows around a subquery are told of its groups: ``outputs``, of those that fulfil ``condition``.
+
+    ``over_nothing`` are the values of the outputs where the subquery finds no row.
+    """
+
+    outputs: tuple[Named, ...]
+    over_nothing: tuple[Literal, ...]
+    condition: Scalar | None = None
+
+    @staticmethod
+    def of(calls: Sequence[AggregateCall]) -> _Told:
+        """The aggregates as they are."""
+        outputs = tuple(Named(call.name, column(call.field)) for call in calls)
+        return _Told(outputs, tuple(map(_over_nothing, calls)))
+
+    def over(self, groups: Aggregate) -> Relation:
+        """The groups as they are told: their keys, then the outputs."""
+        kept = groups if self.condition is None else Filter(groups, self.condition)
+        keys = tuple(Named(key.name, column(key.field)) for key in groups.keys)
+        shown = keys + self.outputs
+        return kept if [o.name for o in shown] == [f.name for f in groups.fields] else Project(kept, shown)
+
+
+def _over_nothing(call: AggregateCall) -> Literal:
+    return Literal(total_of(call, ()), call.of)
+
+
+def _is_truth(value: Scalar, names: Collection[str]) -> bool:
+    """Whether ``value`` is a truth value over these aggregates alone, that can be computed for any group."""
+    alone = columns_in(value).issubset(names) and not subqueries(value)
+    return value.type == BOOLEAN and alone and not may_fail(value)
+
+
+def scalars_of(scalar: Scalar) -> list[Subquery]:
+    """The subqueries in ``scalar``; ``quantifiers`` has left no others."""
+    return [found for found in subqueries(scalar) if isinstance(found, Subquery)]
 
 
 def _peeled(relation: Relation) -> tuple[Scalar, Relation]:
@@ -205,15 +269,13 @@ def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
     return relation if known is None else Filter(relation, known)
 
 
-def _with_unknown(
-    joined: Relation, matched: Relation, calls: Sequence[AggregateCall], nullable: Sequence[Scalar]
-) -> Relation:
+def _with_unknown(joined: Relation, matched: Relation, told: _Told, nullable: Sequence[Scalar]) -> Relation:
     """``matched`` and beside it the rows of ``joined`` in which one of ``nullable`` is NULL: they match nothing."""
     if not nullable:
         return matched
     kept = tuple(Named(field.name, column(field)) for field in joined.fields)
-    found = tuple(Named(call.name, column(call.field)) for call in calls)
-    nothing = tuple(Named(call.name, Literal(0 if call.function == "count" else None, call.of)) for call in calls)
+    found = tuple(Named(output.name, column(output.field)) for output in told.outputs)
+    nothing = tuple(Named(output.name, value) for output, value in zip(told.outputs, told.over_nothing, strict=True))
     unknown: Scalar = reduce(_either, [Call("is_null", (scalar,), BOOLEAN) for scalar in nullable])
     return UnionAll((Project(matched, kept + found), Project(Filter(joined, unknown), kept + nothing)))
 

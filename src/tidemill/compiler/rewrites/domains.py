@@ -10,11 +10,35 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, UnionAll, Values
-from tidemill.algebra.scalars import Call, Column, Literal, Named, Scalar, column
-from tidemill.algebra.walk import columns_in, conjunction, conjuncts, is_nullable, outer_columns, substitute
+from tidemill.algebra.relations import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Repeat,
+    TopK,
+    UnionAll,
+    Unnest,
+    Values,
+    Window,
+)
+from tidemill.algebra.scalars import Call, Column, Named, Scalar, column
+from tidemill.algebra.walk import (
+    columns_in,
+    conjunction,
+    conjuncts,
+    expressions,
+    is_nullable,
+    outer_columns,
+    substitute,
+    with_children,
+    with_expressions,
+)
 from tidemill.compiler.faults import may_fail
 from tidemill.compiler.rewrites.rename import fresh, rename
+from tidemill.compiler.rewrites.together import Share, together
 from tidemill.model.types import BOOLEAN
 
 NULL_PATTERNS = 2
@@ -101,12 +125,29 @@ def dependent(node: Relation, domain: Domain) -> Relation:
             return UnionAll(tuple(dependent(part, domain) for part in inputs))
         case Distinct(input=input_):
             return Distinct(dependent(input_, domain))
+        case Repeat() | Unnest():
+            return _row_by_row(node, domain)
+        case TopK() | Window():
+            return _part_by_part(node, domain)
         case Aggregate(keys=()):
             return dependent_total(node, domain)
         case Aggregate():
             keys = tuple(Named(key.name, domain.on(key.scalar)) for key in node.keys)
             return Aggregate(dependent(node.input, domain), domain.keys + keys, _calls_on(node, domain))
     raise TypeError(f"{type(node).__name__} reads no outer column")
+
+
+def _row_by_row(node: Repeat | Unnest, domain: Domain) -> Relation:
+    shown = with_expressions(node, map(domain.on, expressions(node)))
+    return with_children(shown, [dependent(node.input, domain)])
+
+
+def _part_by_part(node: TopK | Window, domain: Domain) -> Relation:
+    """What is in order for one value is a part of its own among the rows for all values."""
+    shown = with_expressions(node, map(domain.on, expressions(node)))
+    assert isinstance(shown, TopK | Window)
+    values = tuple(domain.columns.values())
+    return replace(shown, input=dependent(node.input, domain), partition=values + shown.partition)
 
 
 def dependent_join(join: Join, domain: Domain) -> Relation:
@@ -124,7 +165,7 @@ def dependent_join(join: Join, domain: Domain) -> Relation:
     return Project(both, domain.keys + tuple(Named(f.name, column(f)) for f in join.fields))
 
 
-def dependent_total(node: Aggregate, domain: Domain, complete: bool = True) -> Relation:
+def dependent_total(node: Aggregate, domain: Domain, complete: bool = True) -> Aggregate:
     """A global aggregate for each value; where not ``complete``, only for those for which it has rows."""
     rows = dependent(node.input, domain)
     calls = _calls_on(node, domain)
@@ -136,49 +177,15 @@ def dependent_total(node: Aggregate, domain: Domain, complete: bool = True) -> R
 def padded(groups: Aggregate, keys: Relation) -> Aggregate:
     """``groups`` with a group for each row of ``keys`` as well, over nothing where there was none.
 
-    Both are summed together. In the rows of ``keys`` all that the aggregates look at is NULL, so that they see none of
-    them: the group is there, and that is all. How often a key comes makes no difference.
+    How often a key comes makes no difference.
     """
     names = [key.name for key in groups.keys]
-    seen: dict[Scalar, str] = {}
-    for call in groups.aggregates:
-        for scalar in _looked_at(call):
-            seen.setdefault(scalar, fresh(f"{call.name}_seen", {*names, *seen.values()}))
-    rows = Project(groups.input, groups.keys + tuple(Named(name, scalar) for scalar, name in seen.items()))
-    nothing = tuple(Named(name, Literal(None, scalar.type)) for scalar, name in seen.items())
     kept = tuple(Named(name, column(field)) for name, field in zip(names, keys.fields, strict=True))
-    union = UnionAll((rows, Project(keys, kept + nothing)))
-    columns = {field.name: column(field) for field in union.fields}
-    calls = tuple(_over({scalar: columns[name] for scalar, name in seen.items()}, call) for call in groups.aggregates)
-    return Aggregate(union, tuple(Named(name, columns[name]) for name in names), calls)
-
-
-_THERE = Literal(True, BOOLEAN)
-"""What COUNT(*) counts where rows are to be told from padding."""
-
-
-def _looked_at(call: AggregateCall) -> list[Scalar]:
-    found = [scalar for scalar in (call.argument, call.filter) if scalar is not None]
-    return found or [_THERE]
-
-
-def _over(columns: Mapping[Scalar, Column], call: AggregateCall) -> AggregateCall:
-    """The same aggregate over columns that hold what it looked at."""
-    if call.argument is None and call.filter is None:
-        return replace(call, argument=columns[_THERE])
-    argument = None if call.argument is None else columns[call.argument]
-    return replace(call, argument=argument, filter=None if call.filter is None else columns[call.filter])
+    return together([Share(groups.input, groups.keys, groups.aggregates), Share(keys, kept)])
 
 
 def _calls_on(node: Aggregate, domain: Domain) -> tuple[AggregateCall, ...]:
-    return tuple(
-        replace(
-            call,
-            argument=None if call.argument is None else domain.on(call.argument),
-            filter=None if call.filter is None else domain.on(call.filter),
-        )
-        for call in node.aggregates
-    )
+    return tuple(call.over(map(domain.on, call.scalars)) for call in node.aggregates)
 
 
 # ------------------------------------------------------------------------------------------------------- joining back

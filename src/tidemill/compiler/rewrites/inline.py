@@ -89,7 +89,7 @@ def _row(relation: Relation) -> Row | None:
             return replace(row, values={o.name: substitute(o.scalar, row.values) for o in outputs})
         case Distinct():
             return row
-        case Aggregate(keys=()) if all(call.function != "avg" for call in relation.aggregates):
+        case Aggregate(keys=()) if all(call.function in SIMPLE for call in relation.aggregates):
             return Row((), {call.name: _aggregate(call, row) for call in relation.aggregates})
     return None
 
@@ -101,10 +101,14 @@ def _constant(relation: Values) -> Row | None:
     return Row((), {f.name: Literal(value, f.type) for f, value in pairs})
 
 
+SIMPLE = ("count", "sum", "min", "max")
+"""The aggregates whose value over one row needs no more than a conversion."""
+
+
 def _aggregate(call: AggregateCall, row: Row) -> Scalar:
-    """SUM or COUNT over a row that may be there."""
+    """An aggregate over a row that may be there: how many rows it sees, or its argument in the only one."""
     seen = row.where(call.filter)
-    if call.function == "sum":
+    if call.function != "count":
         assert call.argument is not None
         value = convert(substitute(call.argument, row.values), call.of)
         return _where(conjunction(seen.conditions), value, Literal(None, call.of))

@@ -9,8 +9,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidemill.algebra.relations import Aggregate, Distinct, Filter, Join, Project, Relation, UnionAll
-from tidemill.algebra.scalars import Scalar, Subquery, column
+from tidemill.algebra.relations import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    TopK,
+    UnionAll,
+    Unnest,
+    Window,
+)
+from tidemill.algebra.scalars import Column, Scalar, column
 from tidemill.algebra.walk import (
     children,
     columns_in,
@@ -43,7 +54,7 @@ def normalize(relation: Relation) -> Relation:
 
 def _with_normal_subqueries(node: Relation) -> Relation:
     node = with_children(node, [_with_normal_subqueries(child) for child in children(node)])
-    return with_subqueries(node, lambda subquery: Subquery(normalize(subquery.relation)))
+    return with_subqueries(node, lambda subquery: replace(subquery, relation=normalize(subquery.relation)))
 
 
 class _Pushing:
@@ -68,7 +79,12 @@ class _Pushing:
                 return self._push_aggregate(node, conditions)
             case Distinct():
                 return Distinct(self.push(node.input, conditions))
-        return _filtered(node, conditions)
+            case Unnest():
+                return self._push_unnest(node, conditions)
+            case TopK() | Window():
+                return self._push_parts(node, conditions)
+        below = [self.push(child, []) for child in children(node)]
+        return _filtered(with_children(node, below), conditions)
 
     def _push_filter(self, node: Filter, conditions: Conditions) -> Relation:
         parts = factor(node.condition)
@@ -103,6 +119,21 @@ class _Pushing:
         on_keys = [c for c in conditions if keys and columns_in(c).isdisjoint(sums)]
         below, above = _translated(on_keys, keys)
         above += [condition for condition in conditions if condition not in on_keys]
+        return _filtered(replace(node, input=self.push(node.input, below)), above)
+
+    def _push_unnest(self, node: Unnest, conditions: Conditions) -> Relation:
+        """What does not ask for an element decides about a row before it is multiplied."""
+        own = {f.name for f in node.columns}
+        above = [condition for condition in conditions if not columns_in(condition).isdisjoint(own)]
+        below = [condition for condition in conditions if condition not in above]
+        return _filtered(replace(node, input=self.push(node.input, below)), above)
+
+    def _push_parts(self, node: TopK | Window, conditions: Conditions) -> Relation:
+        """A condition on what rows are parted by keeps or drops whole parts, as with groups."""
+        own = {f.name for f in node.fields}
+        parting = {scalar.name for scalar in node.partition if isinstance(scalar, Column)}
+        below = [condition for condition in conditions if columns_in(condition) & own <= parting]
+        above = [condition for condition in conditions if condition not in below]
         return _filtered(replace(node, input=self.push(node.input, below)), above)
 
 

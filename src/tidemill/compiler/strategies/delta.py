@@ -12,44 +12,49 @@ from collections.abc import Iterator, Set
 from tidemill.compiler.blocks import blocks
 from tidemill.compiler.derive import derive
 from tidemill.compiler.loops import Keys, nest
+from tidemill.compiler.rounds import going_on
 from tidemill.compiler.stages import Draft
 from tidemill.compiler.streams import find_pasts, from_past, held
-from tidemill.program.statements import Add, Query, Stage, Trigger
+from tidemill.program.statements import Add, Stage, Trigger
 
 SUPPORTS_STREAMS = True
 
 
 def delta(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
     """The stage whose triggers add the change of its body."""
-    changes = {name: list(_changes(draft, name, keys)) for name in draft.inputs}
-    pasts = find_pasts(draft.name, draft.body, [query for queries in changes.values() for query in queries], streams)
-    triggers = []
-    for name, queries in changes.items():
-        adds = [Add(draft.target, from_past(query, pasts)) for query in queries]
+    changes = {name: list(_changes(draft, name, keys)) for name in (*draft.inputs, *draft.own)}
+    pasts = find_pasts(draft.name, draft.body, [add.query for adds in changes.values() for add in adds], streams)
+    triggers = {}
+    for name, found in changes.items():
+        adds = [Add(add.target, from_past(add.query, pasts)) for add in found]
         # The past of a stream grows last, because the statements before must not see the change in it.
         growth = [past.growth() for past in held(pasts) if past.scan.relation == name]
-        triggers.append(Trigger(name, (*adds, *growth)))
-    own = () if draft.map is None else (draft.map,)
+        triggers[name] = Trigger(name, (*adds, *growth))
     return Stage(
         name=draft.name,
         output=draft.output,
         inputs=draft.inputs,
-        maps=(*own, *(past.map for past in held(pasts))),
-        load=tuple(Add(draft.target, query) for query in _load(draft, keys, streams)),
-        triggers=tuple(triggers),
-        finish=draft.finish,
+        maps=(*draft.maps, *(past.map for past in held(pasts))),
+        load=tuple(_load(draft, keys, streams)),
+        triggers=tuple(triggers[name] for name in draft.inputs),
+        finish=going_on(draft.finish, triggers),
         strategy="delta",
     )
 
 
-def _changes(draft: Draft, name: str, keys: Keys) -> Iterator[Query]:
-    change = derive(draft.body, name)
-    if change is not None:
-        yield from (nest(block, keys) for block in blocks(change))
+def _changes(draft: Draft, name: str, keys: Keys) -> Iterator[Add]:
+    for target, body in draft.sums:
+        change = derive(body, name)
+        if change is not None:
+            yield from (Add(target, nest(block, keys)) for block in blocks(change))
 
 
-def _load(draft: Draft, keys: Keys, streams: Set[str]) -> Iterator[Query]:
-    """The whole body. A block that reads a stream is empty at the start: a view sees a stream from its own birth on."""
-    for block in blocks(draft.body):
-        if streams.isdisjoint(leaf.relation for leaf in block.leaves):
-            yield nest(block, keys)
+def _load(draft: Draft, keys: Keys, streams: Set[str]) -> Iterator[Add]:
+    """The whole body. A block that reads a stream is empty at the start: a view sees a stream from its own birth on.
+
+    So is one that reads rows of its own recursion.
+    """
+    for target, body in draft.sums:
+        for block in blocks(body):
+            if (streams | draft.own).isdisjoint(leaf.relation for leaf in block.leaves):
+                yield Add(target, nest(block, keys))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
-from tidemill.compiler.blocks import blocks
+from tidemill.algebra.relations import Relation
+from tidemill.compiler.blocks import Block, blocks
+from tidemill.compiler.derive import derive
 from tidemill.compiler.loops import Keys, nest
+from tidemill.compiler.rounds import going_on
 from tidemill.compiler.stages import Draft
 from tidemill.program.statements import Add, Replace, Stage, Trigger
 
@@ -20,15 +23,29 @@ def recompute(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
     fresh by deltas.
     """
     assert streams.isdisjoint(draft.inputs), "the chooser lets no stream come here"
-    queries = tuple(nest(block, keys) for block in blocks(draft.body))
-    triggers = tuple(Trigger(name, (Replace(draft.target, queries),)) for name in draft.inputs)
+    sums = {target: tuple(nest(block, keys) for block in _from_inputs(draft, body)) for target, body in draft.sums}
+    anew = tuple(Replace(target, queries) for target, queries in sums.items())
+    triggers = tuple(Trigger(name, anew) for name in draft.inputs)
     return Stage(
         name=draft.name,
         output=draft.output,
         inputs=draft.inputs,
-        maps=() if draft.map is None else (draft.map,),
-        load=tuple(Add(draft.target, query) for query in queries),
+        maps=draft.maps,
+        load=tuple(Add(target, query) for target, queries in sums.items() for query in queries),
         triggers=triggers,
-        finish=draft.finish,
+        finish=going_on(draft.finish, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own}),
         strategy="recompute",
     )
+
+
+def _from_inputs(draft: Draft, body: Relation) -> list[Block]:
+    """The blocks that read inputs alone: a recursion starts from these, and goes on from rows of its own."""
+    return [block for block in blocks(body) if draft.own.isdisjoint(leaf.relation for leaf in block.leaves)]
+
+
+def _further(draft: Draft, name: str, keys: Keys) -> Iterator[Add]:
+    """What a change of a map of the stage adds."""
+    for target, body in draft.sums:
+        change = derive(body, name)
+        if change is not None:
+            yield from (Add(target, nest(block, keys)) for block in blocks(change))

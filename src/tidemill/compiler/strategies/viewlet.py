@@ -19,7 +19,7 @@ from tidemill.compiler.viewlets.transform import Transform
 from tidemill.compiler.viewlets.translate import translate
 from tidemill.compiler.viewlets.views import Views
 from tidemill.program.maps import Map
-from tidemill.program.statements import Stage
+from tidemill.program.statements import Rounds, Stage
 
 __all__ = ["SUPPORTS_STREAMS", "NotViewlet", "viewlet"]
 
@@ -31,6 +31,10 @@ def viewlet(draft: Draft, keys: Keys, streams: Set[str], depth: str = "full", st
 
     ``depth`` is one of ``DEPTHS``; changes of ``static`` relations are not expected.
     """
+    if draft.bags:
+        raise NotViewlet("it has aggregates that are no sums")
+    if isinstance(draft.finish, Rounds):
+        raise NotViewlet("rows follow from rows, round after round")
     target = draft.map or Map(draft.name, draft.output)
     queries = translate(draft)
     # What reads sums sees them move with every row, so such triggers take one row at a time. Nested aggregates do; and

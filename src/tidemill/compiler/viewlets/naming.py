@@ -11,7 +11,7 @@ from tidemill.compiler.rewrites.rename import fresh
 from tidemill.compiler.viewlets.calculus import MARK
 from tidemill.compiler.viewlets.plans import Event
 from tidemill.compiler.viewlets.plans import Step as Planned
-from tidemill.program.statements import Bound, Query, Range, Read, Seek, Source, Step
+from tidemill.program.statements import Bound, Each, Query, Range, Read, Seek, Source, Step
 
 
 def named(query: Query, steps: Sequence[Planned]) -> Query:
@@ -56,6 +56,8 @@ class _Naming:
             case Seek():
                 condition = self.scalar(step.condition)
                 return replace(step, alias=alias, lookup=lookup, filters=filters, condition=condition)
+            case Each():
+                return replace(step, alias=alias, array=self.scalar(step.array), filters=filters)
 
     def _bound(self, bound: Bound | None) -> Bound | None:
         return None if bound is None else Bound(self.scalar(bound.scalar), bound.closed)

@@ -216,7 +216,7 @@ class Planning:
         for lift in self.pattern.lifts_in(columns_in(scalar)):
             if lift.numbers[0].name not in self.values:
                 self._read_lift(lift)
-        return settled(substitute(scalar, self.values))
+        return substitute(scalar, self.values)
 
     def _read_lift(self, lift: Lift) -> None:
         found = self.how.views.find(lift.query)

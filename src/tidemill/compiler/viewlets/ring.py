@@ -255,6 +255,8 @@ def number_of(polynomial: Polynomial) -> Scalar:
 
 def as_value(polynomial: Polynomial, type_: Type) -> Scalar:
     """The polynomial as an expression that a value of ``type_`` sums up."""
+    if not polynomial and not is_ring(type_):
+        return Literal(None, type_)
     scalar = scalar_of(polynomial)
     return as_ring(scalar, type_) if is_ring(type_) else scalar
 

@@ -12,14 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from tidemill.algebra.aggregates import finish, parts
-from tidemill.algebra.relations import Aggregate, Distinct
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar, Subquery
+from tidemill.algebra.aggregates import needs_bag
+from tidemill.algebra.relations import Aggregate, Recursive, Repeat
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar, Subquery
+from tidemill.algebra.sums import finish, parts
 from tidemill.algebra.text import text_of
 from tidemill.algebra.walk import children, columns_in, conjunction, substitute, walk, with_children
 from tidemill.compiler.blocks import Block, blocks
 from tidemill.compiler.faults import is_exact
 from tidemill.compiler.loops import indexable
+from tidemill.compiler.rewrites.repeats import GROUPED
 from tidemill.compiler.stages import Draft, peel
 from tidemill.compiler.viewlets.calculus import MARK, Atom, Lift, NotViewlet, Query, narrowed, renamed
 from tidemill.compiler.viewlets.conditions import plain
@@ -40,6 +42,8 @@ def translate(draft: Draft) -> list[Query]:
     arity = len(draft.output) if draft.map is None else len(draft.map.keys)
     queries = []
     for block in blocks(draft.body):
+        if block.arrays:
+            raise NotViewlet("it has a row for each element of an array")
         translation = _Translation(block, names)
         outputs = [translation.lifted(output.scalar) for output in block.outputs]
         terms = [translation.expanded(scalar) for scalar in outputs[arity:]]
@@ -98,28 +102,34 @@ class _Translation:
             if scalar not in self.values:
                 self.values[scalar] = self._value(scalar)
             return self.values[scalar]
+        if isinstance(scalar, Lambda):
+            raise NotViewlet("it calls a function for each element of an array")
         below = children(scalar)
         return with_children(scalar, [self.lifted(child) for child in below]) if below else scalar
 
     def _value(self, subquery: Subquery) -> Scalar:
         """The value of a subquery, in numbers of a lift."""
-        outputs, condition, aggregate = peel(subquery.relation)
+        above, aggregate = peel(subquery.relation)
         if not isinstance(aggregate, Aggregate) or aggregate.keys:
             raise NotViewlet("a subquery is no plain aggregate")
         results = _results(aggregate, self._numbers(aggregate))
-        value = self.lifted(substitute(outputs[0].scalar, results))
-        if condition is None:
+        value = self.lifted(substitute(above.outputs[0].scalar, results))
+        if above.condition is None:
             return value
-        holds = self.lifted(substitute(condition, results))
+        holds = self.lifted(substitute(above.condition, results))
         return Case(((holds, value),), Literal(None, value.type), value.type)
 
     def _numbers(self, aggregate: Aggregate) -> list[Scalar]:
         """The count and the sums of a nested aggregate."""
-        if any(isinstance(node, Aggregate | Distinct) for node in walk(aggregate.input)):
+        if any(map(needs_bag, aggregate.aggregates)):
+            raise NotViewlet("a nested aggregate is no sum")
+        if any(isinstance(node, (*GROUPED, Recursive, Repeat)) for node in walk(aggregate.input)):
             raise NotViewlet("a nested aggregate is over groups")
         inner = blocks(aggregate.input)
         if len(inner) != 1:
             raise NotViewlet("a nested aggregate is over a union")
+        if inner[0].arrays:
+            raise NotViewlet("a nested aggregate is over the elements of an array")
         translation = _Translation(inner[0], self.names)
         if not inner[0].leaves:
             return self._constants(translation, aggregate)

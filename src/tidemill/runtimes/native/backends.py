@@ -60,12 +60,20 @@ class StoredState:
 class Backends:
     """The compiled stages of a runtime, and the reasons why others are not."""
 
-    def __init__(self, choice: str, state: StoredState, fields_of: Callable[[str], tuple[Field, ...]]) -> None:
+    def __init__(
+        self,
+        choice: str,
+        state: StoredState,
+        fields_of: Callable[[str], tuple[Field, ...]],
+        room: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """``room`` tells how many bytes more the maps may take, None for any number."""
         if choice not in BACKENDS:
             raise SetupError(f'there is no back end "{choice}"', hint=f"Use one of {', '.join(BACKENDS)}.")
         self.choice = choice
         self._state = state
         self._fields_of = fields_of
+        self._room = room
         self._runners: dict[str, LlvmStage] = {}
         self._reasons: dict[str, str] = {}
         self._work: dict[str, int] = {}
@@ -94,7 +102,7 @@ class Backends:
         from tidemill.runtimes.native.llvm.strings import Strings
 
         if self._shared is None:
-            memory = Memory()
+            memory = Memory(self._room())
             self._shared = memory, Strings(memory)
         try:
             code = emit_stage(compiled.stage, self._fields_of)
@@ -131,7 +139,9 @@ class Backends:
                 runner.free()
 
     def begin(self) -> None:
-        """Start an epoch from the state as it is."""
+        """Start an epoch from the state as it is, with the room that there is now."""
+        if self._shared is not None:
+            self._shared[0].allow(self._room())
         for runner in self._runners.values():
             runner.settle()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tidemill.changes.zset import Row
+from tidemill.algebra.sums import LOW
+from tidemill.algebra.walk import columns_in
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
@@ -42,9 +43,15 @@ def write_combine(name: str, map_: Map, known: Globals) -> Body:
 
 
 def write_finish(name: str, finish: Finish, map_: Map, known: Globals) -> Body:
-    """The function that turns an entry into its row, or into None where it has none."""
+    """The function that turns an entry into its row, or into None where it has none.
+
+    Where there are peeks it takes their values, one by one; where rows repeat it gives how often this one comes, too.
+    """
     names = known.enter()
-    body = Body(f"def {name}(key, entry):")
+    for local in ("row", "times"):
+        names.take(local)
+    peeks = {peek.call.name: names.give(peek.call.name.rpartition(".")[2], peek.call.name) for peek in finish.peeks}
+    body = Body(f"def {name}({', '.join(('key', 'entry', *peeks.values()))}):")
     body.document(f"The row of a key of {map_.name}, or None where it has none.")
     body.rows.append((0, map_.name, "key"))
     body.write("if entry is None:")
@@ -53,7 +60,7 @@ def write_finish(name: str, finish: Finish, map_: Map, known: Globals) -> Body:
         body.write(f"    entry = {nothing}")
     else:
         body.write("    return None")
-    columns = _unpack_entry(names, body, map_, known)
+    columns = peeks | _unpack_entry(names, body, map_, known, _read(finish))
     if not finish.always:
         body.write("if weight <= 0:")
         body.write("    return None")
@@ -63,15 +70,26 @@ def write_finish(name: str, finish: Finish, map_: Map, known: Globals) -> Body:
     return body
 
 
-def _unpack_entry(names: Names, body: Body, map_: Map, known: Globals) -> dict[str, str]:
-    """Bind the weight and the values, a DOUBLE as it is seen; returns the local variable of each."""
+def _read(finish: Finish) -> set[str]:
+    """The columns that the expressions of ``finish`` read."""
+    above = [scalar for scalar in (finish.condition, finish.times) if scalar is not None]
+    return set().union(*map(columns_in, (*above, *(output.scalar for output in finish.outputs))))
+
+
+def _unpack_entry(names: Names, body: Body, map_: Map, known: Globals, read: set[str]) -> dict[str, str]:
+    """Bind the weight and the values, a DOUBLE as it is seen, its low half where it is ``read``.
+
+    Returns the local variable of each.
+    """
     columns, places, seen = {WEIGHT: "weight"}, ["weight"], []
     for value in map_.values:
         local = columns[value.name] = names.give(value.name)
         places.append(local)
         if isinstance(value.type, t.Double):
             special = names.give(f"{local}_special")
-            places += ["_", special]
+            if value.name + LOW in read:
+                columns[value.name + LOW] = names.give(f"{local}_low")
+            places += [columns.get(value.name + LOW, "_"), special]
             seen.append(f"{local} = {known.give('seen', doubles.seen)}({local}, {special})")
     body.write(f"{', '.join(places)} = entry")
     for line in seen:
@@ -105,23 +123,17 @@ def _write_row(finish: Finish, expressions: Expressions, body: Body) -> None:
     if finish.condition is not None:
         body.write(f"if {tidy(f'not ({expressions.condition(simplified(finish.condition))})')}:")
         body.write("    return None")
-    outputs = [simplified(output.scalar) for output in finish.outputs]
-    body.write_row("return", [tidy(expressions.settled(output)) for output in outputs])
+    if finish.times is not None:
+        body.write(f"times = {tidy(expressions.value(simplified(finish.times)))}")
+        body.write("if not times or times < 0:")
+        body.write("    return None")
+    outputs = [tidy(expressions.settled(simplified(output.scalar))) for output in finish.outputs]
+    if finish.times is None:
+        body.write_row("return", outputs)
+        return
+    body.write_row("row =", outputs)
+    body.write("return row, times")
 
 
 def _refuse(type_: Type, total: Any) -> None:
     raise ArithmeticFault(f"a sum does not fit {type_}: {total}", hint="Convert its argument to DOUBLE.")
-
-
-def changed_rows(finish: Callable[[Row, Any], Row | None], touched: Iterable[tuple[Row, Any, Any]]) -> dict[Row, int]:
-    """Old rows out, new rows in, for keys whose row is no longer the same."""
-    net: dict[Row, int] = {}
-    for key, before, after in touched:
-        old, new = finish(key, before), finish(key, after)
-        if old == new:
-            continue
-        if old is not None:
-            net[old] = net.get(old, 0) - 1
-        if new is not None:
-            net[new] = net.get(new, 0) + 1
-    return net

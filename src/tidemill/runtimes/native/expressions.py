@@ -14,7 +14,7 @@ from functools import partial
 
 from tidemill.algebra.casts import cast_value, checked
 from tidemill.algebra.functions import FUNCTIONS
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
 from tidemill.algebra.walk import is_nullable, walk
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
@@ -36,6 +36,7 @@ class Expressions:
         self._columns = columns
         self._globals = known
         self._names = names
+        self._parameters: dict[str, str] = {}
         self._hoisted: dict[Scalar, str] = {}
         self._repeated: set[Scalar] = set()
 
@@ -59,9 +60,11 @@ class Expressions:
             return self._hoisted[scalar]
         match scalar:
             case Column(name):
-                return self._columns[name]
+                return self._parameters.get(name) or self._columns[name]
             case Literal(value, of):
                 return self._globals.constant(value, of)
+            case Lambda():
+                return self._lambda(scalar)
             case Case():
                 text = self._case(scalar, hoist)
             case Call("and" | "or" as name, arguments):
@@ -84,7 +87,7 @@ class Expressions:
     def settled(self, scalar: Scalar, hoist: Hoist | None = None) -> str:
         """As ``value``, with the one representative of NaN and of zero, so that it can be a part of a row."""
         text = self.value(scalar, hoist)
-        settle = self._settling(scalar)
+        settle = "" if isinstance(scalar, Lambda) else self._settling(scalar)
         if not settle:
             return text
         if not is_nullable(scalar):
@@ -221,6 +224,16 @@ class Expressions:
             case t.Decimal() if any(isinstance(p, Call) and p.function in _PRODUCTS for p in walk(scalar)):
                 return "{0} + 0"  # turns -0.00 into 0.00
         return ""
+
+    def _lambda(self, function: Lambda) -> str:
+        """A Python lambda: what it gives becomes part of an array, or is asked for."""
+        outside = dict(self._parameters)
+        for parameter in function.parameters:
+            self._parameters[parameter.name] = self._names.give(parameter.name)
+        own = ", ".join(self._parameters[parameter.name] for parameter in function.parameters)
+        text = f"lambda {own}: {self.settled(function.body)}"
+        self._parameters = outside
+        return text
 
     def _connective(self, name: str, arguments: Sequence[Scalar], hoist: Hoist | None) -> str:
         """AND and OR, with NULL between false and true; the right side is computed only where it can matter."""

@@ -77,6 +77,35 @@ class Index:
                 del self._many[key], self.pairs[key]
 
 
+class Firsts:
+    """The first columns of entries by the row of all others, in which NULL is a value like any other one.
+
+    >>> firsts = Firsts()
+    >>> firsts.fill([((1, "a", None), 1), ((2, "a", None), 1)]); firsts.move((1, "a", None), 1, None); firsts.of
+    {('a', None): (2,)}
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Row, tuple[Any, ...]] = {}
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in entries that are not there yet."""
+        for key, entry in entries:
+            self.move(key, None, entry)
+
+    def move(self, key: Row, old: Any, new: Any) -> None:
+        """Let an entry come or go; one that stays has its columns."""
+        if bool(old) == bool(new):
+            return
+        row = key[1:]
+        held = self.of.get(row, ())
+        rest = (*held, key[0]) if new else tuple([first for first in held if first != key[0]])
+        if rest:
+            self.of[row] = rest
+        else:
+            del self.of[row]
+
+
 class Negatives:
     """How many entries have a negative number; ``number_of`` picks it from an entry.
 

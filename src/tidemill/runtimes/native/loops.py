@@ -15,7 +15,7 @@ from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 from tidemill.program.linear import scalars_of
-from tidemill.program.statements import Bound, Query, Range, Read, Seek, Source, Step, Version
+from tidemill.program.statements import Bound, Each, Query, Range, Read, Seek, Source, Step, Version
 from tidemill.runtimes.native.access import Access, Form, Shapes, zero_entry
 from tidemill.runtimes.native.body import Body
 from tidemill.runtimes.native.collect import Collector
@@ -86,6 +86,8 @@ class Loops:
                 self._read_range(step, range_)
             case Seek():
                 self._seek(step)
+            case Each():
+                self._each(step)
         for condition in step.filters:
             self._filter(condition)
 
@@ -212,6 +214,17 @@ class Loops:
         asked = f"{prefix}, {_row(map(str, running.values()))}"
         self.body.write(f"{found} = {order}.{'first' if seek.after else 'last'}({asked}, lambda {sums}: {test})")
 
+    def _each(self, each: Each) -> None:
+        """Open the loop over the elements of an array."""
+        array = self.value(simplified(each.array))
+        if not array.isidentifier():
+            array = self.hoist(each.array, array)
+        names = [self._names.give(f.name, f"{each.alias}.{f.name}") for f in each.columns]
+        self._columns |= {f"{each.alias}.{f.name}": name for f, name in zip(each.columns, names, strict=True)}
+        self.body.write(f"for {', '.join(names)} in {_elements(array, len(names) == 2, each.outer)}:")
+        self.body.depth += 1
+        self._skip = "continue"
+
     def _order(self, step: Read | Seek, column: str) -> tuple[str, str]:
         """The ordered index that a step needs, and the key under which it looks there."""
         fields = self._shapes.fields(step.map)
@@ -289,6 +302,17 @@ class Loops:
             self.body.write(f"{name} = {row}[{place}]")
             self._columns[column] = name
         return self._columns[column]
+
+
+def _elements(array: str, places: bool, outer: bool) -> str:
+    """What a loop over an array runs over: its elements, or places and elements; with ``outer`` once at least.
+
+    >>> _elements("tags", places=False, outer=True), _elements("tags", places=True, outer=False)
+    ('tags or (None,)', 'enumerate(tags or ())')
+    """
+    if not places:
+        return f"{array} or {'(None,)' if outer else '()'}"
+    return f"enumerate({array}) if {array} else ((None, None),)" if outer else f"enumerate({array} or ())"
 
 
 def _row(texts: Iterable[str]) -> str:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import DOUBLE, Decimal, Type
-from tidemill.program.maps import SPECIALS, Map, map_fields
+from tidemill.program.maps import SPECIALS, Map
 from tidemill.runtimes.native import doubles
-from tidemill.runtimes.native.base import Base
-from tidemill.runtimes.native.indexes import Follower, Index, Negatives
+from tidemill.runtimes.native.base import Base, Places
+from tidemill.runtimes.native.indexes import Firsts, Follower, Index, Negatives
 from tidemill.runtimes.native.ordered import OrderedIndex
+from tidemill.runtimes.native.piles import AmountsOf, Piles, PlaceOf
 
 E = TypeVar("E")
 F = TypeVar("F", bound=Follower)
@@ -49,11 +50,47 @@ class Journaled(ABC, Generic[E]):
         self._indexes: dict[tuple[int, ...], Index] = {}
         self._orders: dict[tuple[tuple[int, ...], int], OrderedIndex] = {}
         self._negatives: dict[int, Negatives] = {}
+        self._piles: dict[tuple[int, PlaceOf], Piles] = {}
+        self._firsts: Firsts | None = None
+        self._states: dict[object, Follower] = {}
         self._followers: tuple[Follower, ...] = ()
+        self._base: Base | None = None
+        self._width = 0
+        self._columns: Places = ()
+        self._filled: set[Row] = set()
 
     @abstractmethod
     def numbers_of(self, entry: E) -> tuple[Any, ...]:
         """The weight and the exact sums of an entry."""
+
+    @abstractmethod
+    def _summed(self, stored: Pairs) -> dict[Row, E]:
+        """The entries that stored changes add up to. Changes may come in any order, so none is judged on the way."""
+
+    def restore(self, stored: Pairs) -> None:
+        """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
+        self.entries.update(self._summed(stored))
+
+    def stand_on(self, base: Base, width: int, columns: int) -> None:
+        """Leave stored entries where they are, and take them in when a change first touches their first ``width`` keys.
+
+        They are stored in so many ``columns``.
+        """
+        self._base = base
+        self._width = width
+        self._columns = tuple(range(columns))
+
+    def fill(self, keys: Iterable[Row]) -> None:
+        """Take in the stored entries that have their first keys in common with ``keys``, where they are not here."""
+        if self._base is None:
+            return
+        missing = {key[: self._width] for key in keys} - self._filled
+        if missing:
+            found = self._summed(self._base.fetch(self._columns[: self._width], missing, self._columns))
+            self._filled |= missing
+            self.entries.update(found)
+            for follower in self._followers:
+                follower.fill(found.items())
 
     def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
         """The entries by their keys at ``positions``: built once, then kept in step at O(1) a move."""
@@ -73,6 +110,26 @@ class Journaled(ABC, Generic[E]):
         if number not in self._negatives:
             self._negatives[number] = self._followed(Negatives(lambda entry: self.numbers_of(entry)[number]))
         return self._negatives[number].count
+
+    def piles(
+        self, width: int, place_of: PlaceOf, amounts_of: AmountsOf | None = None, zeros: tuple[Any, ...] = ()
+    ) -> Piles:
+        """The entries by their first ``width`` keys, and under these in the order of ``place_of``; see ``Piles``."""
+        if (width, place_of) not in self._piles:
+            self._piles[width, place_of] = self._followed(Piles(width, place_of, amounts_of, zeros))
+        return self._piles[width, place_of]
+
+    def states(self, name: object, make: Callable[[], F]) -> F:
+        """What follows the entries under ``name``, made when it is first asked for."""
+        if name not in self._states:
+            self._states[name] = self._followed(make())
+        return cast("F", self._states[name])
+
+    def firsts(self) -> Mapping[Row, tuple[Any, ...]]:
+        """The first keys that stand before each row of all other keys."""
+        if self._firsts is None:
+            self._firsts = self._followed(Firsts())
+        return self._firsts.of
 
     def _followed(self, follower: F) -> F:
         follower.fill(self.entries.items())
@@ -124,16 +181,17 @@ class Contents(Journaled[int]):
         """The weight; a relation has no sums."""
         return (entry,)
 
-    def restore(self, stored: Pairs) -> None:
-        """Fill the empty contents from stored changes. There is nothing to undo, so nothing is written down."""
-        entries = self.entries
+    def _summed(self, stored: Pairs) -> dict[Row, int]:
+        entries: dict[Row, int] = {}
         for row, weight in stored:
             entries[row] = entries.get(row, 0) + weight
         for row in [row for row, weight in entries.items() if not weight]:
             del entries[row]
+        return entries
 
     def add(self, sums: Mapping[Row, int]) -> None:
         """Add to each row of ``sums`` its weight."""
+        self.fill(sums)
         if len(sums) >= BULK and not self.journal and 0 not in sums.values() and self.entries.keys().isdisjoint(sums):
             self._extend(sums)
         else:
@@ -191,9 +249,6 @@ class RingMap(Journaled[Entry]):
         self._doubles = tuple(value.type == DOUBLE for value in map_.values)
         self._zero = zero
         self._combine = combine
-        self._base: Base | None = None
-        self._stored = tuple(range(len(map_fields(map_))))
-        self._filled: set[Row] = set()
 
     def numbers_of(self, entry: Entry) -> tuple[Any, ...]:
         """The weight and all sums but those of DOUBLE, in the order of the map's values."""
@@ -225,23 +280,7 @@ class RingMap(Journaled[Entry]):
             if self.entries.get(key) != entry:
                 self.set(key, entry)
 
-    def restore(self, stored: Pairs) -> None:
-        """Fill the empty map from stored changes, oldest first."""
-        self.entries.update(self._summed(stored))
-
-    def stand_on(self, base: Base) -> None:
-        """Leave the stored entries where they are, and take each one in when a change first touches its key."""
-        self._base = base
-
-    def fill(self, keys: Iterable[Row]) -> None:
-        """Take in the stored entries of ``keys`` that are not here yet."""
-        if self._base is not None:
-            missing = {key for key in keys if key not in self._filled}
-            self._filled |= missing
-            self.entries.update(self._summed(self._base.fetch(tuple(range(self._keys)), missing, self._stored)))
-
     def _summed(self, stored: Pairs) -> dict[Row, Entry]:
-        """The entries that stored changes add up to. Changes may come in any order, so none is judged on the way."""
         entries: dict[Row, Entry] = {}
         for row, weight in stored:
             key = row[: self._keys]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import isqrt
 from operator import itemgetter
 from typing import Any
@@ -89,6 +89,30 @@ class Ordered:
         if first >= last:
             return tuple([self._zeros[number] for number in numbers])
         return tuple([self._sum(number, first, last) for number in numbers])
+
+    def before(self, upper: Any) -> Numbers:
+        """The sums of all numbers over the keys that are less than ``upper``; over all where it is None."""
+        return self.between(tuple(range(len(self._zeros))), None, False, upper, False)
+
+    def select(self, count: Any) -> Any:
+        """The key at which the sum of the first numbers goes beyond ``count``: of weights, the key of that row."""
+        return self.last((0,), lambda before: before <= count)
+
+    def ascending(self, lower: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Every key that is not less than ``lower`` with its first number, in order; None stands for no bound."""
+        first, place = self._place(lower, False) if lower is not None else (0, 0)
+        for block in islice(self._blocks, first, None):
+            yield from zip(block.keys[place:], block.numbers[0][place:], strict=True)
+            place = 0
+
+    def descending(self, upper: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Every key that is less than ``upper`` with its first number, the last one first."""
+        last, place = self._place(upper, False) if upper is not None else (len(self._blocks), 0)
+        if place:
+            block = self._blocks[last]
+            yield from zip(reversed(block.keys[:place]), reversed(block.numbers[0][:place]), strict=True)
+        for block in reversed(self._blocks[:last]):
+            yield from zip(reversed(block.keys), reversed(block.numbers[0]), strict=True)
 
     def first(self, numbers: Places, condition: Condition) -> Any:
         """The first key for which the sums over all keys after it meet ``condition``, which does so to the end."""

@@ -14,12 +14,14 @@ from typing import Any
 from tidemill.algebra.scalars import Named
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
-from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of, triggers_of
 from tidemill.program.statements import Query, Replace, Source, Stage, Statement, Trigger, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.access import Access, FieldsOf, Form, Shapes, zero_entry
 from tidemill.runtimes.native.body import Body, quotable
-from tidemill.runtimes.native.entries import write_combine, write_finish
+from tidemill.runtimes.native.emission import write_emission
+from tidemill.runtimes.native.entries import write_combine
+from tidemill.runtimes.native.finishing import Finishing
 from tidemill.runtimes.native.loops import Loops
 from tidemill.runtimes.native.maps import Contents, RingMap
 from tidemill.runtimes.native.names import Globals
@@ -73,7 +75,7 @@ class CompiledStage:
     file: str
     triggers: dict[str, CompiledTrigger]
     load: tuple[Step, ...]
-    finish: Callable[[Any, Any], Any] | None
+    finish: Finishing | None
     combines: dict[str, Callable[..., tuple[Any, ...]]]
     rows: dict[str, list[tuple[int, str, str]]]
 
@@ -94,14 +96,12 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     """Generate the functions of ``stage`` and compile them."""
     maps = {map_.name: map_ for map_ in stage.maps}
     module = _Module(stage, Shapes(maps, fields_of))
-    triggers = [(trigger, module.trigger(trigger)) for trigger in stage.triggers]
+    triggers = [(trigger, module.trigger(trigger)) for trigger in triggers_of(stage)]
     load = [module.statement(statement, "load") for statement in stage.load]
     combines = {map_.name: module.known.function(f"add_to_{map_.name}") for map_ in stage.maps if map_.values}
     for map_name, name in combines.items():
         module.add(name, write_combine(name, maps[map_name], module.known))
-    finish = module.known.function("finish")
-    if stage.finish is not None:
-        module.add(finish, write_finish(finish, stage.finish, maps[stage.finish.source], module.known))
+    finish = None if stage.finish is None else write_emission(module, stage.finish, maps)
     space = module.execute()
     return CompiledStage(
         stage,
@@ -112,7 +112,7 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
             for trigger, steps in triggers
         },
         tuple(step.found_in(space) for step in load),
-        space.get(finish),
+        None if finish is None else finish(space),
         {map_name: space[name] for map_name, name in combines.items()},
         module.rows,
     )
@@ -125,7 +125,7 @@ def _in_turn(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
     the rows before have added must then be in maps of the stage; the contents of a relation change only later.
     """
     queries = [query for statement in trigger.statements for query in queries_of(statement)]
-    meets_itself = any(sum(not reads_old(step) for step in query.sources) > 1 for query in queries)
+    meets_itself = any(sum(reads_change(step) for step in query.sources) > 1 for query in queries)
     old = {relation_of(step) for query in queries for step in query.sources if reads_old(step)}
     return trigger.each or (meets_itself and old <= maps.keys())
 

@@ -6,24 +6,25 @@ import decimal
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tidemill.algebra.decimals import EXACT
-from tidemill.algebra.scalars import Column
+from tidemill.algebra.scalars import Column, Scalar
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
-from tidemill.program.statements import Stage, Version
+from tidemill.program import statements
+from tidemill.program.statements import Each, Rounds, Stage, Version
 from tidemill.runtimes.native.access import Access, Form
 from tidemill.runtimes.native.base import Places
-from tidemill.runtimes.native.entries import changed_rows
 from tidemill.runtimes.native.faults import located
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, RingMap
 from tidemill.runtimes.native.python import CompiledStage, CompiledTrigger, Probe, Routine, Step, compile_probes
+from tidemill.runtimes.native.rounds import settle
 from tidemill.runtimes.native.state import Maps, State
 from tidemill.runtimes.native.tables import grouped
 
@@ -52,10 +53,14 @@ class Running:
             self._fire(compiled, relation, Inputs(self._state.maps(compiled), {}, change))
 
     def freshen(self, compiled: CompiledStage) -> None:
-        """Compute anew what waits for all inputs."""
+        """Compute anew what waits for all inputs, and settle what goes on in rounds."""
         with computing(compiled):
-            for step in self._replaces.pop(compiled.stage.name, {}).values():
-                self._replace(step, compiled.stage, self._state.maps(compiled))
+            stage = compiled.stage
+            anew = self._replaces.pop(stage.name, {})
+            for step in anew.values():
+                self._replace(step, stage, self._state.maps(compiled))
+            if isinstance(stage.finish, Rounds):
+                self._settle(compiled, stage.finish, Inputs(self._state.maps(compiled), {}), anew=bool(anew))
 
     def emit(self, compiled: CompiledStage) -> ChangeSet:
         """The net change of the stage's rows."""
@@ -63,8 +68,8 @@ class Running:
         stage = compiled.stage
         with computing(compiled):
             net = self._outputs.pop(stage.name, {})
-            if stage.finish is not None and compiled.finish is not None:
-                net = changed_rows(compiled.finish, self._state.maps(compiled)[stage.finish.source].touched())
+            if compiled.finish is not None:
+                net = compiled.finish.changed(self._state.maps(compiled))
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
 
     def fill(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
@@ -81,12 +86,10 @@ class Running:
                     maps[step.target].add(sums)
                 else:
                     rows.update_by(ZSet(sums))
-            if stage.finish is not None and compiled.finish is not None:
-                entries: Iterable[tuple[Row, Any]] = maps[stage.finish.source].entries.items()
-                if stage.finish.always and not entries:
-                    entries = [((), None)]
-                found = (compiled.finish(key, entry) for key, entry in entries)
-                rows = ZSet.of(row for row in found if row is not None)
+            if isinstance(stage.finish, Rounds):
+                self._settle(compiled, stage.finish, Inputs(maps, beside))
+            if compiled.finish is not None:
+                rows = compiled.finish.whole(maps)
         return rows
 
     def upcoming(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
@@ -158,6 +161,19 @@ class Running:
             sums[row] = sums.get(row, 0) - weight
         self._outputs[stage.name] = sums
 
+    def _settle(self, compiled: CompiledStage, rounds: Rounds, inputs: Inputs, *, anew: bool = False) -> None:
+        """Let the rounds of a recursion follow from what was found in them."""
+        steps = compiled.triggers[rounds.kept].steps
+
+        def go_on(change: dict[Row, int]) -> dict[Row, int]:
+            found: dict[Row, int] = {}
+            changed = replace(inputs, change=ChangeSet.of(change.items(), ()))
+            for step in steps:
+                self._sum(step.routines, compiled.stage, changed, found)
+            return found
+
+        settle(rounds, inputs.maps, go_on, anew=anew)
+
     def _fire_whole(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
         """Fire the triggers of a stage with the contents of one input after the other."""
         stage = compiled.stage
@@ -186,7 +202,7 @@ class Running:
         # A remote base is asked for the keys of all rows, also of those that filters leave out: so the lookups of
         # many views are the same, and all but the first are answered from what it has fetched. Only columns are sure
         # to have a value in such rows: a filter may be there to keep an expression from failing.
-        plain = all(isinstance(key, Column) for source in routine.query.sources for _, key in source.lookup)
+        plain = all(isinstance(scalar, Column) for step in routine.query.sources for scalar in _computed(step))
         filtered = not plain or not any(rows.remote for rows in large.values())
         if routine.run not in self._probes:
             self._probes[routine.run] = compile_probes(stage, routine.query, self._fields_of, filtered)
@@ -250,6 +266,11 @@ def computing(compiled: CompiledStage) -> Iterator[None]:
             yield
     except (ArithmeticFault, ArithmeticError) as fault:
         raise located(fault, compiled) from fault
+
+
+def _computed(step: statements.Step) -> list[Scalar]:
+    """What is computed to find the rows of a step, whatever its filters then say."""
+    return [step.array] if isinstance(step, Each) else [key for _, key in step.lookup]
 
 
 def _in_form(held: Contents | RingMap, access: Access) -> Any:

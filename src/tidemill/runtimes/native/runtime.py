@@ -34,7 +34,8 @@ class NativeRuntime:
 
     ``fields_of`` gives the columns of tables, streams, views and stages by name, ``base_of`` the stored rows of those
     with more than ``resident`` rows. ``backend`` says whether stages are generated Python or compiled code (see
-    ``backends``). After ``commit`` an epoch can still be rolled back until the next ``begin``.
+    ``backends``), ``room`` how many bytes the maps of the latter may still take. After ``commit`` an epoch can still be
+    rolled back until the next ``begin``.
     """
 
     name = "native"
@@ -46,13 +47,14 @@ class NativeRuntime:
         base_of: BaseOf | None = None,
         resident: int | None = None,
         backend: str | None = None,
+        room: Callable[[], int | None] = lambda: None,
     ) -> None:
         if resident is None:
             resident = state.RESIDENT_ROWS
         self._state = State(store, fields_of, base_of or columns_of(store), resident)
         # Compiled code holds all that it reads in this process: not what a base leaves elsewhere.
         wanted = "python" if base_of is not None else backend or backends.BACKEND
-        self._backends = Backends(wanted, StoredState(store, self._state.whole), fields_of)
+        self._backends = Backends(wanted, StoredState(store, self._state.whole), fields_of, room)
         self._fields_of = fields_of
         self._compiled: dict[str, CompiledStage] = {}
         self._running = Running(self._state, fields_of)

@@ -13,7 +13,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import read_maps, sources_of
+from tidemill.program.reads import read_maps, read_together, sources_of
 from tidemill.program.statements import Replace, Source, Stage, Version
 from tidemill.runtimes.native.base import Base, ColumnBase, Places
 from tidemill.runtimes.native.layered import Layered
@@ -144,10 +144,11 @@ class State:
     def _restore(self, held: Contents | RingMap, map_: Map, stage: Stage) -> None:
         fields = map_fields(map_)
         in_order = any(value.type == DOUBLE for value in map_.values)
-        # A map without keys is one entry, and there is nothing to look it up by.
-        large = map_.keys and self._store.rows(map_.name) > self._resident
-        if isinstance(held, RingMap) and large and not _replaces(stage) and map_.name not in read_maps(stage):
-            held.stand_on(self._base_of(map_.name, fields, in_order))
+        # By no keys at all nothing can be looked up, be it that the map has none or that it is read as one.
+        width = read_together(stage).get(map_.name, len(map_.keys))
+        large = width and self._store.rows(map_.name) > self._resident
+        if large and not _replaces(stage) and map_.name not in read_maps(stage):
+            held.stand_on(self._base_of(map_.name, fields, in_order), width, len(fields))
         else:
             held.restore(self._stored(map_.name, fields, in_order))
 

@@ -97,6 +97,29 @@ def is_safe(scalar: Scalar) -> bool:
     return False
 
 
+def cannot_fail(scalar: Scalar) -> bool:
+    """Whether computing ``scalar`` never is an error. Of functions those are sure that Python writes in place.
+
+    >>> from tidemill.model.types import BIGINT
+    >>> n = Column("n", BIGINT)
+    >>> cannot_fail(Call("is_null", (n,), t.BOOLEAN)), cannot_fail(Call("add", (n, n), BIGINT))
+    (True, False)
+    """
+    match scalar:
+        case Column() | Literal():
+            return True
+        case Cast(input=input_):
+            return conversion(input_.type, scalar.type) != "" and cannot_fail(input_)
+        case Case(branches, default):
+            return all(map(cannot_fail, (*(part for branch in branches for part in branch), default)))
+        case Call("and" | "or" | "coalesce" | "is_null" | "is_not_null", arguments):
+            return all(map(cannot_fail, arguments))
+        case Call(name, arguments):
+            written = template(name, [argument.type for argument in arguments], scalar.type)
+            return written != "" and all(map(cannot_fail, arguments))
+    return False
+
+
 def described(scalar: Scalar) -> str:
     """A wish for the name of a local variable that holds ``scalar``: the columns that it is made of.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,21 +12,25 @@ from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.batch import ChangeSet
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.program.maps import Map
-from tidemill.program.statements import Program, Source, Stage
+from tidemill.program.statements import Finish, Parts, Program, Source, Stage
+from tidemill.runtimes.spark.bags import Bag
 from tidemill.runtimes.spark.frames import PREFIX, Frames
 from tidemill.runtimes.spark.lower import lower_add
+from tidemill.runtimes.spark.parts import lower_parts
 from tidemill.runtimes.spark.schema import fields_of
 from tidemill.runtimes.spark.spell import join, quote
-from tidemill.runtimes.spark.stages import NEW_ROW, lower_linear, lower_load, lower_shown
+from tidemill.runtimes.spark.stages import NEW_ROW, Shown, lower_linear, lower_load, lower_map, lower_shown
+from tidemill.runtimes.spark.workers import Workers
 from tidemill.storage.store import Store
 
 
 class Answers:
     """Queries over the current contents of a store."""
 
-    def __init__(self, frames: Frames, store: Store) -> None:
+    def __init__(self, frames: Frames, store: Store, workers: Workers) -> None:
         self._frames = frames
         self._store = store
+        self._workers = workers
 
     def size(self, program: Program) -> int:
         """How many stored rows a program reads, before summing."""
@@ -56,12 +60,21 @@ class Answers:
             return views.get(source.relation) or self._frames.state(source.relation)
 
         maps = {stage.name: Map(stage.name, stage.output)} | {map_.name: map_ for map_ in stage.maps}
-        target = stage.name if stage.finish is None else stage.finish.source
-        additions = [lower_add(add, maps[target], bind) for add in stage.load if add.target == target]
-        if stage.finish is not None:
-            loaded = lower_load(additions, maps[target], stage.finish, stage.output)
-            additions = [lower_shown(NEW_ROW, +1, f"({loaded})")]
-        return lower_linear(additions, stage.output)
+        added: dict[str, list[str]] = {name: [] for name in maps}
+        for add in stage.load:
+            added[add.target].append(lower_add(add, maps[add.target], bind))
+        match stage.finish:
+            case None:
+                return lower_linear(added[stage.name], stage.output)
+            case Parts() as parts:
+                return lower_parts(parts, stage.output, _filled(maps[parts.source], added), self._workers)
+            case Finish() as finish:
+                looked_at = dict.fromkeys(peek.map for peek in finish.peeks)
+                bags = tuple(_filled(maps[name], added) for name in looked_at)
+                shown = Shown(maps[finish.source], finish, stage.output, bags, self._workers)
+                loaded = f"({lower_load(added[finish.source], shown)})"
+                return lower_linear([lower_shown(NEW_ROW, +1, loaded, stage.output)], stage.output)
+        raise TypeError(f"no query for the rows of {type(stage.finish).__name__}")
 
     def frame(self, name: str) -> DataFrame:
         """The current rows of a relation, duplicates as often as they occur."""
@@ -91,6 +104,11 @@ class Answers:
                 spark.catalog.dropTempView(name)
         ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
         return ChangeSet.of_arrow(table.append_column(WEIGHT, ones).cast(arrow_schema(fields)), fields)
+
+
+def _filled(map_: Map, added: Mapping[str, Sequence[str]]) -> Bag:
+    """A map that was empty and has what is added to it."""
+    return Bag(map_, f"({lower_map(added[map_.name], map_)})", None)
 
 
 def _weights(file: object) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 
@@ -13,6 +14,17 @@ from tidemill.model.errors import ArithmeticFault, SetupError, Unsupported
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, casts and indexes that cannot be.
 _DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
+
+# SEQUENCE is the one function here whose failures have no condition of their own.
+_SEQUENCE = re.compile(r"Illegal sequence boundaries: .*|Too long sequence: .*|Can't create array with .*")
+
+# Spark ends recursive queries after 100 rounds or a million rows, where ours may go on.
+_RECURSION = "[RECURSION_"
+
+# What a Python worker raised comes as the text of its traceback, the error at its end.
+_WORKER_FAULT = re.compile(
+    r"^tidemill\.model\.errors\.ArithmeticFault: (?P<what>.*)(?:\nhint: (?P<hint>.*))?", re.MULTILINE
+)
 
 # pyspark logs such an exception, with Java's stack, before it raises it.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -24,11 +36,12 @@ def faults(where: str) -> Iterator[None]:
     with _quiet():
         try:
             yield
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
+            # What fails on the way to a broadcast comes as Java's own exception, with its causes in its text.
             raise translate(error, where) from error
 
 
-def translate(error: PySparkException, where: str) -> ArithmeticFault | SetupError | Unsupported:
+def translate(error: PySparkException | Py4JJavaError, where: str) -> ArithmeticFault | SetupError | Unsupported:
     """The error that a user sees."""
     text = str(error)
     found = _DATA_EXCEPTION.search(text)
@@ -36,7 +49,13 @@ def translate(error: PySparkException, where: str) -> ArithmeticFault | SetupErr
         return ArithmeticFault(
             first_sentence(found["message"]), where=where, detail=f"Spark says {found['condition']}."
         )
-    if isinstance(error, AnalysisException):
+    endless = _SEQUENCE.search(text)
+    if endless is not None:
+        return ArithmeticFault(first_sentence(endless[0]), where=where)
+    raised = _WORKER_FAULT.search(text)
+    if raised is not None:
+        return ArithmeticFault(raised["what"], where=where, hint=raised["hint"])
+    if isinstance(error, AnalysisException) or _RECURSION in text:
         return Unsupported("Spark does not take this query", where=where, detail=text.splitlines()[0])
     return SetupError(
         "a Spark job failed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,8 @@ FieldsOf = Callable[[str], tuple[Field, ...]]
 PREFIX = "tidemill: "
 """How the names of our temporary views begin, so that no table of a query has such a name."""
 
+_numbers = count()
+
 
 class Frames:
     """What queries of an epoch read. A state is the stored log of a map and the changes that it has absorbed since.
@@ -30,6 +33,8 @@ class Frames:
         self._store = store
         self._fields_of = fields_of
         self._session = session
+        # Several warehouses may share a session, and each has tables of its own.
+        self._prefix = f"{PREFIX}{next(_numbers)}, "
         self._stored: dict[str, tuple[Path, ...]] = {}
         self._changes: dict[int, tuple[str, ChangeSet]] = {}
         self._absorbed: dict[str, list[str | ChangeSet]] = defaultdict(list)
@@ -69,7 +74,7 @@ class Frames:
     def change(self, change: ChangeSet) -> str:
         """The rows of a change, as something to select from."""
         if id(change) not in self._changes:
-            name = f"{PREFIX}change {len(self._changes)}"
+            name = f"{self._prefix}change {len(self._changes)}"
             self.frame_of(change).createOrReplaceTempView(quote(name))
             # The change is kept beside its name: an id belongs to an object only while that lives.
             self._changes[id(change)] = name, change
@@ -104,7 +109,7 @@ class Frames:
         files = tuple(run.file for run in self._store.runs(relation))
         if not files:
             return []
-        name = quote(f"{PREFIX}contents of {relation}")
+        name = quote(f"{self._prefix}contents of {relation}")
         if self._stored.get(relation) != files:
             self.read(files, self.fields(relation)).createOrReplaceTempView(name)
             self._stored[relation] = files

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -56,29 +59,40 @@ class Landing:
     def land(self, sql: str, name: str, fields: Sequence[Field], rows: int) -> ChangeSet:
         """The weighted rows of a query, as a change of the map or relation ``name``."""
         frame = self._spark.sql(sql)
-        if rows <= COLLECT_ROWS:
-            return ChangeSet.of_arrow(_typed(frame.toArrow(), fields), fields)
-        return self._write(frame, name, fields)
+        return self._collect(frame, fields) if rows <= COLLECT_ROWS else self._write(frame, name, fields)
+
+    def land_unsure(self, sql: str, name: str, fields: Sequence[Field], most: int) -> ChangeSet:
+        """The same for a query that may give up to ``most`` rows, and mostly gives far fewer."""
+        if most <= COLLECT_ROWS:
+            return self.land(sql, name, fields, most)
+        with self._held(sql) as (frame, rows):
+            return self._collect(frame, fields) if rows <= COLLECT_ROWS else self._write(frame, name, fields)
 
     def land_finish(
         self, sql: str, map_: Map, finish: Finish, name: str, fields: Sequence[Field], rows: int
     ) -> tuple[ChangeSet, ChangeSet]:
         """The change of a map and of the rows that come from it, out of the one result that holds both."""
-        frame = self._spark.sql(sql)
-        sides = [(OLD_ROW, -1), (NEW_ROW, +1)] if OLD_ROW in frame.columns else [(NEW_ROW, +1)]
         if rows <= COLLECT_ROWS:
-            return _split(frame.toArrow(), map_, finish, fields, sides)
-        frame.persist(StorageLevel.MEMORY_AND_DISK)
+            return _split(self._spark.sql(sql).toArrow(), map_, finish, fields)
+        with self._held(sql) as (frame, found):
+            if found <= COLLECT_ROWS:
+                return _split(frame.toArrow(), map_, finish, fields)
+            return self._write_finish(frame, map_, name, fields)
+
+    @contextmanager
+    def _held(self, sql: str) -> Iterator[tuple[DataFrame, int]]:
+        """A result that has been computed, and how many rows it has: many rows often meet in few groups."""
+        frame = self._spark.sql(sql).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            # Many rows often meet in few groups, and a result that has been computed is cheap to count.
-            if frame.count() <= COLLECT_ROWS:
-                return _split(frame.toArrow(), map_, finish, fields, sides)
-            return self._write_finish(frame, map_, name, fields, sides)
+            yield frame, frame.count()
         finally:
             frame.unpersist()
 
+    def _collect(self, frame: DataFrame, fields: Sequence[Field]) -> ChangeSet:
+        return ChangeSet.of_arrow(_typed(frame.toArrow(), fields), fields)
+
     def _write_finish(
-        self, frame: DataFrame, map_: Map, name: str, fields: Sequence[Field], sides: Sequence[tuple[str, int]]
+        self, frame: DataFrame, map_: Map, name: str, fields: Sequence[Field]
     ) -> tuple[ChangeSet, ChangeSet]:
         stored = map_fields(map_)
         frame.createOrReplaceTempView(_RESULT)
@@ -86,7 +100,7 @@ class Landing:
             values = [quote(f.name) for f in stored[len(map_.keys) :]]
             columns = join(quote(column) for column in (*names_of(stored), WEIGHT))
             moved = f"SELECT {columns} FROM {_RESULT} WHERE {any_moved([*values, quote(WEIGHT)])}"
-            shown = [lower_shown(side, weight, _RESULT) for side, weight in sides]
+            shown = [lower_shown(side, sign, _RESULT, fields) for side, sign in _sides(frame.columns)]
             map_change = self._write(self._spark.sql(moved), map_.name, stored)
             return map_change, self._write(self._spark.sql(lower_linear(shown, fields)), name, fields)
         finally:
@@ -101,14 +115,18 @@ class Landing:
         return ChangeSet.of_files(list(files), fields, sum(files.values()))
 
 
-def _split(
-    table: pa.Table, map_: Map, finish: Finish, fields: Sequence[Field], sides: Sequence[tuple[str, int]]
-) -> tuple[ChangeSet, ChangeSet]:
+def _split(table: pa.Table, map_: Map, finish: Finish, fields: Sequence[Field]) -> tuple[ChangeSet, ChangeSet]:
     """The two changes that a collected result holds."""
-    shown = ChangeSet.of_arrow(pa.concat_tables([_side(table, side, weight, fields) for side, weight in sides]), fields)
-    if not shows_keys(finish, map_):
+    sides = [_side(table, side, sign, fields) for side, sign in _sides(table.column_names)]
+    shown = ChangeSet.of_arrow(pa.concat_tables(sides), fields)
+    if finish.times is not None or not shows_keys(finish, map_):
         shown = ChangeSet.of(shown.zset().items(), fields)
-    return ChangeSet.of_arrow(_moved(table, map_), map_fields(map_)), shown
+    return ChangeSet.of_arrow(_moved(table, map_, finish), map_fields(map_)), shown
+
+
+def _sides(columns: Sequence[str]) -> list[tuple[str, int]]:
+    """The columns that hold rows, with the sign of those in the change: a map that was empty showed none before."""
+    return [(side, sign) for side, sign in ((OLD_ROW, -1), (NEW_ROW, +1)) if side in columns]
 
 
 def shows_keys(finish: Finish, map_: Map) -> bool:
@@ -128,17 +146,20 @@ def _typed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
     return table.select(schema.names).cast(schema)
 
 
-def _moved(table: pa.Table, map_: Map) -> pa.Table:
-    """The map's part of a result. Only the global key can be there without having moved: it shows a row in any case."""
+def _moved(table: pa.Table, map_: Map, finish: Finish) -> pa.Table:
+    """The map's part of a result. A key can be there without having moved: the global one, which shows a row in any
+    case, and one under which only a bag has moved."""
     typed = _typed(table, map_fields(map_))
-    return (
-        typed if map_.keys else typed.filter(pa.array([any(entry.values()) for entry in typed.to_pylist()], pa.bool_()))
-    )
+    if map_.keys and not finish.peeks:
+        return typed
+    numbers = typed.columns[len(map_.keys) :]
+    return typed.filter(reduce(pc.or_, (pc.not_equal(pc.sign(column), 0) for column in numbers)))
 
 
-def _side(table: pa.Table, side: str, weight: int, fields: Sequence[Field]) -> pa.Table:
+def _side(table: pa.Table, side: str, sign: int, fields: Sequence[Field]) -> pa.Table:
     """The old or the new rows of a result, each with the weight that it has in the change."""
+    schema = arrow_schema(fields)
     rows = table.column(side).drop_null()
-    columns = rows.flatten() if len(rows) else [pa.chunked_array([], t) for t in arrow_schema(fields).types[:-1]]
-    weights = pa.chunked_array([pa.repeat(pa.scalar(weight, pa.int64()), len(rows))])
-    return pa.Table.from_arrays([*columns, weights], names=[*names_of(fields), WEIGHT]).cast(arrow_schema(fields))
+    columns = rows.flatten() if len(rows) else [pa.chunked_array([], kind) for kind in schema.types]
+    *values, weights = columns
+    return pa.Table.from_arrays([*values, pc.multiply(weights, sign)], names=schema.names).cast(schema)

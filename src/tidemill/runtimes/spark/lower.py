@@ -1,4 +1,4 @@
-"""Queries as Spark SQL: nested loops over sources become joins.
+"""Queries as Spark SQL: nested loops over sources become joins, loops over arrays lateral views.
 
 A row of a join has the product of the sources' weights, or the weight and the amounts that its query gives. What comes
 here is linear in every source (``reads.row_wise``), so the logs of relations and maps are joined as they are stored.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tidemill.algebra.scalars import Scalar
+from tidemill.algebra.scalars import Column, Literal, Scalar
 from tidemill.model.schema import WEIGHT
-from tidemill.model.types import Field
+from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Query, Source
+from tidemill.program.statements import Add, Each, Query, Source
 from tidemill.runtimes.spark import rings
 from tidemill.runtimes.spark.spell import join, named, quote, spell
 
@@ -37,13 +37,19 @@ def lower_add(add: Add, target: Map, bind: Bind, size: Size | None = None) -> st
     query = add.query
     keys, arguments = query.outputs[: len(target.keys)], query.outputs[len(target.keys) :]
     columns = [named(spell(key.scalar), field.name) for key, field in zip(keys, target.keys, strict=True)]
+    computed = [f"{_weight(query)} AS {quote(WEIGHT)}"]
     for value, argument in zip(target.values, arguments, strict=True):
+        summed = argument.scalar
+        if value.type == DOUBLE and not isinstance(summed, Column | Literal):
+            # Its two halves and its specials name it a dozen times.
+            computed.append(named(spell(summed), f"{value.name} of a row"))
+            summed = Column(f"{value.name} of a row", summed.type)
         if query.weight is None:
-            terms = rings.lower_terms(value, argument.scalar, quote(WEIGHT))
+            terms = rings.lower_terms(value, summed, quote(WEIGHT))
         else:
-            terms = rings.lower_amounts(value, argument.scalar)
+            terms = rings.lower_amounts(value, summed)
         columns += [named(term, name) for name, term in terms.items()]
-    rows = f"SELECT *, {_weight(query)} AS {quote(WEIGHT)} {lower_sources(query, bind, size)}"
+    rows = f"SELECT *, {join(computed)} {lower_sources(query, bind, size)}"
     return f"SELECT {join([*columns, quote(WEIGHT)])} FROM ({rows})"
 
 
@@ -54,19 +60,19 @@ def lower_sources(query: Query, bind: Bind, size: Size | None = None) -> str:
     side to send is named here: the left one starts from a change, the right one may be a small table.
     """
     guard = _where(query.filters)
-    if not query.sources:
-        return guard
-    first, *others = loops_of(query)
-    joined = f"(SELECT * FROM {_lower_source(first, bind)}{_where(first.filters)})"
-    left = size(first) if size else 0
-    for source in others:
-        right = size(source) if size else 0
-        conditions = [f"{quote(f'{source.alias}.{name}')} = {spell(key)}" for name, key in source.lookup]
-        conditions += [spell(condition) for condition in source.filters]
-        on = f" ON {' AND '.join(conditions)}" if conditions else ""
-        joined = f"(SELECT {_hint(left, right)}* FROM {joined} AS l JOIN {_lower_source(source, bind)} AS r{on})"
-        left *= FAN_OUT if right > left else 1
-    return f"FROM {joined}{guard}"
+    joined, left = "", 0
+    for step in loops_of(query):
+        if isinstance(step, Each):
+            joined = f"(SELECT * FROM {_lower_each(step, joined)}{_where(step.filters)})"
+        elif not joined:
+            left = size(step) if size else 0
+            joined = f"(SELECT * FROM {_lower_source(step, bind)}{_where(step.filters)})"
+        else:
+            right = size(step) if size else 0
+            on = _lower_match(step)
+            joined = f"(SELECT {_hint(left, right)}* FROM {joined} AS l JOIN {_lower_source(step, bind)} AS r{on})"
+            left *= FAN_OUT if right > left else 1
+    return f"FROM {joined}{guard}" if joined else guard
 
 
 def _hint(left: int, right: int) -> str:
@@ -76,11 +82,11 @@ def _hint(left: int, right: int) -> str:
     return f"/*+ BROADCAST({'l' if left <= right else 'r'}) */ "
 
 
-def loops_of(query: Query) -> list[Source]:
+def loops_of(query: Query) -> list[Source | Each]:
     """The steps of a query: loops, for what reads sums runs in one process and never here."""
-    sources = [step for step in query.sources if isinstance(step, Source)]
-    assert len(sources) == len(query.sources), "a read or seek has no SQL"
-    return sources
+    steps = [step for step in query.sources if isinstance(step, Source | Each)]
+    assert len(steps) == len(query.sources), "a read or seek has no SQL"
+    return steps
 
 
 def fields_read(source: Source) -> tuple[Field, ...]:
@@ -96,10 +102,29 @@ def _lower_source(source: Source, bind: Bind) -> str:
     return f"(SELECT {join(columns)} FROM {bind(source)})"
 
 
+def _lower_match(source: Source) -> str:
+    conditions = [f"{quote(f'{source.alias}.{name}')} = {spell(key)}" for name, key in source.lookup]
+    conditions += [spell(condition) for condition in source.filters]
+    return f" ON {' AND '.join(conditions)}" if conditions else ""
+
+
+def _lower_each(step: Each, rows: str) -> str:
+    """Rows beside the elements of an array of theirs."""
+    *position, element = [quote(f"{step.alias}.{field.name}") for field in step.columns]
+    outer = "OUTER " if step.outer else ""
+    beside = f"{rows or '(SELECT true)'} AS l LATERAL VIEW {outer}"
+    if not position:
+        return f"{beside}explode({spell(step.array)}) elements AS {element}"
+    # Spark counts positions as INT, which is not the type that we have given them.
+    place = quote(f"{step.alias}.place in the array")
+    counted = f"SELECT *, CAST({place} AS BIGINT) AS {position[0]} FROM "
+    return f"({counted}{beside}posexplode({spell(step.array)}) elements AS {place}, {element})"
+
+
 def _weight(query: Query) -> str:
     if query.weight is not None:
         return f"coalesce(CAST({spell(query.weight)} AS BIGINT), 0L)"
-    return " * ".join(map(_weight_of, loops_of(query))) or "1L"
+    return " * ".join(_weight_of(step) for step in loops_of(query) if isinstance(step, Source)) or "1L"
 
 
 def _weight_of(source: Source) -> str:

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 
 from tidemill.algebra.functions.ring import spell_product
 from tidemill.algebra.scalars import Case, Cast, Literal, Scalar
+from tidemill.algebra.sums import LOW
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, DOUBLE, INT, Decimal, Type
-from tidemill.program.maps import LOW, SPECIALS, Value
+from tidemill.program.maps import SPECIALS, Value
 from tidemill.runtimes.spark.spell import quote, spell, spell_struct, spell_type
 
 _SPLITTER = "134217729D"  # 2**27 + 1 cuts a double into two halves whose products with a small weight are exact
@@ -42,7 +43,7 @@ def lower_terms(value: Value, argument: Scalar, weight: str) -> dict[str, str]:
         product = spell_product((text, weight), (value.type, BIGINT), value.type)
         # Most weights are 1, and then no product of decimals is needed.
         return {value.name: f"CASE {weight} WHEN 1L THEN {typed} ELSE {product} END"}
-    if _is_narrow(argument):
+    if is_narrow(argument):
         return {value.name: f"CAST({text} AS BIGINT) * {weight}"}
     return {value.name: f"CAST({text} AS DECIMAL(20,0)) * {weight}"}
 
@@ -60,7 +61,7 @@ def negated(text: str, type_: Type) -> str:
     return spell_product((text, "-1L"), (type_, BIGINT), type_) if isinstance(type_, Decimal) else f"-{text}"
 
 
-def _is_narrow(argument: Scalar) -> bool:
+def is_narrow(argument: Scalar) -> bool:
     """Whether an argument has at most 32 bits, so that 64 are enough for its sums."""
     match argument:
         case Cast(input=inner):
@@ -68,7 +69,7 @@ def _is_narrow(argument: Scalar) -> bool:
         case Literal(value=value):
             return value is None or abs(value) < 1 << 31
         case Case(branches=branches, default=default):
-            return _is_narrow(default) and all(_is_narrow(value) for _, value in branches)
+            return is_narrow(default) and all(is_narrow(value) for _, value in branches)
     return argument.type == INT
 
 
@@ -127,16 +128,20 @@ def lower_parts(value: Value, source: str) -> dict[str, str]:
     return parts
 
 
-def lower_seen(value: Value, source: str) -> str:
-    """The value as expressions see it, out of the struct ``source`` of stored columns: a DOUBLE is rounded."""
+def lower_seen(value: Value, source: str) -> dict[str, str]:
+    """What expressions see of a value, by name, out of the struct ``source`` of stored columns.
+
+    A DOUBLE is seen rounded, and what rounding took from it beside it, as its low half.
+    """
     column = f"{source}.{quote(value.name)}"
     if value.type != DOUBLE:
-        return column
+        return {value.name: column}
     nan, infinity, negative = (f"{source}.{quote(name)}" for name in _specials(value))
-    return (
+    rounded = (
         f"CASE WHEN {nan} <> 0 OR ({infinity} <> 0 AND {negative} <> 0) THEN double('NaN') "
         f"WHEN {infinity} <> 0 THEN double('Infinity') WHEN {negative} <> 0 THEN double('-Infinity') ELSE {column} END"
     )
+    return {value.name: rounded, value.name + LOW: f"{source}.{quote(value.name + LOW)}"}
 
 
 def any_moved(columns: Iterable[str]) -> str:

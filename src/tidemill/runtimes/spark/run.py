@@ -18,16 +18,20 @@ from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import read_maps
-from tidemill.program.statements import Add, Program, Query, Replace, Source, Stage, Trigger, Version
+from tidemill.program.statements import Add, Finish, Parts, Program, Query, Replace, Source, Stage, Trigger, Version
 from tidemill.runtimes.spark import check, rings, stages
 from tidemill.runtimes.spark.answers import Answers
+from tidemill.runtimes.spark.bags import Bag
 from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
 from tidemill.runtimes.spark.frames import Frames
 from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
 from tidemill.runtimes.spark.lower import Bind, Size, fields_read, lower_add
+from tidemill.runtimes.spark.parts import lower_parts, most_rows
 from tidemill.runtimes.spark.spell import join, quote
+from tidemill.runtimes.spark.stages import Shown
 from tidemill.runtimes.spark.touched import Touched
+from tidemill.runtimes.spark.workers import Workers
 from tidemill.storage.store import Store
 
 ROWS_PER_PARTITION = 250_000
@@ -50,7 +54,8 @@ class SparkRuntime:
         self._maps: dict[str, Map] = {}
         self._frames = Frames(store, self._fields_of(fields_of), session)
         self._touched = Touched(self._frames, store.rows)
-        self._answers = Answers(self._frames, self._store)
+        self._workers = Workers(session)
+        self._answers = Answers(self._frames, self._store, self._workers)
         self._epoch = 0
         self._meter: Meter | None = None
         self._added: dict[str, list[str]] = defaultdict(list)
@@ -133,28 +138,19 @@ class SparkRuntime:
         """Nothing is kept in memory."""
 
     def emit(self, stage: Stage) -> ChangeSet:
-        """The net change of the stage's rows: one job."""
+        """The net change of the stage's rows: one job, and one for each map that stands beside its groups."""
         rows = self._rows[stage.name]
         with self._job(stage.name, rows):
             self._touched.settle()
             for target, statement in self._replacing[stage.name].items():
                 self._added[target] += self._difference(stage, statement)
-            finish = stage.finish
             self._land_maps(stage, rows)
-            if finish is None:
-                return self._land_linear(stage, rows)
-            map_ = self._maps[finish.source]
-            additions = self._additions(map_, rows)
-            if not additions:
-                return ChangeSet.of([], stage.output)
-            if rows > COLLECT_ROWS:
-                # Summed apart from what follows, which reads it twice; and many rows often meet in few groups.
-                held, rows = self._touched.hold(stages.lower_map(additions, map_))
-                additions = [f"SELECT * FROM {held}"]
-            log, fields = self._frames.log(map_.name), stage.output
-            return self._land_finish(
-                stage, stages.lower_finish(additions, map_, finish, fields, log, self._epoch), rows
-            )
+            match stage.finish:
+                case None:
+                    return self._land_linear(stage, rows)
+                case Parts() as parts:
+                    return self._land_parts(stage, parts, stored=True)
+            return self._land_groups(stage, rows)
 
     def load(self, stage: Stage) -> ChangeSet:
         """Fill an empty ``stage`` from the whole contents of its inputs."""
@@ -163,11 +159,14 @@ class SparkRuntime:
             for add in stage.load:
                 self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state))
             self._land_maps(stage, rows)
-            if stage.finish is None:
-                return self._land_linear(stage, rows)
-            map_ = self._maps[stage.finish.source]
-            sql = stages.lower_load(self._additions(map_, rows), map_, stage.finish, stage.output)
-            return self._land_finish(stage, sql, rows)
+            match stage.finish:
+                case None:
+                    return self._land_linear(stage, rows)
+                case Parts() as parts:
+                    return self._land_parts(stage, parts, stored=False)
+            shown = self._shown(stage, stored=False)
+            sql = stages.lower_load(self._additions(shown.map, rows), shown)
+            return self._land_finish(stage, shown, sql, rows)
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns what its maps' stores must add."""
@@ -189,7 +188,7 @@ class SparkRuntime:
     def recompute(self, query: str, definitions: Mapping[str, str | None]) -> ChangeSet:
         """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, or
         None for a relation whose rows are taken as stored."""
-        with self._job("recomputation", sum(self._store.rows(name) for name in definitions)):
+        with self._job("recomputation", sum(self._store.rows(name) for name in definitions), ours=False):
             return self._answers.recompute(query, definitions)
 
     def frame(self, name: str) -> DataFrame:
@@ -209,12 +208,21 @@ class SparkRuntime:
     # -- inside -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _job(self, where: str, rows: int) -> Iterator[None]:
-        """Plan for that many rows of input, count the jobs of this block, and let its failures name ``where``."""
+    def _job(self, where: str, rows: int, *, ours: bool = True) -> Iterator[None]:
+        """Plan for that many rows of input, count the jobs of this block, and let its failures name ``where``.
+
+        A query that is not ``ours`` is planned as Spark would plan it by itself.
+        """
         spark = self._frames.spark
-        partitions = str(partitions_for(rows))
-        if spark.conf.get("spark.sql.shuffle.partitions") != partitions:
-            spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        # What follows from conditions is in our queries already. To infer it from sums of DOUBLEs, which are long
+        # expressions, took three quarters of the time of an epoch with a variance beside a maximum.
+        settings = {
+            "spark.sql.shuffle.partitions": str(partitions_for(rows)),
+            "spark.sql.constraintPropagation.enabled": "false" if ours else "true",
+        }
+        for key, value in settings.items():
+            if spark.conf.get(key) != value:
+                spark.conf.set(key, value)
         if self._meter is None:
             self._meter = Meter(spark.sparkContext)
         with faults(where), self._meter.counting():
@@ -265,20 +273,52 @@ class SparkRuntime:
             return ChangeSet.of([], stage.output)
         return self._landing.land(stages.lower_linear(additions, stage.output), stage.name, stage.output, rows)
 
-    def _land_finish(self, stage: Stage, sql: str, rows: int) -> ChangeSet:
-        assert stage.finish is not None
-        map_ = self._maps[stage.finish.source]
-        moved, change = self._landing.land_finish(sql, map_, stage.finish, stage.name, stage.output, rows)
-        self._changes[map_.name] = moved
+    def _shown(self, stage: Stage, *, stored: bool) -> Shown:
+        """How the rows of a stage come from its groups; where not ``stored``, its maps were empty until now."""
+        finish = stage.finish
+        assert isinstance(finish, Finish)
+        bags = tuple(self._bag(name, stored) for name in dict.fromkeys(peek.map for peek in finish.peeks))
+        return Shown(self._maps[finish.source], finish, stage.output, bags, self._workers)
+
+    def _bag(self, name: str, stored: bool) -> Bag:
+        """A map that has landed."""
+        change = self._changes.get(name, ChangeSet.of([], map_fields(self._maps[name])))
+        return Bag(self._maps[name], self._frames.change(change), self._frames.log(name) if stored else None)
+
+    def _land_parts(self, stage: Stage, parts: Parts, *, stored: bool) -> ChangeSet:
+        if parts.source not in self._changes:
+            return ChangeSet.of([], stage.output)
+        sql = lower_parts(parts, stage.output, self._bag(parts.source, stored), self._workers)
+        held = self._store.rows(parts.source) if stored else 0
+        most = most_rows(parts, len(self._changes[parts.source]), held)
+        return self._landing.land_unsure(sql, stage.name, stage.output, most)
+
+    def _land_groups(self, stage: Stage, rows: int) -> ChangeSet:
+        shown = self._shown(stage, stored=True)
+        additions = self._additions(shown.map, rows)
+        touched = sum(len(self._changes.get(bag.map.name, ())) for bag in shown.bags)
+        if not additions and not touched:
+            return ChangeSet.of([], stage.output)
+        if rows > COLLECT_ROWS:
+            # Summed apart from what follows, which reads it twice; and many rows often meet in few groups.
+            held, moved = self._touched.hold(stages.lower_map(additions, shown.map))
+            additions, rows = [f"SELECT * FROM {held}"], moved + touched
+        sql = stages.lower_finish(additions, shown, self._frames.log(shown.map.name), self._epoch)
+        return self._land_finish(stage, shown, sql, rows)
+
+    def _land_finish(self, stage: Stage, shown: Shown, sql: str, rows: int) -> ChangeSet:
+        moved, change = self._landing.land_finish(sql, shown.map, shown.finish, stage.name, stage.output, rows)
+        self._changes[shown.map.name] = moved
         return change
 
     def _land_maps(self, stage: Stage, rows: int) -> None:
-        """The maps of a stage beside the one that its rows come from: each is a job of its own."""
-        source = None if stage.finish is None else stage.finish.source
+        """The maps of a stage, each with a job of its own; that of groups lands with the rows that they show."""
+        source = stage.finish.source if isinstance(stage.finish, Finish) else None
         for map_ in stage.maps:
             if map_.name != source and (additions := self._additions(map_, rows)):
-                sql = stages.lower_map(additions, map_)
-                self._changes[map_.name] = self._landing.land(sql, map_.name, map_fields(map_), rows)
+                landed = self._landing.land(stages.lower_map(additions, map_), map_.name, map_fields(map_), rows)
+                # The query for the stage's rows reads it again.
+                self._changes[map_.name] = self._landing.stage(landed, map_.name)
 
     def _forget_epoch(self) -> None:
         self._touched.forget()

@@ -35,8 +35,10 @@ PACE = {
     "spark.sql.files.openCostInBytes": "65536",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.maxPlanStringLength": "100000",
 }
-"""What makes small steps fast: plans are not revised while they run, and listing files is no job of its own."""
+"""What makes small steps fast: plans are not revised while they run nor described at any length, and listing files is
+no job of its own."""
 
 FILES = {"parquet.hadoop.vectored.io.enabled": "false"}
 """How files are read: vectored reads of Parquet gain nothing on a local disk, and Spark does not count their bytes."""
@@ -50,8 +52,14 @@ MACHINE = {
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.broadcast.compress": "false",
+    "spark.buffer.pageSize": "2m",
+    "spark.sql.ui.retainedExecutions": "100",
 }
-"""What only a session that we start ourselves can be told: it fixes the process, not the query."""
+"""What only a session that we start ourselves can be told: it fixes the process, not the query.
+
+A page is the least that a broadcast table, a sort or a sum takes of memory, and Spark would make it 64 MB: a few dozen
+small joins whose tables wait to be swept would fill the heap.
+"""
 
 # Errors of tasks come back as exceptions, so the log would only say them twice, with Java's stack traces.
 _LOG_SETTINGS = """rootLogger.level = fatal

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidemill.algebra.functions import FUNCTIONS
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
@@ -51,6 +51,9 @@ def spell(scalar: Scalar, names: Mapping[str, str] | None = None) -> str:
         case Case(branches=branches, default=default):
             whens = " ".join(f"WHEN {spell(when, names)} THEN {spell(then, names)}" for when, then in branches)
             return f"CASE {whens} ELSE {spell(default, names)} END"
+        case Lambda(parameters=parameters, body=body):
+            given = join(quote(parameter.name) for parameter in parameters)
+            return f"{given if len(parameters) == 1 else f'({given})'} -> {spell(body, names)}"
     raise TypeError(f"no Spark spelling for {type(scalar).__name__}")
 
 

@@ -6,19 +6,24 @@ The query of a stage with a map reads, from the inside out:
 2. ``entries``: for each moved key the stored rows of the map, found by broadcasting the moved keys; summed without the
    change they are the old entry, with it the new one. The log is not consolidated, only the touched keys are.
 3. the result: the map's change, and the row that the stage showed for the key beside the one that it shows now.
+
+Where aggregates look into bags, the keys that those touch are moved, too, if only by nothing, and ``bags`` gives the
+values of the aggregates for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import Finish
+from tidemill.program.statements import Finish, Peek
 from tidemill.runtimes.spark import rings
+from tidemill.runtimes.spark.bags import NEW, OLD, Bag, lower_peeks, of_nothing
 from tidemill.runtimes.spark.spell import join, loosen, named, quote, spell, spell_nothing, spell_struct
+from tidemill.runtimes.spark.workers import Workers
 
 CHUNK_ROWS = 1 << 16
 """How many rows of a large change are at most held at once for one DOUBLE sum."""
@@ -64,9 +69,10 @@ def lower_moved(additions: Sequence[str], map_: Map, *, keep_all: bool = False) 
 
 
 def lower_map(additions: Sequence[str], map_: Map) -> str:
-    """The change of a map that shows no rows, in its stored form."""
+    """The change of a map, in its stored form: columns stand as in additions to it."""
     keys = [quote(f.name) for f in map_.keys]
-    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(map_)]
+    weight, *values = _stored(map_)
+    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in (*values, weight)]
     return f"SELECT {join([*keys, *change])} FROM ({lower_moved(additions, map_)})"
 
 
@@ -78,15 +84,72 @@ def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
     return [f"SELECT * EXCEPT ({_CHUNK}) FROM ({lower_map([rows], chunked)})"]
 
 
-def lower_finish(
-    additions: Sequence[str], map_: Map, finish: Finish, fields: Sequence[Field], log: str | None, epoch: int
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How the rows of a stage come from ``map``: ``fields`` are their columns, ``bags`` what aggregates look into."""
+
+    map: Map
+    finish: Finish
+    fields: tuple[Field, ...]
+    bags: tuple[Bag, ...]
+    workers: Workers
+
+    def touched(self, additions: Sequence[str], *, keep_all: bool = False) -> str:
+        """The moved keys of the map, and those under which a bag has moved."""
+        touches = [bag.touch(self.map) for bag in self.bags]
+        return lower_moved([*additions, *touches], self.map, keep_all=keep_all or bool(touches))
+
+    def beside(self, rows: str) -> str:
+        """Rows that have the keys of the map, each beside what aggregates say of the bags under its key.
+
+        Where something is stored of the bags, the keys must be there under the name ``moved``, too.
+        """
+        joined, keys = f"({rows}) AS shown", [quote(f.name) for f in self.map.keys]
+        for number, bag in enumerate(self.bags):
+            looked = lower_peeks(bag, self._peeks(bag), len(keys), "moved", self.workers)
+            match = " AND ".join(f"shown.{key} <=> bag_{number}.{key}" for key in keys) or "true"
+            joined += f" LEFT JOIN ({looked}) AS bag_{number} ON {match}"
+        found = [f"bag_{i}.{quote(side)} AS {_peeked(side, i)}" for i in range(len(self.bags)) for side in (OLD, NEW)]
+        return f"SELECT {join(['shown.*', *found])} FROM {joined}" if found else rows
+
+    def row(self, entry: str, side: str) -> str:
+        """The row that a key shows, as a struct with its weight; NULL where it shows none."""
+        finish, seen = self.finish, self._seen(entry, side)
+        times = "1L" if finish.times is None else spell(finish.times, seen)
+        conditions = [] if finish.always else [f"{seen[WEIGHT]} > 0"]
+        conditions += [] if finish.condition is None else [spell(finish.condition, seen)]
+        conditions += [] if finish.times is None else [f"{times} > 0"]
+        outputs = zip(self.fields, finish.outputs, strict=True)
+        members = {field.name: spell(output.scalar, seen) for field, output in outputs} | {WEIGHT: times}
+        row = loosen(spell_struct(members), Struct((*self.fields, Field(WEIGHT, BIGINT))))
+        return f"CASE WHEN {' AND '.join(conditions) or 'true'} THEN {row} END"
+
+    def _seen(self, entry: str, side: str) -> dict[str, str]:
+        """What expressions see of an entry, by name."""
+        seen = {name: text for value in self.map.values for name, text in rings.lower_seen(value, entry).items()}
+        for number, bag in enumerate(self.bags):
+            found = _peeked(side, number)
+            for peek in self._peeks(bag):
+                nothing, value = of_nothing(peek.call), f"{found}.{quote(peek.call.name)}"
+                seen[peek.call.name] = f"IF({found} IS NULL, {nothing}, {value})"
+        return {**seen, WEIGHT: f"{entry}.{quote(WEIGHT)}"}
+
+    def _peeks(self, bag: Bag) -> list[Peek]:
+        return [peek for peek in self.finish.peeks if peek.map == bag.map.name]
+
+
+def _peeked(side: str, number: int) -> str:
+    return quote(f"{side} values of bag {number}")
+
+
+def lower_finish(additions: Sequence[str], shown: Shown, log: str | None, epoch: int) -> str:
     """The change of a map, and of each touched key the old and the new row (NULL where it shows none).
 
-    ``fields`` are the columns of the rows, ``log`` is the stored map (None where it is empty).
+    ``log`` is the stored map (None where it is empty).
     """
-    moved = lower_moved(additions, map_)
-    entries = lower_entries(moved, map_, log, epoch)
+    map_ = shown.map
+    moved = shown.touched(additions)
+    entries = f"WITH moved AS ({moved}) {shown.beside(lower_entries(map_, log, epoch))}"
     keys = [quote(f.name) for f in map_.keys]
     change = {name: f"{_CHANGE}.{quote(name)}" for name in _stored(map_)}
     for value in map_.values:
@@ -97,24 +160,24 @@ def lower_finish(
                 change[name] = f"IF({_NEW}.{quote(WEIGHT)} = 0, {left}, {change[name]})"
     columns = [*keys, *(f"{text} AS {quote(name)}" for name, text in change.items())]
     old, new = quote(OLD_ROW), quote(NEW_ROW)
-    rows = [f"{lower_row(finish, map_, fields, _OLD)} AS {old}", f"{lower_row(finish, map_, fields, _NEW)} AS {new}"]
-    shown = f"SELECT {join([*columns, *rows])} FROM ({entries})"
+    rows = [f"{shown.row(_OLD, OLD)} AS {old}", f"{shown.row(_NEW, NEW)} AS {new}"]
+    sides = f"SELECT {join([*columns, *rows])} FROM ({entries})"
     # A key may move and show the same row as before.
     differing = [f"IF({old} <=> {new}, NULL, {row}) AS {row}" for row in (old, new)]
-    return f"SELECT {join([*keys, *map(quote, change), *differing])} FROM ({shown})"
+    return f"SELECT {join([*keys, *map(quote, change), *differing])} FROM ({sides})"
 
 
-def lower_load(additions: Sequence[str], map_: Map, finish: Finish, fields: Sequence[Field]) -> str:
+def lower_load(additions: Sequence[str], shown: Shown) -> str:
     """The same for a map that is still empty: there is no old row, and a global aggregate shows one in any case."""
-    moved = lower_moved(additions, map_, keep_all=finish.always)
-    keys = [quote(f.name) for f in map_.keys]
-    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(map_)]
-    row = f"{lower_row(finish, map_, fields, _CHANGE)} AS {quote(NEW_ROW)}"
-    return f"SELECT {join([*keys, *change, row])} FROM ({moved})"
+    moved = shown.touched(additions, keep_all=shown.finish.always)
+    keys = [quote(f.name) for f in shown.map.keys]
+    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(shown.map)]
+    row = f"{shown.row(_CHANGE, NEW)} AS {quote(NEW_ROW)}"
+    return f"SELECT {join([*keys, *change, row])} FROM ({shown.beside(moved)})"
 
 
-def lower_entries(moved: str, map_: Map, log: str | None, epoch: int) -> str:
-    """Moved keys with their change, old entry and new entry.
+def lower_entries(map_: Map, log: str | None, epoch: int) -> str:
+    """The keys of ``moved`` with their change, old entry and new entry.
 
     Both uses of ``moved`` need all its columns, so that Spark computes it once and reuses the exchange.
     """
@@ -138,24 +201,15 @@ def lower_entries(moved: str, map_: Map, log: str | None, epoch: int) -> str:
     grouped = f"SELECT {join([*keys, _CHANGE, sums])} FROM ({rows}) GROUP BY {join([*keys, _CHANGE])}"
     sides = ((_OLD_SUMS, _OLD), (_NEW_SUMS, _NEW))
     entries = [f"{spell_struct(_parts(map_, sums))} AS {name}" for sums, name in sides]
-    return f"WITH moved AS ({moved}) SELECT {join([*keys, _CHANGE, *entries])} FROM ({grouped})"
+    return f"SELECT {join([*keys, _CHANGE, *entries])} FROM ({grouped})"
 
 
-def lower_shown(side: str, weight: int, rows: str) -> str:
+def lower_shown(side: str, sign: int, rows: str, fields: Sequence[Field]) -> str:
     """The old or the new rows of a result, each with the weight that it has in the change."""
-    return f"SELECT {quote(side)}.*, {weight}L AS {quote(WEIGHT)} FROM {rows} WHERE {quote(side)} IS NOT NULL"
-
-
-def lower_row(finish: Finish, map_: Map, fields: Sequence[Field], entry: str) -> str:
-    """The row that a key shows, as a struct; NULL where its weight is not positive or the condition fails."""
-    seen = {value.name: rings.lower_seen(value, entry) for value in map_.values}
-    seen[WEIGHT] = f"{entry}.{quote(WEIGHT)}"
-    conditions = [] if finish.always else [f"{seen[WEIGHT]} > 0"]
-    if finish.condition is not None:
-        conditions.append(spell(finish.condition, seen))
-    outputs = zip(fields, finish.outputs, strict=True)
-    row = spell_struct({field.name: spell(output.scalar, seen) for field, output in outputs})
-    return f"CASE WHEN {' AND '.join(conditions) or 'true'} THEN {loosen(row, Struct(tuple(fields)))} END"
+    row = quote(side)
+    columns = [f"{row}.{quote(f.name)} AS {quote(f.name)}" for f in fields]
+    weight = f"{sign}L * {row}.{quote(WEIGHT)} AS {quote(WEIGHT)}"
+    return f"SELECT {join([*columns, weight])} FROM {rows} WHERE {row} IS NOT NULL"
 
 
 def _union(additions: Sequence[str], fields: Sequence[Field]) -> str:

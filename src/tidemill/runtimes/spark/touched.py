@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from tidemill.algebra.scalars import Column
+from tidemill.algebra.scalars import Column, Scalar
 from tidemill.model.schema import WEIGHT
-from tidemill.program.statements import Query, Source, Version
+from tidemill.program.statements import Each, Query, Source, Step, Version
 from tidemill.runtimes.spark.frames import PREFIX, Frames
 from tidemill.runtimes.spark.lower import Bind, lower_sources
 from tidemill.runtimes.spark.spell import join, named, quote, spell
@@ -107,7 +107,12 @@ def _keys(query: Query, source: Source, bind: Bind) -> str:
     Where they are plain columns, those of rows that filters leave out as well: so the keys of many views are the same.
     """
     before = query.sources[: query.sources.index(source)]
-    if all(isinstance(scalar, Column) for one in (*before, source) for _, scalar in one.lookup):
+    if all(isinstance(scalar, Column) for step in (*before, source) for scalar in _computed(step)):
         before = tuple(replace(one, filters=()) for one in before)
     columns = join(named(spell(scalar), name) for name, scalar in source.lookup)
     return f"SELECT {columns} {lower_sources(Query(before, ()), bind, lambda one: 0)}"
+
+
+def _computed(step: Step) -> list[Scalar]:
+    """What is computed before a step: only of columns is it sure that they have a value in every row."""
+    return [step.array] if isinstance(step, Each) else [scalar for _, scalar in step.lookup]

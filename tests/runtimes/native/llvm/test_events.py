@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -192,20 +193,35 @@ SPREAD = """SELECT b.broker, SUM(a.volume - b.volume) AS s FROM bids b, asks a
             WHERE b.broker = a.broker AND a.price - b.price > 10 GROUP BY b.broker"""
 
 
-def test_mixed_events_as_columns_are_those_events() -> None:
-    stage, tables = stage_of(BOOK, SPREAD)
-    one, other = started(stage, tables), started(stage, tables)
+CHEAP = """SELECT SUM(b.volume) AS s FROM bids b, asks a WHERE b.broker = a.broker
+           AND b.price < 0.1 * (SELECT SUM(b2.price) FROM bids b2 WHERE b2.broker = a.broker)"""
+MATCHES = """SELECT a.broker, b.price, SUM(a.volume) AS s FROM bids b, asks a
+             WHERE b.broker = a.broker GROUP BY a.broker, b.price"""
+
+
+@pytest.mark.parametrize("sql", [SPREAD, CHEAP, MATCHES])
+@pytest.mark.parametrize("large", [False, True])
+def test_mixed_events_as_columns_are_those_events(monkeypatch: pytest.MonkeyPatch, sql: str, large: bool) -> None:
+    """Whether or not events are looked ahead."""
+    monkeypatch.setattr("tidemill.runtimes.native.llvm.stage.LARGE_STATE", -1 if large else 1 << 60)
+    stage, tables = stage_of(BOOK, sql)
+    one, other, third = (started(stage, tables) for _ in range(3))
     rows = [(number % 3, Decimal(number * 7 % 40).quantize(Decimal("0.01")), number) for number in range(60)]
     events = [("bids" if number % 5 else "asks", row, 1) for number, row in enumerate(rows)]
     events += [(name, row, -1) for name, row, _ in events[::2]]
     for name, row, weight in events:
         one.fire(name, ChangeSet.of([(row, weight)], tables[name].fields))
+        one.freshen()
     columns = {
         name: to_arrow([(row, weight) for of, row, weight in events if of == name], tables[name].fields)
         for name in tables
     }
     other.run([name for name, _, _ in events], columns)
     assert one.emit().zset() == other.emit().zset() != ZSet()
+    # By their places among the tables, and with events that the stage does not read in between.
+    places = np.array([place for name, _, _ in events for place in (1 + list(tables).index(name), 0)], dtype=np.uint8)
+    third.run(places, {"noise": pa.table({"n": range(len(events))}), **columns})
+    assert third.emit().zset() == one.emit().zset()
 
 
 def test_a_bad_row_among_columns_is_named() -> None:

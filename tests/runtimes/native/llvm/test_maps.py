@@ -18,6 +18,7 @@ from tests.runtimes.native.llvm.maplab import ENDS, Lab, Shape
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, Value
+from tidemill.runtimes.native.llvm.groups import LONGEST
 
 Key = tuple[Any, ...]
 
@@ -43,6 +44,15 @@ ORDERED = Shape(
     orders=((("a",), "b"), ((), "b"), (("b",), "a")),
     guarded=("n",),
 )
+CLUSTERED = Shape(
+    Map(
+        "clustered",
+        (Field("a", t.INT, nullable=False), Field("b", t.BIGINT, nullable=False)),
+        (Value("n", t.BIGINT), Value("d", t.Decimal(38, 2))),
+    ),
+    orders=((("a",), "b"), ((), "b"), (("b",), "a")),
+    guarded=("n",),
+)
 BOTH = Shape(
     Map(
         "both",
@@ -57,7 +67,7 @@ DOUBLES = Shape(
     orders=(((), "a"),),
 )
 
-SHAPES = {shape.map.name: shape for shape in (PLAIN, SINGLE, SLICED, ORDERED, BOTH, DOUBLES)}
+SHAPES = {shape.map.name: shape for shape in (PLAIN, SINGLE, SLICED, ORDERED, CLUSTERED, BOTH, DOUBLES)}
 
 
 def cells(field: Field) -> st.SearchStrategy[Any]:
@@ -322,10 +332,11 @@ def _flat(entry: Any, shape: Shape) -> list[Any] | None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_ordered_maps_of_several_levels(seed: int) -> None:
+@pytest.mark.parametrize("shape", [ORDERED, CLUSTERED], ids=lambda shape: shape.map.name)
+def test_ordered_maps_of_several_levels(shape: Shape, seed: int) -> None:
     """Trees that grow and shrink by hundreds, in any order; sums and seeks at many places after each round."""
     draw = random.Random(seed)
-    lab, model = Lab(ORDERED), Model(ORDERED)
+    lab, model = Lab(shape), Model(shape)
     for _ in range(6):
         keys = [(draw.choice([0, 0, 1]), draw.randrange(1500)) for _ in range(draw.choice([20, 400, 1500]))]
         for key in sorted(keys) if draw.random() < 0.3 else keys:
@@ -337,8 +348,50 @@ def test_ordered_maps_of_several_levels(seed: int) -> None:
             if leaving(key):
                 assert lab.add(key, -weight, [-value for value in values]) == 0
                 del model.entries[key]
-        for order, prefix in [(ORDERED.orders[0], [0]), (ORDERED.orders[0], [1]), (ORDERED.orders[1], [])]:
+        for order, prefix in [(shape.orders[0], [0]), (shape.orders[0], [1]), (shape.orders[1], [])]:
             _compare_order(lab, model, order, prefix, draw)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", [ORDERED, CLUSTERED], ids=lambda shape: shape.map.name)
+def test_groups_of_every_length(shape: Shape, seed: int) -> None:
+    """Hundreds of prefixes with a few entries each or some more than an array holds, which come, go and are undone."""
+    draw = random.Random(seed)
+    lab, model = Lab(shape), Model(shape)
+    lengths = [draw.choice([1, 2, 3, 8, 31, LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST]) for _ in range(60)]
+    for _ in range(4):
+        keys = [
+            (a, b) for a, length in enumerate(lengths) for b in draw.sample(range(1500), draw.randrange(length + 1))
+        ]
+        draw.shuffle(keys)
+        for key in keys:
+            assert lab.add(key, 1, [1, 2]) == 0
+            model.add(key, 1, [1, 2])
+        lab.native.settle()
+        before = model.copy()
+        for key, (weight, *values) in model.copy().items():
+            if draw.random() < 0.7:
+                assert lab.add(key, -weight, [-value for value in values]) == 0
+                del model.entries[key]
+        for undo in (False, True):
+            if undo:
+                lab.native.rollback()
+                model.entries = before
+            found = lab.loop(None, ())
+            assert sorted(found) == sorted((*key, entry[0]) for key, entry in model.entries.items())
+            for a in draw.sample(range(60), 15):
+                _compare_order(lab, model, shape.orders[0], [a], draw)
+
+
+def test_many_prefixes_of_one_entry_are_small() -> None:
+    """A prefix costs a slot and one record, not a node of a tree."""
+    lab = Lab(Shape(CLUSTERED.map, orders=CLUSTERED.orders[:1]))
+    lab.native.settle()
+    for a in range(10_000):
+        lab.add((a, 0), 1, [1, 1])
+        if a % 100 == 0:
+            lab.native.settle()
+    assert lab.native.bytes / 10_000 < 200
 
 
 def _compare_order(lab: Lab, model: Model, order: Any, prefix: list[Any], draw: random.Random) -> None:

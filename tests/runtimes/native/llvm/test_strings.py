@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.native.llvm.memory import Memory
 from tidemill.runtimes.native.llvm.strings import Strings
 
@@ -63,6 +64,6 @@ def test_arrays_and_structs_have_ids_of_their_own() -> None:
 
 def test_a_budget_refuses_texts() -> None:
     strings = Strings(Memory(budget=20_000))
-    with pytest.raises(MemoryError):
+    with pytest.raises(OutOfBudget):
         strings.intern_column(pa.array([f"{number:0100}" for number in range(1000)]))
     assert strings.intern("still works"[:0]) >= 0

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from tidemill.model import types as t
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm import memory
 from tidemill.runtimes.native.llvm.blocks import (
@@ -25,6 +26,7 @@ from tidemill.runtimes.native.llvm.blocks import (
     number,
     on_stack,
 )
+from tidemill.runtimes.native.llvm.clusters import ClusteredStore, RecordItems
 from tidemill.runtimes.native.llvm.keys import KeyCode, Keys
 from tidemill.runtimes.native.llvm.layout import I32, I64, PTR, DoubleSum, Record, Struct
 from tidemill.runtimes.native.llvm.memory import VECTOR
@@ -91,18 +93,31 @@ class ChangeCode:
         for name in self.guarded:
             self.handle.field(f"negative {name}", I64)
         self.keys, self.rings = KeyCode(map_, self.record), RingCode(map_, self.record)
-        self.store = self._make_store([self.keys.places(index) for index in indexes])
-        self.orders = [
-            OrderCode(module, map_, self.handle, f"order{i}", self.keys.places(prefix), self.keys.places([column])[0])
-            for i, (prefix, column) in enumerate(orders)
-        ]
+        # An index on all keys is the table itself.
+        slices = [places for places in map(self.keys.places, indexes) if len(places) < len(map_.keys)]
+        spans = [self.keys.places((*prefix, column)) for prefix, column in orders]
+        clustered = next((i for i, places in enumerate(spans) if not slices and self._clusters(places)), None)
+        self.orders = [self._make_order(f"order{i}", places, i == clustered) for i, places in enumerate(spans)]
+        self.store: Store
+        if slices:
+            self.store = PooledStore(self.record, self.handle, self.keys, list(dict.fromkeys(slices)))
+        elif clustered is not None:
+            self.store = ClusteredStore(self.record, self.handle, self.keys, self.orders[clustered])
+        else:
+            self.store = InlineStore(self.record, self.handle, self.keys)
 
-    def _make_store(self, indexes: Sequence[tuple[int, ...]]) -> Store:
-        """A pool where slices are needed; an index on all keys is the table itself."""
-        partial = list(dict.fromkeys(places for places in indexes if len(places) < len(self.map.keys)))
-        if partial:
-            return PooledStore(self.record, self.handle, self.keys, partial)
-        return InlineStore(self.record, self.handle)
+    def _clusters(self, places: Sequence[int]) -> bool:
+        """Whether records can lie by the columns of an order: it has all of them, none is NULL, and all sums are exact.
+
+        (A DOUBLE is not in the sums of a tree, which must be empty when its last record goes.)
+        """
+        keys, values = self.map.keys, self.map.values
+        whole = 1 < len(places) == len(keys) and not any(key.nullable for key in keys)
+        return whole and not any(isinstance(value.type, t.Double) for value in values)
+
+    def _make_order(self, name: str, places: tuple[int, ...], clustered: bool) -> OrderCode:
+        items = RecordItems(self.symbol, self.record, self.rings, places[-1]) if clustered else None
+        return OrderCode(self.module, self.map, self.handle, name, places, items)
 
     def account(self, builder: ir.IRBuilder, handle: Value) -> Value:
         """The account of the map's memory."""
@@ -132,8 +147,7 @@ class ChangeCode:
 
     def _locate(self, builder: ir.IRBuilder, handle: Value, keys: Keys) -> tuple[Value, Value]:
         hash_ = keys.hash(builder)
-        found = self.store.locate(builder, handle, hash_, lambda entry: self.keys.matches(builder, entry, keys))
-        return found, hash_
+        return self.store.locate(builder, handle, hash_, keys), hash_
 
     # ------------------------------------------------------------------------------------------------------ adding
 
@@ -200,7 +214,7 @@ class ChangeCode:
             handle, entry = arguments
             with builder.if_else(self.rings.is_zero(builder, self.rings.load(builder, entry))) as (gone, waiting):
                 with gone:
-                    self.store.erase(builder, handle, entry)
+                    builder.call(self._erase(), [handle, entry])
                 with waiting:
                     self.append(builder, handle, "limbo", entry)
             builder.ret(number(0, I32))
@@ -235,12 +249,26 @@ class ChangeCode:
 
     def _drop(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> Value:
         """Remove an entry that may still have values; gives a status."""
-        self._reserve_orders(builder, handle)
-        old, keys = self.rings.load(builder, entry), self.keys.of_record(builder, entry)
-        self._count_negatives(builder, handle, old, None)
-        status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, None))
-        self.store.erase(builder, handle, entry)
-        return status
+
+        def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+            handle, entry = arguments
+            self._reserve_orders(builder, handle)
+            old, keys = self.rings.load(builder, entry), self.keys.of_record(builder, entry)
+            self._count_negatives(builder, handle, old, None)
+            status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, None))
+            builder.call(self._erase(), [handle, entry])
+            builder.ret(status)
+
+        return builder.call(self.function("drop", I32, [PTR, PTR], body, "noinline"), [handle, entry])
+
+    def _erase(self) -> ir.Function:
+        """``erase(handle, entry)``: take an entry out of the store."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+            self.store.erase(builder, *arguments)
+            builder.ret_void()
+
+        return self.function("erase", ir.VoidType(), [PTR, PTR], body, "noinline")
 
     # ----------------------------------------------------------------------------------------------------- setting
 

@@ -21,9 +21,10 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.reads import guards, orders, sources_of
-from tidemill.program.statements import Add, Replace, Source, Stage, Trigger, Version
-from tidemill.runtimes.native.llvm.blocks import count_up
+from tidemill.program.reads import guards, orders, sources_of, steps_of
+from tidemill.program.statements import Add, Each, Parts, Replace, Rounds, Source, Stage, Trigger, Version
+from tidemill.runtimes.native.llvm.ahead import BLOCK, emit_ahead
+from tidemill.runtimes.native.llvm.blocks import Local, count_up, loop_while
 from tidemill.runtimes.native.llvm.conversions import value_type
 from tidemill.runtimes.native.llvm.frame import Faults, Frame, NotCompiled, Texts
 from tidemill.runtimes.native.llvm.intake import TABLE, Record, load_cells, load_weight
@@ -94,6 +95,7 @@ class _Emission:
         self._replaces = _replaces_of(stage)
 
     def emit(self) -> StageCode:
+        _check_finish(self._stage)
         _check_replaces(self._stage, self._replaces)
         mirrors = self._mirrors()
         for map_ in self._stage.maps:
@@ -252,23 +254,39 @@ class _Emission:
         frame.done()
 
     def _emit_events(self, inputs: Sequence[Input]) -> None:
-        """``events(events, order, tables, failed)``: the next row of the table that ``order`` names, as an event."""
-        frame = self._function("events", [I64, PTR, PTR, PTR])
-        count, order, tables, failed = frame.function.args
+        """``events(events, order, tables, failed, large)``: the next row of each table that ``order`` names.
+
+        Where the maps are ``large``, events are looked ahead, block by block.
+        """
+        ahead = emit_ahead(self._module, inputs, self._maps)
+        frame = self._function("events", [I64, PTR, PTR, PTR, I32])
+        count, order, tables, failed, large = frame.function.args
         builder = frame.builder
-        with count_up(builder, ir.Constant(I64, 0), count) as place:
-            builder.store(place, failed)
-            which = builder.load(at(builder, order, place), typ=I8)
-            after = builder.append_basic_block("after")
-            switch = builder.switch(which, after)
-            for input_ in inputs:
-                block = builder.append_basic_block(f"input{input_.number}")
-                switch.add_case(ir.Constant(I8, input_.number), block)
-                builder.position_at_end(block)
-                self._take_event(frame, input_, at(builder, tables, input_.number * TABLE.size))
-                builder.branch(after)
-            builder.position_at_end(after)
+        start = Local(builder, ir.Constant(I64, 0))
+        with loop_while(builder, lambda: builder.icmp_unsigned("<", start.get(), count)):
+            end = builder.add(start.get(), ir.Constant(I64, BLOCK))
+            stop = builder.select(builder.icmp_unsigned("<", end, count), end, count)
+            if ahead is not None:
+                with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
+                    builder.call(ahead, [start.get(), stop, order, tables])
+            with count_up(builder, start.get(), stop) as place:
+                builder.store(place, failed)
+                self._dispatch(frame, inputs, builder.load(at(builder, order, place), typ=I8), tables)
+            start.set(stop)
         frame.done()
+
+    def _dispatch(self, frame: Frame, inputs: Sequence[Input], which: ir.Value, tables: ir.Value) -> None:
+        """Take the next event of the input with that number."""
+        builder = frame.builder
+        after = builder.append_basic_block("after")
+        switch = builder.switch(which, after)
+        for input_ in inputs:
+            block = builder.append_basic_block(f"input{input_.number}")
+            switch.add_case(ir.Constant(I8, input_.number), block)
+            builder.position_at_end(block)
+            self._take_event(frame, input_, at(builder, tables, input_.number * TABLE.size))
+            builder.branch(after)
+        builder.position_at_end(after)
 
     def _take_event(self, frame: Frame, input_: Input, table: ir.Value) -> None:
         builder = frame.builder
@@ -320,6 +338,18 @@ def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
     """Each statement that computes its target anew, once."""
     found = (s for trigger in stage.triggers for s in trigger.statements if isinstance(s, Replace))
     return tuple(dict.fromkeys(found))
+
+
+def _check_finish(stage: Stage) -> None:
+    """Bags and parts are kept in order, and that order has no native form."""
+    if isinstance(stage.finish, Parts):
+        raise NotCompiled("rows in the order of a window or a top-k")
+    if isinstance(stage.finish, Rounds):
+        raise NotCompiled("a recursion")
+    if stage.finish is not None and stage.finish.peeks:
+        raise NotCompiled("aggregates that are no sums")
+    if any(isinstance(step, Each) for step in steps_of(stage)):
+        raise NotCompiled("the elements of an array")
 
 
 def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:

@@ -22,8 +22,8 @@ from tidemill.runtimes.native.llvm.rings import Numbers
 VISITED = 1 << 31
 """The bit of a stamp that marks entries already told of."""
 
-LARGE_JOURNAL = 1 << 20
-"""A journal of more bytes is given back when its epoch is over."""
+LARGE_JOURNAL, IDLE = 1 << 20, 8
+"""A journal of more bytes is given back after an epoch that has used less than one in so many of them."""
 
 
 class EpochCode:
@@ -64,6 +64,8 @@ class EpochCode:
         self._code.handle.store(builder, handle, "epoch", number(1, I32))
         self._code.handle.store(builder, handle, "recording", number(1, I32))
         self._code.store.create(builder, handle)
+        for order in self._code.orders:
+            order.create(builder, handle)
         builder.ret(number(0, I32))
 
     def _destroy(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
@@ -72,7 +74,7 @@ class EpochCode:
         account = code.account(builder, handle)
         code.store.destroy(builder, handle)
         for order in code.orders:
-            order.trees.destroy(builder, account, order.tree(builder, handle))
+            order.destroy(builder, handle)
         for name in ("journal", "limbo"):
             memory.release_vector(builder, account, code.handle.address(builder, handle, name), self._size)
         builder.ret_void()
@@ -82,7 +84,7 @@ class EpochCode:
         code = self._code
         total = builder.add(code.store.bytes(builder, handle), number(code.handle.size))
         for order in code.orders:
-            total = builder.add(total, order.trees.bytes(builder, order.tree(builder, handle)))
+            total = builder.add(total, order.bytes(builder, handle))
         for name in ("journal", "limbo"):
             capacity = VECTOR.load(builder, code.handle.address(builder, handle, name), "capacity")
             total = builder.add(total, builder.mul(capacity, number(self._size)))
@@ -162,11 +164,11 @@ class EpochCode:
     def _settle(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
         (handle,) = arguments
         journal = self._code.handle.address(builder, handle, "journal")
+        count, capacity = (VECTOR.load(builder, journal, name) for name in ("count", "capacity"))
         VECTOR.store(builder, journal, "count", number(0))
-        large = builder.icmp_unsigned(
-            ">", VECTOR.load(builder, journal, "capacity"), number(LARGE_JOURNAL // self._size)
-        )
-        with builder.if_then(large, likely=False):
+        large = builder.icmp_unsigned(">", capacity, number(LARGE_JOURNAL // self._size))
+        idle = builder.icmp_unsigned("<", builder.mul(count, number(IDLE)), capacity)
+        with builder.if_then(builder.and_(large, idle), likely=False):
             memory.release_vector(builder, self._code.account(builder, handle), journal, self._size)
         builder.call(self._next_epoch(), [handle])
         builder.ret_void()

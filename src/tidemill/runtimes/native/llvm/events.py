@@ -155,11 +155,12 @@ class Entry:
         until = tape.used - self.size
         row = self._records[number].values(tape.read(until + self._places()[number]), self._stages[number].strings)
         stages = {id(stage): stage for entry in tape.entries for stage in entry._stages}
-        for stage in stages.values():
-            stage.rollback()
-            stage.prepare()
-        tape.rewind(until)
-        tape.play(until)
+        with self._stages[number].memory.unbounded():  # what is played again had its place before
+            for stage in stages.values():
+                stage.rollback()
+                stage.prepare()
+            tape.rewind(until)
+            tape.play(until)
         raise self._stages[number].error(code, lambda: (self.table.name, row))
 
     def _arity(self) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
-from tidemill.model.errors import ArithmeticFault
+from tidemill.model.errors import ArithmeticFault, OutOfBudget
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
 from tidemill.runtimes.native import doubles
@@ -150,14 +150,22 @@ def refuse(status: int, map_: Map) -> None:
         case Status.OK:
             return
         case Status.BUDGET | Status.MEMORY:
-            raise MemoryError(
-                f"{map_.name}: {'the memory budget is used up' if status == Status.BUDGET else 'no memory'}"
-            )
+            raise out_of_memory(f'map "{map_.name}"')
         case Status.DOUBLE_RANGE:
             raise ArithmeticFault("a sum of DOUBLE leaves the range of DOUBLE")
         case Status.WEIGHT_OVERFLOW:
             raise ArithmeticFault(f"a weight of {map_.name} does not fit 64 bits")
     raise ArithmeticFault(f"a sum of {map_.name} does not fit 128 bits", hint="Convert its argument to DOUBLE.")
+
+
+def out_of_memory(where: str) -> OutOfBudget:
+    """Why maps were refused more memory, by the budget or by the machine."""
+    return OutOfBudget(
+        "the maps of a view do not fit into the memory budget",
+        where=where,
+        detail="They were refused more memory; nothing of the epoch was kept.",
+        hint='Apply the change in smaller parts, or give the warehouse more memory="...".',
+    )
 
 
 def to_records(table: pa.Table, map_: Map, record: Record, strings: Strings) -> Records:

@@ -41,10 +41,12 @@ TABLE.field("next", I64)
 
 def load_cells(builder: ir.IRBuilder, columns: ir.Value, row: ir.Value, fields: Sequence[Field]) -> list[Cell]:
     """The cells of a row of an Arrow batch."""
-    return [_load_cell(builder, at(builder, columns, i * COLUMN.size), row, f) for i, f in enumerate(fields)]
+    return [load_cell(builder, columns, i, row, f) for i, f in enumerate(fields)]
 
 
-def _load_cell(builder: ir.IRBuilder, column: ir.Value, row: ir.Value, field: Field) -> Cell:
+def load_cell(builder: ir.IRBuilder, columns: ir.Value, number: int, row: ir.Value, field: Field) -> Cell:
+    """The cell of one column."""
+    column = at(builder, columns, number * COLUMN.size)
     values, offset = COLUMN.load(builder, column, "values"), COLUMN.load(builder, column, "offset")
     place = builder.add(row, offset)
     value = _load_value(builder, values, place, field.type)

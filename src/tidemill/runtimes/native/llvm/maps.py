@@ -6,15 +6,17 @@ pointer to a record; it is good until something is added to its map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm import sums
 from tidemill.runtimes.native.llvm.blocks import Local, Value, number
+from tidemill.runtimes.native.llvm.cells import encode
 from tidemill.runtimes.native.llvm.changing import ChangeCode
 from tidemill.runtimes.native.llvm.epochs import EpochCode
 from tidemill.runtimes.native.llvm.keys import any_null
@@ -22,6 +24,9 @@ from tidemill.runtimes.native.llvm.layout import I1, I128, PTR, Cell, DoubleSum,
 from tidemill.runtimes.native.llvm.orders import minus
 from tidemill.runtimes.native.llvm.rings import Numbers
 from tidemill.runtimes.native.llvm.stores import PooledStore
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.ahead import Lines
 
 Index = tuple[str, ...]
 """A secondary index: the key columns that loops look entries up by."""
@@ -123,6 +128,30 @@ class MapCode:
                 with self._store.each_in_slice(builder, handle, places, [cell.value for cell in keys]) as entry:
                     yield entry
 
+    # ------------------------------------------------------------------------------------------------ looking ahead
+
+    @property
+    def pointers(self) -> int:
+        """How many pointers ``look`` follows at most."""
+        slices = 1 + len(self._store.indexes) if isinstance(self._store, PooledStore) else 0
+        return slices + len(self.orders)
+
+    def look(self, builder: ir.IRBuilder, handle: Value, cells: Mapping[str, Cell], lines: Lines) -> None:
+        """Ask for the memory that finding or adding entries with these key columns will touch."""
+        places = dict(zip(self._keys.places(list(cells)), cells.values(), strict=True))
+        if len(places) == len(self.map.keys):
+            keys = self._keys.of_cells(builder, [places[i] for i in range(len(places))])
+            self._store.look(builder, handle, keys.hash(builder), lines)
+        if isinstance(self._store, PooledStore):
+            for index in self._store.indexes:
+                if places.keys() >= set(index):
+                    found = [places[place].value for place in index]
+                    self._store.look_at_slice(builder, handle, index, found, lines)
+        for order in self.changing.orders:
+            *prefix, _ = order.places
+            if places.keys() >= set(prefix):
+                order.look(builder, handle, [places[place].value for place in prefix], lines)
+
     # ---------------------------------------------------------------------------------------------------- changing
 
     def add(
@@ -169,21 +198,21 @@ class MapCode:
         lower: Limit | None,
         upper: Limit | None,
     ) -> Totals:
-        """The sums over the entries of a range, in O(log n). A NULL anywhere sums nothing."""
+        """The sums over the entries of a range, in O(log n) of those with its prefix. A NULL anywhere sums nothing."""
         code = self.changing.orders[self.orders.index(order)]
-        tree, cells = code.tree(builder, handle), [cell.value for cell in prefix]
         totals = [Local(builder, number(0, type_)) for type_ in code.trees.types]
-        low = code.first(builder, cells) if lower is None else code.encode(builder, cells, lower.cell.value)
-        high = code.last(builder, cells) if upper is None else code.encode(builder, cells, upper.cell.value)
+        low = None if lower is None else encode(builder, lower.cell.value)
+        high = code.last() if upper is None else encode(builder, upper.cell.value)
         both_open = lower is not None and upper is not None and not (lower.closed or upper.closed)
-        ordered = builder.icmp_unsigned("<" if both_open else "<=", low, high)
+        possible = number(1, I1) if low is None else builder.icmp_unsigned("<" if both_open else "<=", low, high)
         null = any_null(builder, [*prefix, *(limit.cell for limit in (lower, upper) if limit is not None)])
-        with builder.if_then(ordered if null is None else builder.and_(ordered, builder.not_(null))):
+        with builder.if_then(possible if null is None else builder.and_(possible, builder.not_(null))):
+            among = code.find(builder, handle, [cell.value for cell in prefix])
             until = number(upper is None or upper.closed, I1)
-            found = code.trees.sum_until(builder, tree, high, until)
-            if prefix or lower is not None:
-                skip = number(lower is not None and not lower.closed, I1)
-                found = minus(builder, found, code.trees.sum_until(builder, tree, low, skip))
+            found = code.sum_until(builder, handle, among, high, until)
+            if low is not None and lower is not None:
+                skip = number(not lower.closed, I1)
+                found = minus(builder, found, code.sum_until(builder, handle, among, low, skip))
             for total, sum_ in zip(totals, found.numbers(), strict=True):
                 total.set(sum_)
         weight, *values = (total.get() for total in totals)
@@ -201,14 +230,14 @@ class MapCode:
         """Whether there is, and which is, the key at which ``condition`` over running sums turns: see ``Seek``.
 
         ``condition`` gets the builder, the weight and the values summed over the entries strictly after (or before) an
-        entry, gives an i1, and is emitted once, within a loop. Returns an i1 and the key, never NULL.
+        entry, gives an i1, and is emitted once or twice, within loops. Returns an i1 and the key, never NULL.
         """
         code = self.changing.orders[self.orders.index(order)]
-        seek = code.seek_after if after else code.seek_before
-        found, cell = seek(
+        found, cell = code.seek(
             builder,
             handle,
             [part.value for part in prefix],
+            after,
             lambda running: condition(builder, running.weight, self._beside(running.values)),
         )
         null = any_null(builder, prefix)

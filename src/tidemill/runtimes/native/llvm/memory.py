@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -26,7 +28,10 @@ VECTOR.field("capacity", I64)
 FIRST_CAPACITY = 16
 
 LARGE = 4 << 20
-_PAGE, _MADV_HUGEPAGE = 4096, 14
+"""From so many bytes on large pages are asked for: in small ones a random access misses the page tables too."""
+
+SOON_FULL = 128 << 10
+_PAGE, _MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 4096, 14, 23
 
 
 class Memory:
@@ -40,6 +45,19 @@ class Memory:
         """``budget`` in bytes; growing beyond it is ``Status.BUDGET``."""
         self._account = (ctypes.c_int64 * 3)(0, UNLIMITED if budget is None else budget, 0)
         self.address = ctypes.addressof(self._account)
+
+    def allow(self, room: int | None) -> None:
+        """Let ``room`` bytes more be taken from now on, None for any number."""
+        self._account[1] = UNLIMITED if room is None else self.used + room
+
+    @contextmanager
+    def unbounded(self) -> Iterator[None]:
+        """No budget within: for the way back to a state that was there before, which must not be barred."""
+        budget, self._account[1] = self.budget, UNLIMITED
+        try:
+            yield
+        finally:
+            self._account[1] = budget
 
     @property
     def used(self) -> int:
@@ -121,18 +139,26 @@ def _resize(module: ir.Module, zeroed: bool) -> ir.Function:
         ACCOUNT.store(builder, account, "used", used)
         if sys.platform == "linux":
             with builder.if_then(builder.icmp_unsigned(">=", new, number(LARGE))):
-                _advise_large_pages(builder, found, new)
+                _advise(builder, found, new, _MADV_HUGEPAGE)
+            if zeroed:
+                # Hash tables are written all over: their pages come cheaper together than one by one.
+                with builder.if_then(builder.icmp_unsigned(">=", new, number(SOON_FULL))):
+                    _advise(builder, found, new, _MADV_POPULATE_WRITE)
         builder.ret(found)
 
     name = "memory.zeroed" if zeroed else "memory.resize"
     return define(module, name, PTR, [PTR, PTR, I64, I64], body, *UNHURRIED)
 
 
-def _advise_large_pages(builder: ir.IRBuilder, place: Value, bytes_: Value) -> None:
-    """Ask for large pages: in small ones a random access to a large table misses the page tables too."""
-    start = builder.and_(builder.add(builder.ptrtoint(place, I64), number(_PAGE - 1)), number(-_PAGE))
+def _advise(builder: ir.IRBuilder, place: Value, bytes_: Value, advice: int) -> None:
+    """Tell the system how memory will be used; a system that does not know of such advice does not take it."""
+    address = builder.ptrtoint(place, I64)
+    start, end = (
+        builder.and_(edge, number(-_PAGE))
+        for edge in (builder.add(address, number(_PAGE - 1)), builder.add(address, bytes_))
+    )
     advise = external(builder.module, "madvise", I32, [I64, I64, I32])
-    builder.call(advise, [start, builder.sub(bytes_, number(_PAGE)), number(_MADV_HUGEPAGE, I32)])
+    builder.call(advise, [start, builder.sub(end, start), number(advice, I32)])
 
 
 def _append(module: ir.Module, size: int) -> ir.Function:

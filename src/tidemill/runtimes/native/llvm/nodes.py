@@ -19,6 +19,9 @@ from tidemill.runtimes.native.llvm.memory import move
 WIDTH = 16
 """Items or children of a node."""
 
+LEAF = 0
+"""The level of nodes with items; that of others is one above their children's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:
@@ -52,7 +55,7 @@ class NodeCode:
         self.types: list[ir.Type] = [I64, *[I128] * values]
         self.node = Struct()
         self.node.field("count", I32)
-        self.node.field("leaf", I32)
+        self.node.field("level", I32)
         self.keys = self._array(self.key)
         # Words of sums, low before high; before each array lies a 0, the sum before the first place.
         self.words = [self._array(I64, led=True) for type_ in self.types for _ in range(type_.width // 64)]
@@ -73,7 +76,7 @@ class NodeCode:
 
     def is_leaf(self, builder: ir.IRBuilder, node: Value) -> Value:
         """An i1: whether a node has items."""
-        return builder.icmp_unsigned("!=", self.node.load(builder, node, "leaf"), number(0, I32))
+        return builder.icmp_unsigned("==", self.node.load(builder, node, "level"), number(LEAF, I32))
 
     def is_full(self, builder: ir.IRBuilder, node: Value) -> Value:
         """An i1: whether a node has no room."""

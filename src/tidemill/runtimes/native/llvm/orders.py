@@ -1,137 +1,246 @@
-"""Orders of a map: which tree keeps its sums, and how cells become the keys of that tree and come back."""
+"""Orders of a map: which trees or groups keep its sums, and how cells become keys and come back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.model import types as t
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.blocks import Local, Value, escape, forever, loop_while, number
+from tidemill.runtimes.native.llvm.cells import decode, encode, key_bits
+from tidemill.runtimes.native.llvm.clusters import RecordItems
+from tidemill.runtimes.native.llvm.groups import GroupCode
 from tidemill.runtimes.native.llvm.keys import Keys
-from tidemill.runtimes.native.llvm.layout import F64, I1, I32, I64, Struct, cell_type
+from tidemill.runtimes.native.llvm.layout import I1, I32, I64, PTR, Struct, cell_type
 from tidemill.runtimes.native.llvm.nodes import Sums
 from tidemill.runtimes.native.llvm.rings import Numbers
-from tidemill.runtimes.native.llvm.trees import TREE, TreeCode
+from tidemill.runtimes.native.llvm.summed import SumGroups, SumItems
+from tidemill.runtimes.native.llvm.trees import POOL, TreeCode
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.ahead import Lines
 
 Condition = Callable[[Sums], Value]
+
+Result = tuple[Local, Local]
+"""Whether a key was found (i1), and the key."""
+
+TREE = Struct()
+"""A tree of its own: the pool of its nodes, and its root."""
+TREE.part("pool", POOL)
+TREE.field("root", I32)
 
 UNORDERED = (t.String, t.Array, t.Struct)
 """Ids of interned values say nothing about the order of the values."""
 
 
 class OrderCode:
-    """One order of a map: entries with equal ``prefix``, by ``column``. A NULL in either keeps an entry out."""
+    """One order of a map: entries with equal ``prefix``, by ``column``. A NULL in either keeps an entry out.
 
-    def __init__(self, module: ir.Module, map_: Map, handle: Struct, name: str, prefix: Sequence[int], column: int):
+    With a prefix there is a group for each, else one tree.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        map_: Map,
+        handle: Struct,
+        name: str,
+        places: Sequence[int],
+        records: RecordItems | None = None,
+    ) -> None:
+        """``places`` are those of the prefix and then of the column; with ``records`` groups hold these themselves."""
+        *prefix, column = places
         if isinstance(map_.keys[column].type, UNORDERED):
             raise ValueError(f"{map_.name} has no order on {map_.keys[column]}")
         self._handle, self._name = handle, name
-        self.places = (*prefix, column)
+        self.places = tuple(places)
         self._column = cell_type(map_.keys[column].type)
-        bits = sum(_width(cell_type(map_.keys[place].type)) for place in self.places)
         integers = sum(not isinstance(value.type, t.Double) for value in map_.values)
-        self.trees = TreeCode(module, -(-bits // 64) * 64, integers)
-        handle.part(name, TREE)
+        self.trees = TreeCode(module, key_bits(self._column), integers)
+        self.groups: GroupCode | None = None
+        self._summed: SumGroups | None = None
+        if prefix:
+            items = SumItems(self.trees)
+            cells = [cell_type(map_.keys[place].type) for place in prefix]
+            self.groups = GroupCode(module, cells, self.trees, records or items)
+            self._summed = None if records else SumGroups(self.groups, items)
+        handle.part(name, TREE if self.groups is None else self.groups.struct)
 
-    def tree(self, builder: ir.IRBuilder, handle: Value) -> Value:
-        """The tree of a map."""
-        return self._handle.address(builder, handle, self._name)
+    # ------------------------------------------------------------------------------------------------ as a whole
+
+    def create(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """Make it empty, or return the status that says why not."""
+        if self.groups is not None:
+            self.groups.create(builder, self._account(builder, handle), self.own(builder, handle))
+
+    def destroy(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """Give its memory back."""
+        own = self._account(builder, handle), self.own(builder, handle)
+        if self.groups is not None:
+            self.groups.destroy(builder, *own)
+        else:
+            self.trees.destroy(builder, *own)
+
+    def clear(self, builder: ir.IRBuilder, handle: Value) -> None:
+        """Forget all entries, or return the status that says why not."""
+        own = self.own(builder, handle)
+        if self.groups is not None:
+            self.groups.clear(builder, self._account(builder, handle), own)
+        else:
+            self.trees.clear(builder, own)
+            TREE.store(builder, own, "root", number(0, I32))
+
+    def bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """Its memory."""
+        return (self.groups or self.trees).bytes(builder, self.own(builder, handle))
 
     def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
         """See to it that ``add`` has the memory it needs, or return the status that says why not."""
-        self.trees.reserve(builder, self._handle.load(builder, handle, "account"), self.tree(builder, handle))
+        account, own = self._account(builder, handle), self.own(builder, handle)
+        if self.groups is None:
+            self.trees.reserve(builder, account, own)
+        elif self._summed is None:
+            # The memory of arrays must stay where it is: an entry of one may be under way.
+            self.groups.reserve_nodes(builder, account, own)
+        else:
+            self.groups.reserve(builder, account, own)
+
+    # ------------------------------------------------------------------------------------------- adding and summing
 
     def add(self, builder: ir.IRBuilder, handle: Value, keys: Keys, numbers: Numbers) -> Value:
         """Add to the sums of an entry that is in the order; gives a status."""
+        prefix, key = self.split(builder, keys)
+        sums, own = Sums(numbers.weight, numbers.integers()), self.own(builder, handle)
+        if self._summed is not None:
+            return self._summed.add(builder, own, prefix, key, sums)
+        if self.groups is not None:
+            return self._add_to_tree(builder, own, prefix, key, sums)
+        return self.trees.add(builder, own, TREE.address(builder, own, "root"), key, sums)
+
+    def _add_to_tree(self, builder: ir.IRBuilder, own: Value, prefix: Sequence[Value], key: Value, sums: Sums) -> Value:
+        """Where groups hold the records themselves, only trees have sums besides; gives a status."""
+        assert self.groups is not None
+        status = Local(builder, number(0, I32))
+        used = POOL.load(builder, self.groups.pool(builder, own), "used")
+        with builder.if_then(builder.icmp_unsigned("!=", used, number(0, I32))):
+            group = self.groups.find(builder, own, prefix)
+            exists = builder.icmp_unsigned("!=", group, ir.Constant(PTR, None))
+            with builder.if_then(exists), builder.if_then(self.groups.is_tree(builder, group)):
+                status.set(self.groups.add_to_tree(builder, own, group, key, sums))
+        return status.get()
+
+    def split(self, builder: ir.IRBuilder, keys: Keys) -> tuple[list[Value], Value]:
+        """The prefix of an entry, and its key among those with that prefix."""
         *prefix, column = (keys.cells[place] for place in self.places)
-        key = self.encode(builder, prefix, column)
-        return self.trees.add(builder, self.tree(builder, handle), key, Sums(numbers.weight, numbers.integers()))
+        return prefix, encode(builder, column)
 
-    def clear(self, builder: ir.IRBuilder, handle: Value) -> None:
-        """Forget all entries."""
-        self.trees.clear(builder, self.tree(builder, handle))
+    def find(self, builder: ir.IRBuilder, handle: Value, prefix: Sequence[Value]) -> Value:
+        """The entries with a prefix: a group or null, or the id of a root where there is no prefix."""
+        own = self.own(builder, handle)
+        return TREE.load(builder, own, "root") if self.groups is None else self.groups.find(builder, own, prefix)
 
-    def encode(self, builder: ir.IRBuilder, prefix: Sequence[Value], column: Value) -> Value:
-        """The key of a tree: the cells as one number, which grows with ``column`` where the prefix is the same."""
-        return self._joined(builder, prefix, _ordered(builder, column))
+    def sum_until(self, builder: ir.IRBuilder, handle: Value, among: Value, key: Value, inclusive: Value) -> Sums:
+        """The sums over the entries ``among``, as ``find`` gives them, before a key (or with it)."""
+        return (self.groups or self.trees).sum_until(builder, self.own(builder, handle), among, key, inclusive)
 
-    def first(self, builder: ir.IRBuilder, prefix: Sequence[Value]) -> Value:
-        """The least key with this prefix."""
-        return self._joined(builder, prefix, number(0, ir.IntType(_width(self._column))))
+    def look(self, builder: ir.IRBuilder, handle: Value, prefix: Sequence[Value], lines: Lines) -> None:
+        """Ask for the memory of the entries with a prefix; of a tree without one the upper nodes are there anyway."""
+        if self.groups is not None:
+            self.groups.look(builder, self.own(builder, handle), prefix, lines)
 
-    def last(self, builder: ir.IRBuilder, prefix: Sequence[Value]) -> Value:
-        """The greatest key with this prefix."""
-        return self._joined(builder, prefix, number(-1, ir.IntType(_width(self._column))))
+    def last(self) -> Value:
+        """No key is greater."""
+        return number(-1, self.trees.key)
 
-    def decode(self, builder: ir.IRBuilder, key: Value) -> Value:
-        """The cell of the ordered column."""
-        bits = ir.IntType(_width(self._column))
-        part = key if key.type.width == bits.width else builder.trunc(key, bits)
-        return _unordered(builder, part, self._column)
+    # ----------------------------------------------------------------------------------------------------- seeking
 
-    def seek_before(
-        self, builder: ir.IRBuilder, handle: Value, prefix: Sequence[Value], holds: Condition
+    def seek(
+        self, builder: ir.IRBuilder, handle: Value, prefix: Sequence[Value], after: bool, holds: Condition
     ) -> tuple[Value, Value]:
-        """The last entry for which ``holds`` is true of the sums before it; whether there is one, and its cell.
+        """Whether there is, and which is, the cell of the entry at which ``holds`` turns: see ``MapCode.seek``."""
+        found, sought = Local(builder, number(0, I1)), Local(builder, number(0, self.trees.key))
+        seek = self._seek_after if after else self._seek_before
+        among, own = self.find(builder, handle, prefix), self.own(builder, handle)
+        if self.groups is None:
+            seek(builder, own, among, holds, (found, sought))
+            return found.get(), decode(builder, sought.get(), self._column)
+        exists = builder.icmp_unsigned("!=", among, ir.Constant(PTR, None))
+        with builder.if_then(exists), builder.if_else(self.groups.is_tree(builder, among)) as (long, short):
+            with long:
+                root = self.groups.root(builder, among)
+                seek(builder, self.groups.pool(builder, own), root, holds, (found, sought))
+            with short:
+                self._seek_in_array(builder, own, among, after, holds, (found, sought))
+        return found.get(), decode(builder, sought.get(), self._column)
 
-        The descent goes to the last child whose first item passes. That item may lie beyond the prefix; then the one
-        before it is what is sought, and it is the greatest of the child before, which stands in the node.
+    def _seek_in_array(
+        self, builder: ir.IRBuilder, groups: Value, group: Value, after: bool, holds: Condition, result: Result
+    ) -> None:
+        """Go from the end at which the condition holds to the last item for which it still does."""
+        assert self.groups is not None
+        count = self.groups.count(builder, group)
+        passed = Local(builder, number(0))
+        running = [Local(builder, number(0, type_)) for type_ in self.trees.types]
+        with loop_while(builder, lambda: builder.icmp_unsigned("<", passed.get(), count)) as ended:
+            weight, *values = (total.get() for total in running)
+            escape(builder, builder.not_(holds(Sums(weight, tuple(values)))), ended)
+            place = builder.sub(builder.sub(count, passed.get()), number(1)) if after else passed.get()
+            item, items = self.groups.item(builder, groups, group, place), self.groups.items
+            for total, part in zip(running, items.sums(builder, item).numbers(), strict=True):
+                total.set(builder.add(total.get(), part))
+            result[0].set(number(1, I1))
+            result[1].set(items.key(builder, item))
+            passed.set(builder.add(passed.get(), number(1)))
+
+    def _seek_before(self, builder: ir.IRBuilder, pool: Value, root: Value, holds: Condition, result: Result) -> None:
+        """The last item for which ``holds`` is true of the sums before it.
+
+        The descent goes to the last child whose first item passes. In that child the first item may be the only one
+        that does; but the one before it does too, and it is the greatest of the child before, which stands in the node.
         """
-        trees, tree = self.trees, self.tree(builder, handle)
-        low, high = self.first(builder, prefix), self.last(builder, prefix)
-        base = trees.sum_until(builder, tree, low, number(0, I1)) if prefix else _nothing(trees)
-        found, sought = Local(builder, number(0, I1)), Local(builder, low)
+        trees = self.trees
 
         def goes_on(node: Value, place: Value, running: Sums) -> Value:
-            key, leaf = trees.key_at(builder, node, place), trees.is_leaf(builder, node)
-            inside = builder.select(leaf, _not_above(builder, key, high), builder.icmp_unsigned("<", key, high))
             # What is asked for is the sum before an item of this leaf, or before the first item of the next child.
-            last = builder.sub(place, builder.zext(leaf, I64))
-            before = minus(builder, _plus(builder, running, trees.through(builder, node, last)), base)
-            return _either(builder, builder.icmp_unsigned("<", key, low), inside, lambda: holds(before))
+            last = builder.sub(place, builder.zext(trees.is_leaf(builder, node), I64))
+            return holds(_plus(builder, running, trees.through(builder, node, last)))
 
         def passed(node: Value, place: Value) -> None:
             with builder.if_then(builder.icmp_unsigned("!=", place, number(0))):
-                sought.set(trees.key_at(builder, node, builder.sub(place, number(1))))
-                found.set(number(1, I1))
+                result[1].set(trees.key_at(builder, node, builder.sub(place, number(1))))
+                result[0].set(number(1, I1))
 
-        self._descend(builder, tree, goes_on, passed, all_children=False)
-        reached = builder.and_(found.get(), builder.icmp_unsigned(">=", sought.get(), low))
-        return reached, self.decode(builder, sought.get())
+        self._descend(builder, pool, root, goes_on, passed, all_children=False)
 
-    def seek_after(
-        self, builder: ir.IRBuilder, handle: Value, prefix: Sequence[Value], holds: Condition
-    ) -> tuple[Value, Value]:
-        """The first entry for which ``holds`` is true of the sums after it; whether there is one, and its cell.
+    def _seek_after(self, builder: ir.IRBuilder, pool: Value, root: Value, holds: Condition, result: Result) -> None:
+        """The first item for which ``holds`` is true of the sums after it.
 
         The descent goes to the first child whose last item passes: its key and the sums up to it stand in the node.
         """
-        trees, tree = self.trees, self.tree(builder, handle)
-        low, high = self.first(builder, prefix), self.last(builder, prefix)
-        total = trees.sum_until(builder, tree, high, number(1, I1))
-        found, sought = Local(builder, number(0, I1)), Local(builder, low)
+        trees = self.trees
+        total = trees.sum_until(builder, pool, root, self.last(), number(1, I1))
 
         def goes_on(node: Value, place: Value, running: Sums) -> Value:
-            key = trees.key_at(builder, node, place)
             after = minus(builder, total, _plus(builder, running, trees.through(builder, node, place)))
-            beyond, inside = builder.icmp_unsigned(">", key, high), builder.icmp_unsigned(">=", key, low)
-            return builder.not_(_either(builder, beyond, inside, lambda: holds(after)))
+            return builder.not_(holds(after))
 
         def passed(node: Value, place: Value) -> None:
             here = builder.icmp_unsigned("<", place, trees.count(builder, node))
             with builder.if_then(builder.and_(here, trees.is_leaf(builder, node))):
-                sought.set(trees.key_at(builder, node, place))
-                found.set(_not_above(builder, sought.get(), high))
+                result[1].set(trees.key_at(builder, node, place))
+                result[0].set(number(1, I1))
 
-        self._descend(builder, tree, goes_on, passed, all_children=True)
-        return found.get(), self.decode(builder, sought.get())
+        self._descend(builder, pool, root, goes_on, passed, all_children=True)
 
     def _descend(
         self,
         builder: ir.IRBuilder,
-        tree: Value,
+        pool: Value,
+        root: Value,
         goes_on: Callable[[Value, Value, Sums], Value],
         passed: Callable[[Value, Value], None],
         all_children: bool,
@@ -142,11 +251,11 @@ class OrderCode:
         it is where the descent goes if all others were passed.
         """
         trees = self.trees
-        id_ = Local(builder, TREE.load(builder, tree, "root"))
+        id_ = Local(builder, root)
         running = [Local(builder, number(0, type_)) for type_ in trees.types]
         with forever(builder) as ended:
             escape(builder, builder.icmp_unsigned("==", id_.get(), number(0, I32)), ended)
-            node = trees.at_node(builder, tree, id_.get())
+            node = trees.at_node(builder, pool, id_.get())
             leaf, count = trees.is_leaf(builder, node), trees.count(builder, node)
             stop = count if all_children else builder.sub(count, builder.zext(builder.not_(leaf), I64))
             weight, *values = (total.get() for total in running)
@@ -161,59 +270,12 @@ class OrderCode:
                 total.set(builder.add(total.get(), passed_by))
             id_.set(trees.child_at(builder, node, place.get()))
 
-    def _joined(self, builder: ir.IRBuilder, prefix: Sequence[Value], last: Value) -> Value:
-        whole: Value = number(0, self.trees.key)
-        for cell in prefix:
-            whole = _appended(builder, whole, _bits(builder, cell))
-        return _appended(builder, whole, last)
+    def own(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """The memory of this order."""
+        return self._handle.address(builder, handle, self._name)
 
-
-def _appended(builder: ir.IRBuilder, whole: Value, part: Value) -> Value:
-    if part.type.width == whole.type.width:
-        return part
-    shifted = builder.shl(whole, number(part.type.width, whole.type))
-    return builder.or_(shifted, builder.zext(part, whole.type))
-
-
-def _width(type_: ir.Type) -> int:
-    return 64 if type_ == F64 else int(type_.width)
-
-
-def _bits(builder: ir.IRBuilder, cell: Value) -> Value:
-    return builder.bitcast(cell, I64) if cell.type == F64 else cell
-
-
-def _ordered(builder: ir.IRBuilder, cell: Value) -> Value:
-    """A number without sign that grows with ``cell``. NaN is the greatest DOUBLE, as in Spark."""
-    if cell.type == F64:
-        bits = builder.bitcast(cell, I64)
-        flipped = builder.or_(builder.ashr(bits, number(63)), number(1 << 63))
-        return builder.xor(bits, flipped)
-    return builder.xor(cell, number(1 << (cell.type.width - 1), cell.type))
-
-
-def _unordered(builder: ir.IRBuilder, part: Value, type_: ir.Type) -> Value:
-    if type_ == F64:
-        flipped = builder.or_(builder.not_(builder.ashr(part, number(63))), number(1 << 63))
-        return builder.bitcast(builder.xor(part, flipped), F64)
-    return builder.xor(part, number(1 << (type_.width - 1), type_))
-
-
-def _either(builder: ir.IRBuilder, certain: Value, possible: Value, condition: Callable[[], Value]) -> Value:
-    """``certain or (possible and condition)``; the condition is computed only where it decides."""
-    result = Local(builder, certain)
-    with builder.if_then(builder.and_(builder.not_(certain), possible)):
-        result.set(condition())
-    return result.get()
-
-
-def _not_above(builder: ir.IRBuilder, key: Value, high: Value) -> Value:
-    return builder.icmp_unsigned("<=", key, high)
-
-
-def _nothing(trees: TreeCode) -> Sums:
-    weight, *values = (number(0, type_) for type_ in trees.types)
-    return Sums(weight, tuple(values))
+    def _account(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return self._handle.load(builder, handle, "account")
 
 
 def _plus(builder: ir.IRBuilder, one: Sums, other: Sums) -> Sums:

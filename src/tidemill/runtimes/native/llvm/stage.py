@@ -15,22 +15,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet
-from tidemill.changes.zset import Row, ZSet
-from tidemill.model.errors import ArithmeticFault, DataError, OutOfBudget
+from tidemill.changes.zset import Row
+from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import row_wise
-from tidemill.runtimes.native.entries import changed_rows
+from tidemill.runtimes.native.finishing import Finishing
 from tidemill.runtimes.native.llvm.compile import Input, StageCode, fills_by_firing, handed_on
-from tidemill.runtimes.native.llvm.handles import NativeMap
+from tidemill.runtimes.native.llvm.handles import NativeMap, out_of_memory
 from tidemill.runtimes.native.llvm.intake import Batch
 from tidemill.runtimes.native.llvm.jit import Library, load
 from tidemill.runtimes.native.llvm.layout import Status
 from tidemill.runtimes.native.llvm.memory import Memory
 from tidemill.runtimes.native.llvm.strings import Strings
 
-Finish = Callable[[Row, Any], Row | None]
-"""The row of a key and its entry; see ``native.entries.write_finish``."""
+LARGE_STATE = 2 << 20
+"""Maps of more bytes are not in the fastest caches: then it pays to look at events before they are taken in."""
+
+_UNKNOWN = 255
+"""Stands for the inputs of other stages."""
 
 _WHAT = {
     Status.WEIGHT_OVERFLOW: "the weight of an entry leaves 64 bits",
@@ -53,13 +56,13 @@ class LlvmStage:
     """Runs one stage. What it needs is read when a change first comes."""
 
     def __init__(
-        self, code: StageCode, finish: Finish | None, contents: Contents, memory: Memory, strings: Strings
+        self, code: StageCode, finish: Finishing | None, contents: Contents, memory: Memory, strings: Strings
     ) -> None:
         self.code = code
         self.stage = code.stage
         self._finish = finish
         self._contents = contents
-        self._memory = memory
+        self.memory = memory
         self.strings = strings
         self._library = load(code.module)
         self._functions = _Functions(self._library)
@@ -99,17 +102,21 @@ class LlvmStage:
         """Read the state from the store, unless it is here already."""
         if self._maps:
             return
-        self._create()
-        for map_ in self.stage.maps:
-            self._maps[map_.name].restore(self._contents.stored(map_))
-        for name in self.code.mirrors:
-            self._maps[name].restore(_columns(self._contents.rows(name), self.code.maps[name].map))
+        try:
+            self._create()
+            for map_ in self.stage.maps:
+                self._maps[map_.name].restore(self._contents.stored(map_))
+            for name in self.code.mirrors:
+                self._maps[name].restore(_columns(self._contents.rows(name), self.code.maps[name].map))
+        except BaseException:
+            self.free()  # half a state must not be taken for one
+            raise
 
     def _create(self) -> None:
         # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
         self._since_begin = True
         for name, held in self.code.maps.items():
-            native = self._maps[name] = NativeMap(held.code, self._library, self._memory, self.strings)
+            native = self._maps[name] = NativeMap(held.code, self._library, self.memory, self.strings)
             ctypes.c_void_p.from_address(self._library.address(held.place.name)).value = native.address
 
     def free(self) -> None:
@@ -163,7 +170,7 @@ class LlvmStage:
         if self.stage.finish is None:
             return self._drain()
         assert self._finish is not None
-        net = changed_rows(self._finish, self._maps[self.stage.finish.source].touched())
+        net = self._finish.changed(self._maps)
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
 
     def freshen(self) -> None:
@@ -199,13 +206,7 @@ class LlvmStage:
         if self.stage.finish is None:
             return self._drain()
         assert self._finish is not None
-        source = self._maps[self.stage.finish.source]
-        entries: list[tuple[Row, Any]] = [(key, after) for key, _, after in source.touched() if after is not None]
-        if self.stage.finish.always and not entries:
-            entries = [((), None)]
-        found = (self._finish(key, entry) for key, entry in entries)
-        emitted = ZSet.of(row for row in found if row is not None)
-        return ChangeSet.of(emitted.items(), self.stage.output)
+        return ChangeSet.of(self._finish.whole(self._maps).items(), self.stage.output)
 
     def changes(self) -> Iterator[tuple[str, ChangeSet]]:
         """What the epoch has done to each map, in the form in which it is stored."""
@@ -227,11 +228,12 @@ class LlvmStage:
         if self._since_begin:
             self.free()
             return
-        for name in self._journaled():
-            self._maps[name].rollback()
-        if self._maps:
-            for name in handed_on(self.stage, self.code.replaces):
-                self._clear(name)
+        with self.memory.unbounded():
+            for name in self._journaled():
+                self._maps[name].rollback()
+            if self._maps:
+                for name in handed_on(self.stage, self.code.replaces):
+                    self._clear(name)
 
     def _journaled(self) -> list[str]:
         others = handed_on(self.stage, self.code.replaces)
@@ -250,30 +252,35 @@ class LlvmStage:
     def run(self, order: Sequence[str] | npt.NDArray[Any], tables: Mapping[str, pa.Table]) -> None:
         """Take in many events: for each name in ``order`` the next row of that table, all fresh after each of them.
 
-        A table may have a column of weights.
+        ``order`` may have places among ``tables`` instead of names. Events of relations that the stage does not read
+        are passed over. A table may have a column of weights.
         """
         self.prepare()
-        numbers = self._numbered(order)
+        numbers = self._numbered(order, list(tables))
         batches: list[Batch] = []
         words = np.zeros((len(self.code.inputs), 3), dtype=np.uint64)
         for name, table in tables.items():
+            if name not in self.code.inputs or not table.num_rows:
+                continue
             input_ = self.code.inputs[name]
-            for batch in table.combine_chunks().to_batches():  # one, or none where the table is empty
-                batches.append(Batch(batch, input_.fields, self.strings))
-                words[input_.number] = batches[-1].columns, batches[-1].weights, 0
+            (batch,) = table.combine_chunks().to_batches()
+            batches.append(Batch(batch, input_.fields, self.strings))
+            words[input_.number] = batches[-1].columns, batches[-1].weights, 0
         failed = ctypes.c_int64(0)
         arguments = numbers.ctypes.data, words.ctypes.data, ctypes.byref(failed)
-        status = self._functions.events()(len(numbers), *arguments)
+        status = self._functions.events()(len(numbers), *arguments, self.memory.used > LARGE_STATE)
         self._check(status, lambda: self._event_at(failed.value, numbers, tables))
 
-    def _numbered(self, order: Sequence[str] | npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-        """The numbers of the inputs that ``order`` names."""
-        encoded = order if isinstance(order, pa.DictionaryArray) else pa.array(order, pa.string()).dictionary_encode()
-        known = [self.code.inputs[name].number for name in encoded.dictionary.to_pylist()]
-        found: npt.NDArray[np.int8] = np.array([*known, 0], dtype=np.int8)[encoded.indices.to_numpy(False)]
-        return found
+    def _numbered(self, order: Sequence[str] | npt.NDArray[Any], names: list[str]) -> npt.NDArray[Any]:
+        """The numbers of the inputs whose turn it is, a byte each."""
+        places = order if isinstance(order, np.ndarray) else np.array([names.index(n) for n in order], dtype=np.uint8)
+        known = [self.code.inputs[name].number if name in self.code.inputs else _UNKNOWN for name in names]
+        if known == list(range(len(known))) and places.dtype == np.uint8:
+            return np.ascontiguousarray(places)
+        numbers: npt.NDArray[Any] = np.array(known, dtype=np.uint8)[places]
+        return numbers[numbers != _UNKNOWN] if _UNKNOWN in known else numbers
 
-    def _event_at(self, place: int, numbers: npt.NDArray[np.int8], tables: Mapping[str, pa.Table]) -> tuple[str, Row]:
+    def _event_at(self, place: int, numbers: npt.NDArray[Any], tables: Mapping[str, pa.Table]) -> tuple[str, Row]:
         (name,) = [n for n, input_ in self.code.inputs.items() if input_.number == numbers[place]]
         row = int(np.count_nonzero(numbers[:place] == numbers[place]))
         shown = tables[name].slice(row, 1).to_pylist()[0]
@@ -286,7 +293,7 @@ class LlvmStage:
             relation, values = row()
             where = f"{where}, {relation} {values!r}"
         if status in (Status.BUDGET, Status.MEMORY):
-            return OutOfBudget("the maps of a view do not fit into memory", where=where)
+            return out_of_memory(where)
         fault = self.code.faults.find(status)
         if fault is None:
             return ArithmeticFault(_WHAT[Status(status)], where=where)
@@ -320,7 +327,7 @@ class _Functions:
         return self._find(f"clear.{number}")
 
     def events(self) -> Any:
-        return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3)
+        return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
 
     def _find(self, name: str, *arguments: Any) -> Any:
         if name not in self._known:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm import tables
 from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, loop_while, number
-from tidemill.runtimes.native.llvm.keys import KeyCode
+from tidemill.runtimes.native.llvm.keys import KeyCode, Keys
 from tidemill.runtimes.native.llvm.layout import I32, I64, PTR, Record, Struct, at
 from tidemill.runtimes.native.llvm.memory import check_granted, copy, release, resize
 from tidemill.runtimes.native.llvm.tables import TABLE
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.ahead import Lines
 
 Places = tuple[int, ...]
 
@@ -46,8 +49,8 @@ class Store(Protocol):
     def count(self, builder: ir.IRBuilder, handle: Value) -> Value:
         """How many records there are."""
 
-    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, matches: Callable[[Value], Value]) -> Value:
-        """The record with this hash for which ``matches`` holds, or null."""
+    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, keys: Keys) -> Value:
+        """The record with this key, which has this hash, or null."""
 
     def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
         """See to it that one more record can be inserted, or return the status that says why not."""
@@ -61,53 +64,71 @@ class Store(Protocol):
     def each(self, builder: ir.IRBuilder, handle: Value) -> AbstractContextManager[Value]:
         """Run what is emitted within for every record."""
 
+    def look(self, builder: ir.IRBuilder, handle: Value, hash_: Value, lines: Lines) -> None:
+        """Ask for the memory in which a record with this hash would be."""
+
 
 class InlineStore:
     """Records in the slots of one hash table."""
 
-    def __init__(self, record: Record, handle: Struct) -> None:
-        self._record, self._handle = record, handle
+    def __init__(self, record: Record, handle: Struct, keys: KeyCode) -> None:
+        self._record, self._handle, self._keys = record, handle, keys
         handle.part("table", TABLE)
 
     def create(self, builder: ir.IRBuilder, handle: Value) -> None:
-        tables.create(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+        tables.create(builder, self._account(builder, handle), self.table(builder, handle), self._record.size)
 
     def destroy(self, builder: ir.IRBuilder, handle: Value) -> None:
-        tables.destroy(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+        tables.destroy(builder, self._account(builder, handle), self.table(builder, handle), self._record.size)
 
     def clear(self, builder: ir.IRBuilder, handle: Value) -> None:
-        tables.clear(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+        tables.clear(builder, self._account(builder, handle), self.table(builder, handle), self._record.size)
 
     def bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
-        return tables.bytes_of(builder, self._table(builder, handle), self._record.size)
+        return tables.bytes_of(builder, self.table(builder, handle), self._record.size)
 
     def count(self, builder: ir.IRBuilder, handle: Value) -> Value:
-        return TABLE.load(builder, self._table(builder, handle), "count")
+        return TABLE.load(builder, self.table(builder, handle), "count")
 
-    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, matches: Callable[[Value], Value]) -> Value:
-        return tables.probe(builder, self._table(builder, handle), hash_, self._record.size, matches)
+    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, keys: Keys) -> Value:
+        size = self._record.size
+        return tables.probe(
+            builder, self.table(builder, handle), hash_, size, lambda entry: self._keys.matches(builder, entry, keys)
+        )
 
-    def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
-        tables.reserve(builder, self._account(builder, handle), self._table(builder, handle), self._record.size)
+    def holds(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> Value:
+        """An i1: whether a record lies in this store."""
+        slots = builder.ptrtoint(TABLE.load(builder, self.table(builder, handle), "slots"), I64)
+        distance = builder.sub(builder.ptrtoint(entry, I64), slots)
+        return builder.icmp_unsigned("<", distance, self.bytes(builder, handle))
+
+    def reserve(self, builder: ir.IRBuilder, handle: Value, more: int = 1) -> None:
+        account = self._account(builder, handle)
+        tables.reserve(builder, account, self.table(builder, handle), self._record.size, more)
 
     def insert(self, builder: ir.IRBuilder, handle: Value, hash_: Value, record: Value) -> Value:
-        slot = tables.claim(builder, self._table(builder, handle), hash_, self._record.size)
+        slot = tables.claim(builder, self.table(builder, handle), hash_, self._record.size)
         self._record.store(builder, record, "tag", tables.tag_of(builder, hash_))
         copy(builder, slot, record, self._record.payload)
         return slot
 
     def erase(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> None:
-        tables.vacate(builder, self._table(builder, handle), entry, self._record.size)
+        tables.vacate(builder, self.table(builder, handle), entry, self._record.size)
 
     @contextmanager
     def each(self, builder: ir.IRBuilder, handle: Value) -> Iterator[Value]:
-        with tables.each_slot(builder, self._table(builder, handle), self._record.size) as slot:
+        with tables.each_slot(builder, self.table(builder, handle), self._record.size) as slot:
             yield slot
+
+    def look(self, builder: ir.IRBuilder, handle: Value, hash_: Value, lines: Lines) -> None:
+        size = self._record.size
+        lines.fetch(tables.home(builder, self.table(builder, handle), hash_, size), size)
 
     def _account(self, builder: ir.IRBuilder, handle: Value) -> Value:
         return self._handle.load(builder, handle, "account")
 
-    def _table(self, builder: ir.IRBuilder, handle: Value) -> Value:
+    def table(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """The table."""
         return self._handle.address(builder, handle, "table")
 
 
@@ -159,8 +180,9 @@ class PooledStore:
     def count(self, builder: ir.IRBuilder, handle: Value) -> Value:
         return TABLE.load(builder, self._table(builder, handle), "count")
 
-    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, matches: Callable[[Value], Value]) -> Value:
-        return self._first(builder, handle, self._table(builder, handle), hash_, matches)
+    def locate(self, builder: ir.IRBuilder, handle: Value, hash_: Value, keys: Keys) -> Value:
+        table = self._table(builder, handle)
+        return self._first(builder, handle, table, hash_, lambda entry: self._keys.matches(builder, entry, keys))
 
     def reserve(self, builder: ir.IRBuilder, handle: Value) -> None:
         account = self._account(builder, handle)
@@ -219,6 +241,22 @@ class PooledStore:
             entry = self._at(builder, handle, id_.get())
             id_.set(self._record.load(builder, entry, f"next{i}"))
             yield entry
+
+    def look(self, builder: ir.IRBuilder, handle: Value, hash_: Value, lines: Lines) -> None:
+        self._look(builder, handle, self._table(builder, handle), hash_, lines)
+
+    def look_at_slice(
+        self, builder: ir.IRBuilder, handle: Value, places: Places, cells: Sequence[Value], lines: Lines
+    ) -> None:
+        """Ask for the first record of a slice."""
+        table = self._slice(builder, handle, self.indexes.index(places))
+        self._look(builder, handle, table, tables.hash_of(builder, cells), lines)
+
+    def _look(self, builder: ir.IRBuilder, handle: Value, table: Value, hash_: Value, lines: Lines) -> None:
+        slot = tables.home(builder, table, hash_, SLOT.size)
+        lines.fetch(slot, SLOT.size)
+        records = self._handle.load(builder, handle, "records")
+        lines.follow(SLOT.address(builder, slot, "id"), records, self._record.size)
 
     def _link(self, builder: ir.IRBuilder, handle: Value, i: int, entry: Value, id_: Value) -> None:
         """Put a new record at the front of its slice."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from llvmlite import ir
 
+from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.native.llvm import jit, tables
 from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, external, loop_while, number
 from tidemill.runtimes.native.llvm.layout import I8, I32, I64, I128, PTR, Struct, at
@@ -320,4 +321,4 @@ def _destroy(code: _Functions, held: Any, memory: Memory) -> None:
 
 def _refuse(status: int) -> None:
     if status:
-        raise MemoryError("no memory for another text")
+        raise OutOfBudget("the texts of a view do not fit into the memory budget")

@@ -21,6 +21,7 @@ from tidemill.runtimes.native.llvm.blocks import (
     define,
     escape,
     forever,
+    loop_while,
     number,
     on_stack,
 )
@@ -78,6 +79,21 @@ def probe(builder: ir.IRBuilder, table: Value, hash_: Value, size: int, matches:
             found.set(slot)
             builder.branch(ended)
     return found.get()
+
+
+def is_taken(builder: ir.IRBuilder, slot: Value) -> Value:
+    """An i1: whether a slot is not free."""
+    return builder.icmp_unsigned("!=", tag_at(builder, slot), number(0, I32))
+
+
+def slot_at(builder: ir.IRBuilder, table: Value, place: Value, size: int) -> Value:
+    """The slot at a place."""
+    return at(builder, TABLE.load(builder, table, "slots"), builder.mul(place, number(size)))
+
+
+def home(builder: ir.IRBuilder, table: Value, hash_: Value, size: int) -> Value:
+    """The slot at which the search for a hash begins."""
+    return slot_at(builder, table, builder.lshr(hash_, TABLE.load(builder, table, "shift")), size)
 
 
 def claim(builder: ir.IRBuilder, table: Value, hash_: Value, size: int) -> Value:
@@ -146,10 +162,14 @@ def bytes_of(builder: ir.IRBuilder, table: Value, size: int) -> Value:
     return builder.mul(capacity, number(size))
 
 
-def reserve(builder: ir.IRBuilder, account: Value, table: Value, size: int) -> None:
-    """See to it that one more slot can be claimed, or return the status that says why not."""
-    count, limit = (TABLE.load(builder, table, name) for name in ("count", "limit"))
-    with builder.if_then(builder.icmp_unsigned(">=", count, limit), likely=False):
+def reserve(builder: ir.IRBuilder, account: Value, table: Value, size: int, more: int = 1) -> None:
+    """See to it that so many slots more can be claimed, or return the status that says why not."""
+
+    def is_short() -> Value:
+        count, limit = (TABLE.load(builder, table, name) for name in ("count", "limit"))
+        return builder.icmp_unsigned(">", builder.add(count, number(more)), limit)
+
+    with loop_while(builder, is_short):
         check(builder, builder.call(_grow(builder.module, size), [account, table]))
 
 

@@ -1,11 +1,13 @@
 """Ordered maps of sums: B+trees whose nodes hold running sums of their items or subtrees.
 
-A key is one unsigned integer: the cells that are equal in a range, then the cell that is ordered. So one tree serves
-all prefixes, and a comparison is an integer comparison, however many columns there are. Items with equal keys are one
-item. A range sum is the difference of two descents, which read one sum a node. Adding is one descent, which adds to all
-running sums behind a place at once, by vector instructions. A node is split on the way down when it is full, and leaves
-when it is empty: nothing is merged, so the height is logarithmic in the number of items that were ever there. In inner
-nodes keys are the greatest keys of the children, exactly.
+A key is one unsigned integer. Items with equal keys are one item. A range sum is the difference of two descents, which
+read one sum a node. Adding is one descent, which adds to all running sums behind a place at once, by vector
+instructions. A node is split on the way down when it is full, and leaves when it is empty: nothing is merged, so the
+height is logarithmic in the number of items that were ever there. In inner nodes keys are the greatest keys of the
+children, exactly.
+
+Many trees may take their nodes from one pool. A tree is then no more than the id of its root, and 0 where it is empty:
+functions that change it are told where that id is kept.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from tidemill.runtimes.native.llvm.blocks import (
 )
 from tidemill.runtimes.native.llvm.layout import I1, I32, I64, PTR, Status, Struct, at, size_of
 from tidemill.runtimes.native.llvm.memory import check_granted, copy, fill, release, resize
-from tidemill.runtimes.native.llvm.nodes import WIDTH, NodeCode, Sums
+from tidemill.runtimes.native.llvm.nodes import LEAF, WIDTH, NodeCode, Sums
 
 DEEPEST = 48
 """No tree is higher: a level more takes several times as many insertions."""
@@ -35,11 +37,11 @@ DEEPEST = 48
 WEIGHT_BITS, VALUE_BITS = 53, 117
 """Sums within a tree have no more bits than this. Then no sum over parts of nodes can overflow, and none is checked."""
 
-TREE = Struct()
-"""Nodes have ids from 1 on; ``root`` is 0 in an empty tree. ``free`` begins the list of nodes to be used again."""
-TREE.field("nodes", PTR)
-for _name in ("capacity", "high", "used", "root", "free", "height"):
-    TREE.field(_name, I32)
+POOL = Struct()
+"""Nodes have ids from 1 on; ``free`` begins the list of those to be used again. No tree was ever above ``height``."""
+POOL.field("nodes", PTR)
+for _name in ("capacity", "high", "used", "free", "height"):
+    POOL.field(_name, I32)
 
 
 class TreeCode(NodeCode):
@@ -52,58 +54,61 @@ class TreeCode(NodeCode):
 
     # ------------------------------------------------------------------------------------------- what others call
 
-    def reserve(self, builder: ir.IRBuilder, account: Value, tree: Value) -> None:
-        """See to it that ``add`` finds the nodes it may need, or return the status that says why not."""
-        capacity, used, height = (TREE.load(builder, tree, name) for name in ("capacity", "used", "height"))
+    def reserve(self, builder: ir.IRBuilder, account: Value, pool: Value, more: int = 0) -> None:
+        """See to it that ``add`` finds the nodes it may need and ``more``, or return the status that says why not."""
+        capacity, used, height = (POOL.load(builder, pool, name) for name in ("capacity", "used", "height"))
         # One node for each level that may split, one for a new root, and the id 0, which is none.
-        needed = builder.add(builder.add(used, height), number(3, I32))
+        needed = builder.add(builder.add(used, height), number(3 + more, I32))
         with builder.if_then(builder.icmp_unsigned(">", needed, capacity), likely=False):
-            doubled = builder.add(builder.mul(capacity, number(2, I32)), number(4, I32))
-            nodes = TREE.load(builder, tree, "nodes")
+            doubled = builder.add(builder.mul(capacity, number(2, I32)), number(4 + more, I32))
+            nodes = POOL.load(builder, pool, "nodes")
             old, new = (builder.mul(builder.zext(n, I64), number(self.node.size)) for n in (capacity, doubled))
             found = resize(builder, account, nodes, old, new)
             check_granted(builder, account, found)
-            TREE.store(builder, tree, "nodes", found)
-            TREE.store(builder, tree, "capacity", doubled)
+            POOL.store(builder, pool, "nodes", found)
+            POOL.store(builder, pool, "capacity", doubled)
 
-    def destroy(self, builder: ir.IRBuilder, account: Value, tree: Value) -> None:
-        """Give the memory of a tree back and leave it empty."""
-        release(builder, account, TREE.load(builder, tree, "nodes"), self.bytes(builder, tree))
-        fill(builder, tree, 0, TREE.size)
+    def destroy(self, builder: ir.IRBuilder, account: Value, pool: Value) -> None:
+        """Give the memory of a pool back and leave it empty."""
+        release(builder, account, POOL.load(builder, pool, "nodes"), self.bytes(builder, pool))
+        fill(builder, pool, 0, POOL.size)
 
-    def clear(self, builder: ir.IRBuilder, tree: Value) -> None:
-        """Forget all items and keep the memory."""
-        for name in ("high", "used", "root", "free", "height"):
-            TREE.store(builder, tree, name, number(0, I32))
+    def clear(self, builder: ir.IRBuilder, pool: Value) -> None:
+        """Forget all nodes and keep the memory."""
+        for name in ("high", "used", "free", "height"):
+            POOL.store(builder, pool, name, number(0, I32))
 
-    def bytes(self, builder: ir.IRBuilder, tree: Value) -> Value:
-        """The memory of a tree."""
-        return builder.mul(builder.zext(TREE.load(builder, tree, "capacity"), I64), number(self.node.size))
+    def bytes(self, builder: ir.IRBuilder, pool: Value) -> Value:
+        """The memory of a pool."""
+        return builder.mul(builder.zext(POOL.load(builder, pool, "capacity"), I64), number(self.node.size))
 
-    def add(self, builder: ir.IRBuilder, tree: Value, key: Value, sums: Sums) -> Value:
-        """Add to the sums of a key; gives a status. A sum that does not fit is kept modulo its width, to be undone."""
-        return builder.call(self._add(), [tree, key, *sums.numbers()])
+    def add(self, builder: ir.IRBuilder, pool: Value, root: Value, key: Value, sums: Sums) -> Value:
+        """Add to the sums of a key in the tree whose root's id lies at ``root``; gives a status.
 
-    def sum_until(self, builder: ir.IRBuilder, tree: Value, key: Value, inclusive: Value) -> Sums:
-        """The sums over all items before ``key``, its own included where ``inclusive`` holds."""
-        found = builder.call(self._sum_until(), [tree, key, inclusive])
+        A sum that does not fit is kept modulo its width, to be undone.
+        """
+        return builder.call(self._add(), [pool, root, key, *sums.numbers()])
+
+    def sum_until(self, builder: ir.IRBuilder, pool: Value, root: Value, key: Value, inclusive: Value) -> Sums:
+        """The sums over all items before ``key``, its own included where ``inclusive`` holds; ``root`` is an id."""
+        found = builder.call(self._sum_until(), [pool, root, key, inclusive])
         weight, *values = (builder.extract_value(found, i) for i in range(len(self.types)))
         return Sums(weight, tuple(values))
 
-    def at_node(self, builder: ir.IRBuilder, tree: Value, id_: Value) -> Value:
+    def at_node(self, builder: ir.IRBuilder, pool: Value, id_: Value) -> Value:
         """A node."""
         offset = builder.mul(builder.zext(id_, I64), number(self.node.size))
-        return at(builder, TREE.load(builder, tree, "nodes"), offset)
+        return at(builder, POOL.load(builder, pool, "nodes"), offset)
 
     # ------------------------------------------------------------------------------------------------- descending
 
     def _sum_until(self) -> ir.Function:
         def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-            tree, key, inclusive = arguments
+            pool, root, key, inclusive = arguments
             totals = [Local(builder, number(0, type_)) for type_ in self.types]
-            id_ = Local(builder, TREE.load(builder, tree, "root"))
+            id_ = Local(builder, root)
             with loop_while(builder, lambda: builder.icmp_unsigned("!=", id_.get(), number(0, I32))):
-                node = self.at_node(builder, tree, id_.get())
+                node = self.at_node(builder, pool, id_.get())
                 leaf = self.is_leaf(builder, node)
                 last = builder.sub(self.count(builder, node), builder.zext(builder.not_(leaf), I64))
                 place = Local(builder, _least(builder, self.position(builder, node, key), last))
@@ -113,28 +118,28 @@ class TreeCode(NodeCode):
                     total.set(builder.add(total.get(), found))
                 child = self.child_at(builder, node, builder.and_(place.get(), number(WIDTH - 1)))
                 id_.set(builder.select(leaf, number(0, I32), child))
-            builder.ret(_struct(builder, [total.get() for total in totals]))
+            builder.ret(as_struct(builder, [total.get() for total in totals]))
 
         result = ir.LiteralStructType(self.types)
-        return define(self._module, f"{self._name}.sum_until", result, [PTR, self.key, I1], body)
+        return define(self._module, f"{self._name}.sum_until", result, [PTR, I32, self.key, I1], body)
 
     # ----------------------------------------------------------------------------------------------------- adding
 
     def _add(self) -> ir.Function:
         def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-            tree, key, *numbers = arguments
+            pool, root, key, *numbers = arguments
             path = on_stack(builder, 4 * DEEPEST), on_stack(builder, 8 * DEEPEST)
             with builder.if_then(all_zero(builder, numbers)):
                 builder.ret(number(0, I32))
-            self._heighten(builder, tree)
-            depth, id_ = Local(builder, number(0)), Local(builder, TREE.load(builder, tree, "root"))
+            self._heighten(builder, pool, root)
+            depth, id_ = Local(builder, number(0)), Local(builder, _root(builder, root))
             status = Local(builder, number(0, I32))
 
             def node() -> Value:
-                return self.at_node(builder, tree, id_.get())
+                return self.at_node(builder, pool, id_.get())
 
             with loop_while(builder, lambda: builder.not_(self.is_leaf(builder, node()))):
-                place = self._choose(builder, tree, node(), key, status)
+                place = self._choose(builder, pool, node(), key, status)
                 self._sum_into(builder, node(), place, numbers, status)
                 greatest = self.key_at(builder, node(), place)
                 with builder.if_then(builder.icmp_unsigned(">", key, greatest)):
@@ -147,40 +152,38 @@ class TreeCode(NodeCode):
             with self.if_here(builder, node(), place, key):
                 own = self._sum_into(builder, node(), place, numbers, status)
                 with builder.if_then(all_zero(builder, own), likely=False):
-                    builder.call(self._remove(), [tree, id_.get(), place, path[0], path[1], depth.get()])
+                    builder.call(self._remove(), [pool, root, id_.get(), place, path[0], path[1], depth.get()])
                 builder.ret(status.get())
             self.open(builder, node(), place)
             self.store_element(builder, node(), self.keys, place, key)
             self._sum_into(builder, node(), place, numbers, status)
             builder.ret(status.get())
 
-        return define(self._module, f"{self._name}.add", I32, [PTR, self.key, *self.types], body, "noinline")
+        return define(self._module, f"{self._name}.add", I32, [PTR, PTR, self.key, *self.types], body, "noinline")
 
-    def _heighten(self, builder: ir.IRBuilder, tree: Value) -> None:
+    def _heighten(self, builder: ir.IRBuilder, pool: Value, root: Value) -> None:
         """Give an empty tree a leaf, and a full root a parent."""
-        root = TREE.load(builder, tree, "root")
-        with builder.if_then(builder.icmp_unsigned("==", root, number(0, I32)), likely=False):
-            TREE.store(builder, tree, "root", self._take(builder, tree, number(1, I32)))
-            TREE.store(builder, tree, "height", number(1, I32))
-        root = TREE.load(builder, tree, "root")
-        full = self.is_full(builder, self.at_node(builder, tree, root))
-        with builder.if_then(full, likely=False):
-            above = self._take(builder, tree, number(0, I32))
-            node, child = (self.at_node(builder, tree, id_) for id_ in (above, root))
+        with builder.if_then(builder.icmp_unsigned("==", _root(builder, root), number(0, I32)), likely=False):
+            builder.store(self._take(builder, pool, number(LEAF, I32)), root, align=4)
+        id_ = _root(builder, root)
+        child = self.at_node(builder, pool, id_)
+        with builder.if_then(self.is_full(builder, child), likely=False):
+            level = builder.add(self.node.load(builder, child, "level"), number(1, I32))
+            above = self._take(builder, pool, level)
+            node = self.at_node(builder, pool, above)
             self.node.store(builder, node, "count", number(1, I32))
-            self.store_element(builder, node, self.children, number(0), root)
+            self.store_element(builder, node, self.children, number(0), id_)
             self.store_element(builder, node, self.keys, number(0), self.key_at(builder, child, number(WIDTH - 1)))
             self.store_sums(builder, node, number(0), self.through(builder, child, number(WIDTH - 1)).numbers())
-            TREE.store(builder, tree, "root", above)
-            TREE.store(builder, tree, "height", builder.add(TREE.load(builder, tree, "height"), number(1, I32)))
+            builder.store(above, root, align=4)
 
-    def _choose(self, builder: ir.IRBuilder, tree: Value, node: Value, key: Value, status: Local) -> Value:
+    def _choose(self, builder: ir.IRBuilder, pool: Value, node: Value, key: Value, status: Local) -> Value:
         """The child of ``node`` that ``key`` belongs to, split before if it was full."""
         last = builder.sub(self.count(builder, node), number(1))
         place = Local(builder, _least(builder, self.position(builder, node, key), last))
-        child = self.at_node(builder, tree, self.child_at(builder, node, place.get()))
+        child = self.at_node(builder, pool, self.child_at(builder, node, place.get()))
         with builder.if_then(self.is_full(builder, child), likely=False):
-            found = builder.call(self._split(), [tree, node, place.get()])
+            found = builder.call(self._split(), [pool, node, place.get()])
             fine = builder.icmp_unsigned("==", found, number(0, I32))
             status.set(builder.select(fine, status.get(), found))
             beyond = builder.icmp_unsigned(">", key, self.key_at(builder, node, place.get()))
@@ -188,13 +191,13 @@ class TreeCode(NodeCode):
         return place.get()
 
     def _split(self) -> ir.Function:
-        """``split(tree, parent, place)``: two children in the place of a full one; gives a status."""
+        """``split(pool, parent, place)``: two children in the place of a full one; gives a status."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-            tree, parent, place = arguments
-            left = self.at_node(builder, tree, self.child_at(builder, parent, place))
-            id_ = self._take(builder, tree, self.node.load(builder, left, "leaf"))
-            right = self.at_node(builder, tree, id_)
+            pool, parent, place = arguments
+            left = self.at_node(builder, pool, self.child_at(builder, parent, place))
+            id_ = self._take(builder, pool, self.node.load(builder, left, "level"))
+            right = self.at_node(builder, pool, id_)
             # Keys that only grow, like those of time, would leave half of each node empty for ever.
             is_last = builder.icmp_unsigned("==", place, builder.sub(self.count(builder, parent), number(1)))
             cut = builder.select(is_last, number(WIDTH - 2), number(WIDTH // 2))
@@ -215,7 +218,7 @@ class TreeCode(NodeCode):
             status = Local(builder, number(0, I32))
             for side in (left, right):
                 whole = self.before(builder, side, self.count(builder, side)).numbers()
-                self._check(builder, whole, status)
+                self.check_sums(builder, whole, status)
             builder.ret(status.get())
 
         return define(self._module, f"{self._name}.split", I32, [PTR, PTR, I64], body, "noinline", "cold")
@@ -237,10 +240,10 @@ class TreeCode(NodeCode):
         self.add_from(builder, node, place, numbers)
         ends, starts = (side(builder, node, place).numbers() for side in (self.through, self.before))
         found = [builder.sub(end, start) for end, start in zip(ends, starts, strict=True)]
-        self._check(builder, found, status)
+        self.check_sums(builder, found, status)
         return found
 
-    def _check(self, builder: ir.IRBuilder, numbers: Sequence[Value], status: Local) -> None:
+    def check_sums(self, builder: ir.IRBuilder, numbers: Sequence[Value], status: Local) -> None:
         """Note in ``status`` where a sum has too many bits."""
         for i, own in enumerate(numbers):
             bound, fault = (VALUE_BITS, Status.VALUE_OVERFLOW) if i else (WEIGHT_BITS, Status.WEIGHT_OVERFLOW)
@@ -251,10 +254,10 @@ class TreeCode(NodeCode):
     # --------------------------------------------------------------------------------------------------- removing
 
     def _remove(self) -> ir.Function:
-        """``remove(tree, leaf, place, nodes, places, depth)``: an item, and every node that is empty without it."""
+        """``remove(pool, root, leaf, place, nodes, places, depth)``: an item, and nodes that are empty without it."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-            tree, leaf, first, ids, places, height = arguments
+            pool, root, leaf, first, ids, places, height = arguments
             id_, place, depth = (Local(builder, initial) for initial in (leaf, first, height))
 
             def up() -> None:
@@ -263,15 +266,14 @@ class TreeCode(NodeCode):
                 place.set(_get(builder, places, I64, depth.get()))
 
             def node() -> Value:
-                return self.at_node(builder, tree, id_.get())
+                return self.at_node(builder, pool, id_.get())
 
             with forever(builder) as shrunk:
                 self.close(builder, node(), place.get())
                 escape(builder, builder.icmp_unsigned("!=", self.count(builder, node()), number(0)), shrunk)
-                self._release(builder, tree, id_.get())
+                self._release(builder, pool, id_.get())
                 with builder.if_then(builder.icmp_unsigned("==", depth.get(), number(0))):
-                    TREE.store(builder, tree, "root", number(0, I32))
-                    TREE.store(builder, tree, "height", number(0, I32))
+                    builder.store(number(0, I32), root, align=4)
                     builder.ret_void()
                 up()
             count = self.count(builder, node())
@@ -282,55 +284,61 @@ class TreeCode(NodeCode):
                     self.store_element(builder, node(), self.keys, place.get(), greatest)
                     last = builder.sub(self.count(builder, node()), number(1))
                     escape(builder, builder.icmp_unsigned("!=", place.get(), last), ended)
-            self._lower(builder, tree)
+            self._lower(builder, pool, root)
             builder.ret_void()
 
-        arguments = [PTR, I32, I64, PTR, PTR, I64]
+        arguments = [PTR, PTR, I32, I64, PTR, PTR, I64]
         return define(self._module, f"{self._name}.remove", ir.VoidType(), arguments, body, "noinline")
 
-    def _lower(self, builder: ir.IRBuilder, tree: Value) -> None:
+    def _lower(self, builder: ir.IRBuilder, pool: Value, root: Value) -> None:
         """Let the only child of the root be the root."""
 
         def has_one_child() -> Value:
-            node = self.at_node(builder, tree, TREE.load(builder, tree, "root"))
+            node = self.at_node(builder, pool, _root(builder, root))
             one = builder.icmp_unsigned("==", self.count(builder, node), number(1))
             return builder.and_(one, builder.not_(self.is_leaf(builder, node)))
 
         with loop_while(builder, has_one_child):
-            root = TREE.load(builder, tree, "root")
-            child = self.child_at(builder, self.at_node(builder, tree, root), number(0))
-            self._release(builder, tree, root)
-            TREE.store(builder, tree, "root", child)
-            TREE.store(builder, tree, "height", builder.sub(TREE.load(builder, tree, "height"), number(1, I32)))
+            id_ = _root(builder, root)
+            child = self.child_at(builder, self.at_node(builder, pool, id_), number(0))
+            self._release(builder, pool, id_)
+            builder.store(child, root, align=4)
 
     # ------------------------------------------------------------------------------------------------------ nodes
 
-    def _take(self, builder: ir.IRBuilder, tree: Value, leaf: Value) -> Value:
+    def _take(self, builder: ir.IRBuilder, pool: Value, level: Value) -> Value:
         """A new node without items or children; ``reserve`` has seen to it that there is one."""
-        free = TREE.load(builder, tree, "free")
+        free = POOL.load(builder, pool, "free")
         found = Local(builder, free)
         with builder.if_else(builder.icmp_unsigned("!=", free, number(0, I32))) as (reused, fresh):
             with reused:
-                following = self.node.load(builder, self.at_node(builder, tree, free), "count")
-                TREE.store(builder, tree, "free", following)
+                following = self.node.load(builder, self.at_node(builder, pool, free), "count")
+                POOL.store(builder, pool, "free", following)
             with fresh:
-                high = builder.add(TREE.load(builder, tree, "high"), number(1, I32))
-                TREE.store(builder, tree, "high", high)
+                high = builder.add(POOL.load(builder, pool, "high"), number(1, I32))
+                POOL.store(builder, pool, "high", high)
                 found.set(high)
-        node = self.at_node(builder, tree, found.get())
+        node = self.at_node(builder, pool, found.get())
         self.node.store(builder, node, "count", number(0, I32))
-        self.node.store(builder, node, "leaf", leaf)
+        self.node.store(builder, node, "level", level)
         fill(builder, at(builder, node, self.keys.offset), 255, WIDTH * size_of(self.key))
         for array in self.words:
             builder.store(number(0), at(builder, node, array.offset - 8), align=8)
-        TREE.store(builder, tree, "used", builder.add(TREE.load(builder, tree, "used"), number(1, I32)))
+        POOL.store(builder, pool, "used", builder.add(POOL.load(builder, pool, "used"), number(1, I32)))
+        height, known = builder.add(level, number(1, I32)), POOL.load(builder, pool, "height")
+        higher = builder.icmp_unsigned(">", height, known)
+        POOL.store(builder, pool, "height", builder.select(higher, height, known))
         return found.get()
 
-    def _release(self, builder: ir.IRBuilder, tree: Value, id_: Value) -> None:
-        node = self.at_node(builder, tree, id_)
-        self.node.store(builder, node, "count", TREE.load(builder, tree, "free"))
-        TREE.store(builder, tree, "free", id_)
-        TREE.store(builder, tree, "used", builder.sub(TREE.load(builder, tree, "used"), number(1, I32)))
+    def _release(self, builder: ir.IRBuilder, pool: Value, id_: Value) -> None:
+        node = self.at_node(builder, pool, id_)
+        self.node.store(builder, node, "count", POOL.load(builder, pool, "free"))
+        POOL.store(builder, pool, "free", id_)
+        POOL.store(builder, pool, "used", builder.sub(POOL.load(builder, pool, "used"), number(1, I32)))
+
+
+def _root(builder: ir.IRBuilder, place: Value) -> Value:
+    return builder.load(place, typ=I32, align=4)
 
 
 def _least(builder: ir.IRBuilder, one: Value, other: Value) -> Value:
@@ -345,7 +353,8 @@ def _get(builder: ir.IRBuilder, array: Value, type_: ir.Type, place: Value) -> V
     return builder.load(builder.gep(array, [place], source_etype=type_), typ=type_)
 
 
-def _struct(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
+def as_struct(builder: ir.IRBuilder, values: Sequence[Value]) -> Value:
+    """Numbers as one value, for a function to return."""
     found: Value = ir.Constant(ir.LiteralStructType([value.type for value in values]), ir.Undefined)
     for i, value in enumerate(values):
         found = builder.insert_value(found, value, i)

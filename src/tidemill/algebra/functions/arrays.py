@@ -1,0 +1,259 @@
+"""Arrays as sets, as lists and as ranges: what makes new arrays of old ones. Positions count from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any
+
+from tidemill.algebra.casts import microseconds
+from tidemill.algebra.coercion import common_type
+from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.functions.function import Function, Inference, always, expect, expect_count
+from tidemill.algebra.functions.nested import array_distinct, element_of
+from tidemill.algebra.functions.time import add_days, add_microseconds, add_months
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
+from tidemill.model.types import Type
+
+Elements = tuple[Any, ...]
+
+MOST_ELEMENTS = 2**31 - 16
+"""Spark's arrays are no longer than this."""
+
+
+def array_position(array: Elements, value: Any) -> int:
+    """Where ``value`` first stands; 0 where it does not.
+
+    >>> array_position((5, None, 7), 7), array_position((), 7)
+    (3, 0)
+    """
+    sought = order_key(value)
+    return next((place for place, element in enumerate(array, 1) if order_key(element) == sought), 0)
+
+
+def array_remove(array: Elements, value: Any) -> Elements:
+    """The elements that do not equal ``value``; NULLs stay."""
+    unwanted = order_key(value)
+    return tuple(element for element in array if order_key(element) != unwanted)
+
+
+def array_union(one: Elements, other: Elements) -> Elements:
+    """The values of both, each once."""
+    return array_distinct(one + other)
+
+
+def array_intersect(one: Elements, other: Elements) -> Elements:
+    """The values of ``one`` that ``other`` has, too, each once; NULL equals NULL."""
+    there = set(map(order_key, other))
+    return tuple(element for element in array_distinct(one) if order_key(element) in there)
+
+
+def array_except(one: Elements, other: Elements) -> Elements:
+    """The values of ``one`` that ``other`` does not have, each once; NULL equals NULL."""
+    there = set(map(order_key, other))
+    return tuple(element for element in array_distinct(one) if order_key(element) not in there)
+
+
+def arrays_overlap(one: Elements, other: Elements) -> bool | None:
+    """Whether they share a value that is not NULL; unknown where a NULL might be one."""
+    if any(element is not None for element in array_intersect(one, other)):
+        return True
+    return None if one and other and (None in one or None in other) else False
+
+
+def array_repeat(value: Any, times: int | None) -> Elements | None:
+    """``value`` so often; not at all below zero."""
+    return None if times is None else (value,) * times
+
+
+def cut(array: Elements, start: int, length: int) -> Elements:
+    """SLICE: ``length`` elements from ``start`` on, which counts from the end where negative.
+
+    >>> cut((1, 2, 3, 4), 2, 2), cut((1, 2, 3, 4), -2, 9), cut((1, 2), 5, 1)
+    ((2, 3), (3, 4), ())
+    """
+    if start == 0 or length < 0:
+        raise ArithmeticFault(
+            f"SLICE cannot start at {start} and take {length}", detail="It counts from 1, or from -1 at the end."
+        )
+    first = start - 1 if start > 0 else start + len(array)
+    return array[first : first + length] if first >= 0 else ()
+
+
+def flatten(array: tuple[Elements | None, ...]) -> Elements | None:
+    """The elements of all arrays in ``array``, one after the other; NULL where one of them is."""
+    return None if None in array else tuple(element for inner in array if inner is not None for element in inner)
+
+
+def array_sort(array: Elements) -> Elements:
+    """The elements in ascending order, NULLs last."""
+    present = sorted((element for element in array if element is not None), key=order_key)
+    return (*present, *(None,) * (len(array) - len(present)))
+
+
+def sequence(start: int, stop: int, step: int | None = None) -> Elements:
+    """The integers from ``start`` to ``stop``, both included.
+
+    >>> sequence(1, 3), sequence(3, 1), sequence(0, 9, 4)
+    ((1, 2, 3), (3, 2, 1), (0, 4, 8))
+    """
+    by = (1 if start <= stop else -1) if step is None else step
+    if start == stop:
+        return (start,)
+    return tuple(range(start, stop + (1 if by > 0 else -1), _towards(start, stop, by)))
+
+
+def moments(start: Any, stop: Any, months: int, days: int, micros: int) -> Elements:
+    """The dates or timestamps from ``start`` to ``stop``, each so many months, days and microseconds after the last.
+
+    >>> [str(day) for day in moments(datetime(2024, 1, 31), datetime(2024, 3, 31), 1, 0, 0)]
+    ['2024-01-31 00:00:00', '2024-02-29 00:00:00', '2024-03-31 00:00:00']
+    """
+    if start == stop:
+        return (start,)
+    step = (months * 28 + days) * 86_400_000_000 + micros
+    passed: Callable[[Any], bool] = (lambda moment: moment > stop) if step > 0 else (lambda moment: moment < stop)
+    _towards(start, stop, step)
+    found: list[Any] = []
+    moment = start
+    while not passed(moment):
+        found.append(moment)
+        count = len(found)
+        # Every one is counted from the start: a month after the 29th of February is the 31st of March again.
+        moment = _later(start, months * count, days * count, micros * count)
+    return tuple(found)
+
+
+def _later(moment: Any, months: int, days: int, micros: int) -> Any:
+    moved = add_days(add_months(moment, months), days)
+    return add_microseconds(moved, micros) if isinstance(moved, datetime) and micros else moved
+
+
+def _towards(start: Any, stop: Any, step: int) -> int:
+    """``step``, which must lead from ``start`` to ``stop`` in a reasonable number of steps."""
+    if step == 0 or (step > 0) != (start < stop):
+        raise ArithmeticFault(f"SEQUENCE does not reach {stop} from {start}", hint="The step has to lead there.")
+    if isinstance(start, int) and abs(stop - start) // abs(step) >= MOST_ELEMENTS:
+        raise ArithmeticFault("SEQUENCE would be too long for an array")
+    if isinstance(start, datetime) and abs(microseconds(stop) - microseconds(start)) // abs(step) >= MOST_ELEMENTS:
+        raise ArithmeticFault("SEQUENCE would be too long for an array")
+    return step
+
+
+def _sets(gives: Type | None = None) -> Inference:
+    """Two arrays, brought to one type."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        expect_count(types, 2, 2)
+        common = t.Array(common_type([element_of(type_) for type_ in types]))
+        return (common, common), gives or common
+
+    return infer
+
+
+def _with_value(gives: Type | None = None) -> Inference:
+    """An array and a value, brought to the type of its elements."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        expect_count(types, 2, 2)
+        common = common_type((element_of(types[0]), types[1]))
+        return (t.Array(common), common), gives or t.Array(common)
+
+    return infer
+
+
+def _same(*parameters: Type) -> Inference:
+    """An array and then ``parameters``; gives an array of its type."""
+
+    def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+        expect_count(types, 1 + len(parameters), 1 + len(parameters))
+        element_of(types[0])
+        for given, parameter in zip(types[1:], parameters, strict=True):
+            expect(given, parameter)
+        return (types[0], *parameters), types[0]
+
+    return infer
+
+
+def _flatten_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 1, 1)
+    inner = element_of(types[0])
+    element_of(inner)
+    return tuple(types), inner
+
+
+def _repeat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 2, 2)
+    expect(types[1], t.INT)
+    return (types[0], t.INT), t.Array(types[0])
+
+
+def _sequence_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 2, 3)
+    common = common_type(types)
+    if not isinstance(common, t.INTEGRAL):
+        raise TypeMismatch(f"a sequence runs over integers, dates or timestamps, not over {common}")
+    return (common,) * len(types), t.Array(common)
+
+
+def _moment_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    common = common_type(types[:2])
+    return (common, common, *types[2:]), t.Array(common)
+
+
+def _zip_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    members = tuple(t.Field(str(place), element_of(type_)) for place, type_ in enumerate(types))
+    return tuple(types), t.Array(t.Struct(members))
+
+
+ARRAYS = (
+    Function("array_position", _with_value(t.BIGINT), array_position, "array_position({args})"),
+    Function("array_remove", _with_value(), array_remove, "array_remove({args})"),
+    Function(
+        "array_append",
+        _with_value(),
+        lambda array, value: None if array is None else (*array, value),
+        "array_append({args})",
+        strict=False,
+        null_when=lambda nullable: nullable[0],
+    ),
+    Function(
+        "array_prepend",
+        _with_value(),
+        lambda array, value: None if array is None else (value, *array),
+        "array_prepend({args})",
+        strict=False,
+        null_when=lambda nullable: nullable[0],
+    ),
+    Function(
+        "array_compact",
+        _same(),
+        lambda array: tuple(element for element in array if element is not None),
+        "array_compact({0})",
+    ),
+    Function("array_union", _sets(), array_union, "array_union({args})"),
+    Function("array_intersect", _sets(), array_intersect, "array_intersect({args})"),
+    Function("array_except", _sets(), array_except, "array_except({args})"),
+    Function("arrays_overlap", _sets(t.BOOLEAN), arrays_overlap, "arrays_overlap({args})", null_when=always),
+    Function(
+        "array_repeat",
+        _repeat_types,
+        array_repeat,
+        "array_repeat({args})",
+        strict=False,
+        null_when=lambda nullable: nullable[1],
+    ),
+    Function("slice", _same(t.INT, t.INT), cut, "slice({args})"),
+    Function("flatten", _flatten_types, flatten, "flatten({0})", null_when=always),
+    Function("array_sort", _same(), array_sort, "array_sort({0})"),
+    Function("sequence", _sequence_types, sequence, "sequence({args})"),
+    Function(
+        "sequence_of_moments",
+        _moment_types,
+        moments,
+        "sequence({0}, {1}, make_interval(0, {2}, 0, {3}, 0, 0, {4} / 1000000))",
+    ),
+    Function("arrays_zip", _zip_types, lambda *arrays: tuple(zip_longest(*arrays)), "arrays_zip({args})"),
+)

@@ -1,0 +1,180 @@
+"""What one changed row costs a stage: the class of the dearest thing that it does, why, and what would make it cheaper.
+
+The classes are those that EXPLAIN shows and ``tidemill bench sql`` measures. They speak of work; what comes out of it,
+the rows of the view that do change, can be more than any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tidemill.algebra.library import aggregate_of
+from tidemill.algebra.relations import TopK, Window
+from tidemill.algebra.text import spoken
+from tidemill.algebra.windows import OFFSETS, RANKINGS, SESSION, WindowCall
+from tidemill.program.reads import reads_old
+from tidemill.program.statements import (
+    Add,
+    Each,
+    Finish,
+    Parts,
+    Peek,
+    Program,
+    Read,
+    Replace,
+    Rounds,
+    Seek,
+    Source,
+    Stage,
+    Step,
+    Trigger,
+)
+
+
+class Class(IntEnum):
+    """Cost classes, cheapest first: of one changed row, in the size of what is there already."""
+
+    CONSTANT = 0
+    LOGARITHMIC = 1
+    MATCHES = 2
+    GROUP = 3
+    PARTITION = 4
+    DATA = 5
+
+    def __str__(self) -> str:
+        return _SPELLED[self]
+
+
+_SPELLED = {
+    Class.CONSTANT: "O(1)",
+    Class.LOGARITHMIC: "O(log n)",
+    Class.MATCHES: "O(matches)",
+    Class.GROUP: "O(group)",
+    Class.PARTITION: "O(partition)",
+    Class.DATA: "O(data)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A class, the reason in words, and where one helps, a way to a better one. ``again`` is true recomputation."""
+
+    kind: Class
+    why: str
+    hint: str = ""
+    again: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.why}"
+
+
+def dearest(costs: Sequence[Cost]) -> Cost:
+    """The cost that decides. Of equal ones the first."""
+    return max(costs, key=lambda cost: (cost.again, cost.kind))
+
+
+def cost_of_stage(stage: Stage, program: Program) -> Cost:
+    """What a changed row costs ``stage`` at most, whichever of its inputs it belongs to."""
+    costs = [cost_of(trigger, program) for trigger in stage.triggers]
+    return (
+        dearest([*costs, *filter(None, [cost_of_rows(stage)])]) if costs else Cost(Class.CONSTANT, "it never changes")
+    )
+
+
+def cost_of(trigger: Trigger, program: Program) -> Cost:
+    """What a changed row costs a trigger.
+
+    A lookup costs what it finds, and by all keys of a map that is one entry. A loop over all rows of a relation costs
+    the data, unless that is a global aggregate, which has one row.
+    """
+    keys = {map_.name: {f.name for f in map_.keys} for stage in program.stages for map_ in stage.maps}
+    single = {stage.name for stage in program.stages if isinstance(stage.finish, Finish) and stage.finish.always}
+    single |= {name for name, columns in keys.items() if not columns}
+    steps = list(_steps(trigger))
+    state = list(filter(reads_old, steps))
+    loops = [step for step in state if isinstance(step, Source)]
+    scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
+    if any(isinstance(statement, Replace) for statement in trigger.statements) and (scanned or not state):
+        return Cost(Class.DATA, "everything is computed again", "Let the strategy be auto.", again=True)
+    if scanned and trigger.relation in single:
+        return Cost(Class.DATA, f"it visits all of {' and '.join(scanned)}, when its one row is another one")
+    if scanned:
+        hint = "An equality between the tables would make it a lookup."
+        return Cost(Class.DATA, f"it visits all of {' and '.join(scanned)}", hint)
+    if any({name for name, _ in source.lookup} != keys.get(source.relation) for source in loops):
+        return Cost(Class.MATCHES, "index lookups only")
+    if any(isinstance(step, Seek) or (isinstance(step, Read) and step.range) for step in state):
+        return Cost(Class.LOGARITHMIC, "sums over ranges of ordered keys")
+    if any(isinstance(step, Each) for step in steps):
+        return Cost(Class.CONSTANT, "the changed row and its elements are enough")
+    why = "single entries of maps, by their keys" if state else "the changed row is enough"
+    return Cost(Class.CONSTANT, why)
+
+
+def cost_of_rows(stage: Stage) -> Cost | None:
+    """What it costs to bring the rows of a touched group or part up to date; None where that is the entry itself."""
+    match stage.finish:
+        case Finish(peeks=peeks) if peeks:
+            return dearest([_peeking(peek) for peek in peeks])
+        case Parts(rows=TopK() as rows):
+            return _ranking(rows)
+        case Parts(rows=Window() as rows):
+            return _windowing(rows)
+        case Rounds(again=again):
+            return _going_on(again)
+    return None
+
+
+EXTREMES = frozenset(("min", "max", "min_by", "max_by"))
+"""The aggregates that look at one end of their bag."""
+
+
+def _peeking(peek: Peek) -> Cost:
+    name = spoken(peek.call.function)
+    if peek.call.function in EXTREMES:
+        return Cost(Class.LOGARITHMIC, f"{name} is one end of an ordered bag")
+    registered = aggregate_of(peek.call)
+    if registered is not None and registered.takes_back:
+        return Cost(Class.LOGARITHMIC, f"{name} takes rows back from the state of its group")
+    return Cost(Class.GROUP, f"{name} goes through the values of a touched group")
+
+
+def _ranking(rows: TopK) -> Cost:
+    if rows.limit is None:
+        return Cost(Class.PARTITION, "without a limit all rows of a touched part after the offset are looked at")
+    return Cost(Class.LOGARITHMIC, f"an ordered index, of which the first {rows.offset + rows.limit:,} rows are read")
+
+
+def _windowing(rows: Window) -> Cost:
+    if all(map(_is_near, rows.calls)):
+        return Cost(Class.LOGARITHMIC, "an ordered index, and only the neighbours of a changed row are computed again")
+    if rows.partition:
+        return Cost(Class.PARTITION, "only the partitions that a change touches are computed again")
+    hint = "Add PARTITION BY, so that a change touches a part of the rows."
+    return Cost(Class.DATA, "without PARTITION BY all rows are one partition", hint, again=True)
+
+
+def _going_on(again: Trigger) -> Cost:
+    loops = [step for step in filter(reads_old, _steps(again)) if isinstance(step, Source)]
+    scanned = dict.fromkeys(loop.relation for loop in loops if not loop.lookup)
+    if scanned:
+        hint = "An equality with the rows last found would make it a lookup."
+        return Cost(Class.DATA, f"each round that changes visits all of {' and '.join(scanned)}", hint)
+    return Cost(Class.MATCHES, "each row whose round changes is looked up where it leads to")
+
+
+def _is_near(call: WindowCall) -> bool:
+    """Whether a window function looks no further than some rows around: a change is seen by its neighbours alone."""
+    if call.function in OFFSETS:
+        return not call.ignore_nulls
+    bounded = call.frame.start is not None and call.frame.end is not None
+    return bounded and call.function not in RANKINGS and call.function != SESSION
+
+
+def _steps(trigger: Trigger) -> Iterator[Step]:
+    """What a trigger reads, but for what it does only while a guard fails."""
+    for statement in trigger.statements:
+        for query in (statement.query,) if isinstance(statement, Add) else statement.queries:
+            yield from query.sources

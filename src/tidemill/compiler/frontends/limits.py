@@ -1,0 +1,72 @@
+"""LIMIT, OFFSET and FETCH: how many rows they let through, and the top-k that they are within a query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.ordering import Order
+from tidemill.algebra.relations import Project, Relation, TopK
+from tidemill.algebra.scalars import Named, column
+from tidemill.compiler.frontends.expressions import Expressions
+from tidemill.compiler.frontends.names import Scope
+from tidemill.compiler.frontends.places import Source
+from tidemill.model.errors import ParseError, TidemillError, Unsupported
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.ordering import Ordered
+
+
+def is_limited(node: exp.Expr) -> bool:
+    """Whether only some of the rows of a query are asked for."""
+    return bool(node.args.get("limit") or node.args.get("offset"))
+
+
+def limit_of(node: exp.Expr, source: Source) -> int | None:
+    """The number that LIMIT or FETCH gives; LIMIT ALL is none."""
+    clause = node.args.get("limit")
+    if clause is None:
+        return None
+    if isinstance(clause, exp.Fetch):
+        options = clause.args.get("limit_options")
+        if options and (options.args.get("percent") or options.args.get("with_ties")):
+            raise Unsupported(
+                "FETCH counts rows, and gives no more of them",
+                where=source.keyword(clause, "FETCH"),
+                hint="For WITH TIES, filter by RANK() OVER (ORDER BY ...).",
+            )
+        return _count(clause.args["count"], "FETCH", source)
+    if isinstance(clause.expression, exp.Column | exp.Var | exp.All) and clause.expression.name.upper() in ("ALL", ""):
+        return None
+    return _count(clause.expression, "LIMIT", source)
+
+
+def offset_of(node: exp.Expr, source: Source) -> int | None:
+    """The number that OFFSET gives."""
+    clause = node.args.get("offset")
+    return None if clause is None else _count(clause.expression, "OFFSET", source)
+
+
+def _count(number: exp.Expr, clause: str, source: Source) -> int:
+    """The value of a constant expression: a whole number, and not a negative one."""
+    try:
+        count = evaluate_scalar(Expressions(source, Scope()).scalar(number), {})
+    except TidemillError:
+        count = None
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise ParseError(f"{clause} takes a whole number", where=source.place(number))
+    return count
+
+
+def limited(query: Ordered) -> Relation:
+    """The rows that a limit leaves, of a query whose order and limit have been taken off."""
+    fields = query.relation.fields
+    if query.limit is None and not query.offset:
+        rows = query.relation
+    else:
+        order = tuple(Order(column(fields[position]), *direction) for position, *direction in query.order)
+        rows = TopK(query.relation, (), order, query.limit, query.offset or 0)
+    visible = fields[: len(query.names)]
+    return rows if len(visible) == len(fields) else Project(rows, tuple(Named(f.name, column(f)) for f in visible))

@@ -1,0 +1,66 @@
+"""Functions that users bring, in a text: calls of their names become calls of their keys (see ``algebra.library``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.coercion import convert
+from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
+from tidemill.algebra.functions.function import expect
+from tidemill.algebra.library import Signature
+from tidemill.compiler.frontends.aggregates import AGGREGATES, Clauses
+from tidemill.compiler.frontends.calls import SPECIAL
+from tidemill.compiler.frontends.kinds import from_type
+from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.refusals import FUNCTIONS as REFUSED
+from tidemill.compiler.frontends.statements import Tree
+from tidemill.model.errors import NameTaken, ParseError, TypeMismatch
+from tidemill.model.types import Type
+
+
+def resolved(tree: Tree, keys: Mapping[str, str]) -> Tree:
+    """``tree`` with each call of a registered name as one of its key."""
+    for call in tree.node.find_all(exp.Anonymous) if keys else ():
+        call.set("this", keys.get(call.name.lower(), call.this))
+    return tree
+
+
+def read_type(text: str) -> Type:
+    """A type as SQL spells it.
+
+    >>> str(read_type("array<decimal(12, 2)>"))
+    'ARRAY<DECIMAL(12,2)>'
+    """
+    source = Source.of(f"CAST(NULL AS {text})", "type")
+    node = source.parse()
+    if not isinstance(node, exp.Cast):
+        raise ParseError(f'"{text}" is no type', hint='Types are spelled as in SQL: "INT", "DECIMAL(12, 2)".')
+    return from_type(node.to, source)
+
+
+def check_name(name: str) -> str:
+    """``name`` in lower case, where a function may be called so."""
+    name = name.lower()
+    if not name.isidentifier():
+        raise ParseError(f'"{name}" cannot be the name of a function', hint="Use letters, digits and underscores.")
+    if any(name in known for known in (FUNCTIONS, FORMS, ALIASES, VOLATILE, AGGREGATES, SPECIAL, REFUSED)):
+        raise NameTaken(f'"{name}" is a function of SQL', hint="Give yours another name.")
+    return name
+
+
+def aggregate_rule(key: str, signature: Signature) -> Callable[[Clauses], AggregateCall]:
+    """How a call of a registered aggregate is read: its arguments become what it takes."""
+
+    def rule(given: Clauses) -> AggregateCall:
+        if len(given.arguments) != len(signature.arguments):
+            raise TypeMismatch(f"{signature.name.upper()} takes {len(signature.arguments)} arguments")
+        for argument, of in zip(given.arguments, signature.arguments, strict=True):
+            expect(argument.type, of)
+        first, *others = map(convert, given.arguments, signature.arguments)
+        return given.means(key, first, others, of=signature.returns)
+
+    return rule

@@ -1,0 +1,82 @@
+"""Functions that users bring to a warehouse: registered by name, remembered by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from tidemill.algebra.library import Accumulator, Library, Signature, UserAggregate, UserFunction, functions_in
+from tidemill.compiler.frontends.aggregates import AGGREGATES
+from tidemill.compiler.frontends.registered import aggregate_rule, check_name, read_type
+from tidemill.model.errors import TypeMismatch
+
+if TYPE_CHECKING:
+    from tidemill.engine.engine import Engine
+
+
+def register_function(
+    engine: Engine, name: str, function: Callable[..., Any], arguments: Sequence[str], returns: str, strict: bool
+) -> None:
+    """Let views and queries call ``function`` by ``name``."""
+    signature = Signature(check_name(name), tuple(map(read_type, arguments)), read_type(returns), strict)
+    known = declare(engine.library, signature, _in_use(engine))
+    assert isinstance(known, UserFunction)
+    known.body = function
+
+
+def register_aggregate(
+    engine: Engine, name: str, steps: Accumulator, arguments: Sequence[str], returns: str, strict: bool
+) -> None:
+    """Let views and queries call an aggregate by ``name``."""
+    if not arguments:
+        raise TypeMismatch(f'aggregate "{name}" takes no argument', hint='Say what it takes: arguments=["INT"].')
+    types = tuple(map(read_type, arguments))
+    signature = Signature(check_name(name), types, read_type(returns), strict, aggregate=True)
+    known = declare(engine.library, signature, _in_use(engine))
+    assert isinstance(known, UserAggregate)
+    known.body = steps
+
+
+def started(zero: Any) -> Callable[[], Any]:
+    """What gives each group a state of its own: ``zero`` is a function that makes one, or the state itself."""
+    return zero if callable(zero) else lambda: deepcopy(zero)
+
+
+def declare(library: Library, signature: Signature, used: Iterable[str] = ()) -> UserFunction | UserAggregate:
+    """Know a function by its signature, in SQL as in the algebra."""
+    before = library.keys.get(signature.name, "")
+    known = library.declare(signature, used)
+    if known.key != before:
+        AGGREGATES.pop(before, None)
+    if signature.aggregate:
+        AGGREGATES[known.key] = aggregate_rule(known.key, signature)
+    return known
+
+
+def forget(library: Library) -> None:
+    """Let go of all functions of a warehouse that is closed."""
+    for key in library.keys.values():
+        AGGREGATES.pop(key, None)
+    library.forget()
+
+
+def _in_use(engine: Engine) -> set[str]:
+    return {key for view in engine.catalog.views.values() for key in functions_in(view.relation)}
+
+
+def signature_to_json(signature: Signature) -> dict[str, Any]:
+    """A signature as the catalog keeps it."""
+    return {
+        "name": signature.name,
+        "arguments": [str(of) for of in signature.arguments],
+        "returns": str(signature.returns),
+        "strict": signature.strict,
+        "aggregate": signature.aggregate,
+    }
+
+
+def signature_of(item: Mapping[str, Any]) -> Signature:
+    """A signature that the catalog has kept."""
+    types = tuple(map(read_type, item["arguments"]))
+    return Signature(item["name"], types, read_type(item["returns"]), item["strict"], item["aggregate"])

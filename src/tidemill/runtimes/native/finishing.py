@@ -1,0 +1,83 @@
+"""How the rows of a stage come from its maps: those that an epoch has changed, and all of them where it was filled."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from tidemill.changes.zset import Row, ZSet
+
+Found = Any
+"""A row, a row and how often it comes, or None for no row."""
+
+Touched = Iterable[tuple[Row, Any, Any]]
+"""Keys of a map with their entries before the epoch and now."""
+
+
+class Finishing(ABC):
+    """Rows out of maps. A map is anything that says what an epoch has ``touched``."""
+
+    @abstractmethod
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """Old rows out, new rows in, for all that the epoch has touched."""
+
+    @abstractmethod
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """The rows of maps that were filled in this epoch, so that all of their entries are touched."""
+
+
+class Groups(Finishing):
+    """One row for each key of the map ``source``, given by ``row``; with ``repeats`` it says how often, too."""
+
+    def __init__(self, source: str, row: Callable[..., Found], *, always: bool, repeats: bool) -> None:
+        self.source = source
+        self._row = row
+        self._always = always
+        self._repeats = repeats
+
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """Old rows out, new rows in, for keys whose row is no longer the same."""
+        return (_difference_of_repeated if self._repeats else _difference)(self._both(maps))
+
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """The rows of all keys."""
+        found = [row for row in self._all(maps) if row is not None]
+        return ZSet.summed(found) if self._repeats else ZSet.of(found)
+
+    def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[Found, Found]]:
+        """For each touched key what it gave and what it gives."""
+        row = self._row
+        for key, before, after in maps[self.source].touched():
+            yield row(key, before), row(key, after)
+
+    def _all(self, maps: Mapping[str, Any]) -> Iterator[Found]:
+        return (self._row(key, entry) for key, entry in self._entries(maps))
+
+    def _entries(self, maps: Mapping[str, Any]) -> list[tuple[Row, Any]]:
+        entries = [(key, after) for key, _, after in maps[self.source].touched() if after is not None]
+        return [((), None)] if self._always and not entries else entries
+
+
+def _difference(found: Iterable[tuple[Row | None, Row | None]]) -> dict[Row, int]:
+    net: dict[Row, int] = {}
+    for old, new in found:
+        if old == new:
+            continue
+        if old is not None:
+            net[old] = net.get(old, 0) - 1
+        if new is not None:
+            net[new] = net.get(new, 0) + 1
+    return net
+
+
+def _difference_of_repeated(found: Iterable[tuple[tuple[Row, int] | None, tuple[Row, int] | None]]) -> dict[Row, int]:
+    net: dict[Row, int] = {}
+    for old, new in found:
+        if old == new:
+            continue
+        if old is not None:
+            net[old[0]] = net.get(old[0], 0) - old[1]
+        if new is not None:
+            net[new[0]] = net.get(new[0], 0) + new[1]
+    return net

@@ -1,0 +1,199 @@
+"""What events will need of memory, asked for before they come to it.
+
+A row finds its way through maps that do not fit the cache, one miss after the other. The misses of different rows do
+not wait for each other: so before a block of events is taken in, the places are computed that its rows lead to, and
+the machine is told to fetch them. That decides nothing. A place that has moved by the time an event comes costs time.
+
+There are two rounds. The first asks for the slots of hash tables, by the hashes of columns of the row. Where a slot
+only says where something lies, that goes on a list, and the second round reads those slots, which are there by now,
+and asks for what they point to. What a row finds only by what another map tells it is not looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tidemill.algebra.scalars import Column, Scalar
+from tidemill.model.types import Type
+from tidemill.program.statements import Add, Query, Read, Seek, Source, Trigger, Version
+from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, external, loop_while, number, on_stack
+from tidemill.runtimes.native.llvm.conversions import given
+from tidemill.runtimes.native.llvm.intake import TABLE, load_cell
+from tidemill.runtimes.native.llvm.layout import I8, I32, I64, PTR, Cell, Struct, at
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.compile import Input
+    from tidemill.runtimes.native.llvm.queries import Held
+
+BLOCK = 16
+"""So many events are looked ahead: their lines fit the smallest cache."""
+
+LINE = 64
+
+Known = tuple[tuple[str, str], ...]
+"""Key columns of a map, each with the column of the row that it will equal."""
+
+POINTER = Struct()
+"""Where an id is read, what it counts (things of ``size`` bytes from ``base`` on), and how many bytes are wanted."""
+POINTER.field("id", PTR)
+POINTER.field("base", PTR)
+POINTER.field("size", I64)
+POINTER.field("bytes", I64)
+
+
+class Lines:
+    """Asks for cache lines: now, or of what is behind a pointer once that is there."""
+
+    def __init__(self, builder: ir.IRBuilder, most: int) -> None:
+        """There are never more than ``most`` pointers."""
+        self._builder = builder
+        self._pointers = on_stack(builder, max(most, 1) * POINTER.size)
+        self._count = Local(builder, number(0))
+
+    def fetch(self, place: Value, bytes_: int) -> None:
+        """Ask for what lies at ``place``: the first and the last line of it."""
+        for offset in {0, bytes_ - 1}:
+            _prefetch(self._builder, at(self._builder, place, offset))
+
+    def follow(self, id_: Value, base: Value, size: int, things: int = 1) -> None:
+        """Ask, once the i32 at ``id_`` is there, for the thing that has that id, or for so many from there on."""
+        builder = self._builder
+        count = self._count.get()
+        pointer = at(builder, self._pointers, builder.mul(count, number(POINTER.size)))
+        numbers = ("size", number(size)), ("bytes", number(size * things))
+        for name, value in (("id", id_), ("base", base), *numbers):
+            POINTER.store(builder, pointer, name, value)
+        self._count.set(builder.add(count, number(1)))
+
+    def follow_all(self) -> None:
+        """Ask for all that was to be followed."""
+        builder = self._builder
+        with count_up(builder, number(0), self._count.get()) as place:
+            pointer = at(builder, self._pointers, builder.mul(place, number(POINTER.size)))
+            id_ = builder.load(POINTER.load(builder, pointer, "id"), typ=I32, align=4)
+            offset = builder.mul(builder.zext(id_, I64), POINTER.load(builder, pointer, "size"))
+            found = at(builder, POINTER.load(builder, pointer, "base"), offset)
+            wanted, asked = POINTER.load(builder, pointer, "bytes"), Local(builder, number(0))
+            with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
+                _prefetch(builder, at(builder, found, asked.get()))
+                asked.set(builder.add(asked.get(), number(LINE)))
+            _prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
+
+
+def emit_ahead(module: ir.Module, inputs: Sequence[Input], maps: Mapping[str, Held]) -> ir.Function | None:
+    """``ahead(start, stop, order, tables)``: look at events that ``events`` will take; None where nothing is known."""
+    known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
+    if not any(known.values()):
+        return None
+
+    def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        start, stop, order, tables = arguments
+        most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
+        lines = Lines(builder, BLOCK * most)
+        own = {input_.number: at(builder, tables, input_.number * TABLE.size) for input_ in inputs}
+        nexts = {of: Local(builder, TABLE.load(builder, table, "next")) for of, table in own.items()}
+        with count_up(builder, start, stop) as place:
+            after = builder.append_basic_block("after")
+            switch = builder.switch(builder.load(at(builder, order, place), typ=I8), after)
+            for input_ in inputs:
+                block = builder.append_basic_block(f"input{input_.number}")
+                switch.add_case(ir.Constant(I8, input_.number), block)
+                builder.position_at_end(block)
+                row = nexts[input_.number].get()
+                nexts[input_.number].set(builder.add(row, number(1)))
+                columns = TABLE.load(builder, own[input_.number], "columns")
+                _look(builder, input_, known[input_.number], columns, row, maps, lines)
+                builder.branch(after)
+            builder.position_at_end(after)
+        lines.follow_all()
+        builder.ret_void()
+
+    return define(module, "ahead", ir.VoidType(), [I64, I64, PTR, PTR], body, "noinline")
+
+
+def _look(
+    builder: ir.IRBuilder,
+    input_: Input,
+    accesses: Sequence[tuple[str, Known]],
+    columns: Value,
+    row: Value,
+    maps: Mapping[str, Held],
+    lines: Lines,
+) -> None:
+    places = {f.name: place for place, f in enumerate(input_.fields)}
+    cells: dict[str, Cell] = {}
+    for name in dict.fromkeys(column for _, pairs in accesses for _, column in pairs):
+        field = input_.fields[places[name]]
+        cells[name] = given(builder, load_cell(builder, columns, places[name], row, field), field.type)
+    for name, pairs in accesses:
+        held = maps[name]
+        held.code.look(builder, held.handle(builder), {key: cells[column] for key, column in pairs}, lines)
+
+
+def _largest(accesses: Sequence[tuple[str, Known]]) -> list[tuple[str, Known]]:
+    """Those that tell more of a key than any other: with them the others are looked at as well.
+
+    >>> _largest([("m", (("a", "x"),)), ("m", (("a", "x"), ("b", "y"))), ("n", (("a", "x"),))])
+    [('m', (('a', 'x'), ('b', 'y'))), ('n', (('a', 'x'),))]
+    """
+    return [
+        (name, pairs)
+        for name, pairs in accesses
+        if not any(name == other and set(pairs) < set(more) for other, more in accesses)
+    ]
+
+
+def _accesses(trigger: Trigger, maps: Mapping[str, Held]) -> Iterator[tuple[str, Known]]:
+    """The maps that a row of a change reaches by its own columns, and which of their key columns it gives."""
+    for statement in trigger.statements:
+        if not isinstance(statement, Add):
+            continue
+        changed = _columns_of_change(statement.query)
+        if changed is None:
+            continue
+        for step in statement.query.sources:
+            if isinstance(step, Read | Seek):
+                yield from _access(step.map, step.lookup, changed, maps)
+            elif isinstance(step, Source) and step.version is Version.STATE:
+                yield from _access(step.relation, step.lookup, changed, maps)
+        target = maps[statement.target].map
+        outputs = [output.scalar for output in statement.query.outputs[: len(target.keys)]]
+        yield from _access(
+            statement.target, list(zip((f.name for f in target.keys), outputs, strict=True)), changed, maps
+        )
+    if trigger.relation in maps:
+        keys = maps[trigger.relation].map.keys
+        yield trigger.relation, tuple((f.name, f.name) for f in keys)
+
+
+def _columns_of_change(query: Query) -> dict[str, tuple[str, Type]] | None:
+    """The columns of the row under the names that the query has for them."""
+    found: dict[str, tuple[str, Type]] = {}
+    for step in query.sources:
+        if isinstance(step, Source) and step.version is Version.CHANGE:
+            found |= {f"{step.alias}.{f.name}": (f.name, f.type) for f in step.columns}
+    return found or None
+
+
+def _access(
+    name: str, keys: Sequence[tuple[str, Scalar]], changed: Mapping[str, tuple[str, Type]], maps: Mapping[str, Held]
+) -> Iterator[tuple[str, Known]]:
+    types = {f.name: f.type for f in maps[name].map.keys}
+    pairs = []
+    for key, scalar in keys:
+        if isinstance(scalar, Column) and scalar.name in changed:
+            column, type_ = changed[scalar.name]
+            if type_ == types[key]:
+                pairs.append((key, column))
+    if pairs:
+        yield name, tuple(sorted(pairs))
+
+
+def _prefetch(builder: ir.IRBuilder, place: Value) -> None:
+    kinds = [PTR, I32, I32, I32]
+    intrinsic = external(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)
+    reading, keep, data = number(0, I32), number(3, I32), number(1, I32)
+    builder.call(intrinsic, [place, reading, keep, data])

@@ -1,0 +1,166 @@
+"""Window functions as Python: which one sees how far, and the functions that it needs, written and put to work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.relations import Window
+from tidemill.algebra.scalars import Column, Literal
+from tidemill.algebra.sums import Part, finish, parts
+from tidemill.algebra.windows import OFFSETS, RANKINGS, SESSION, WindowCall
+from tidemill.changes.zset import Row
+from tidemill.model import types as t
+from tidemill.model.schema import names_of
+from tidemill.model.types import BIGINT
+from tidemill.program.maps import Map
+from tidemill.runtimes.native import fixed
+from tidemill.runtimes.native.body import Body
+from tidemill.runtimes.native.collect import zero
+from tidemill.runtimes.native.names import Globals
+from tidemill.runtimes.native.ordered import Numbers
+from tidemill.runtimes.native.piles import AmountsOf
+from tidemill.runtimes.native.placing import seen_at, width_of, write_amounts, write_looks, write_total
+from tidemill.runtimes.native.sights import Near, Opening, Running, Sight, Whole, Within, peers, session
+from tidemill.runtimes.native.traits import cannot_fail
+from tidemill.runtimes.native.windows import Counted, First, Ordering, Plain, Reading, Summed
+
+SUMMED = frozenset(("count", "sum", "avg", "bool_and", "bool_or"))
+"""The aggregates that come from sums which can be kept exactly."""
+
+Space = Mapping[str, Any]
+"""The functions of a stage, by name."""
+
+
+class Module(Protocol):
+    """Generated code while it is written."""
+
+    known: Globals
+
+    def add(self, name: str, body: Body) -> None:
+        """Append a function."""
+
+
+class Windowing:
+    """Writes what the functions of a window need; ``bind`` puts them to work."""
+
+    def __init__(self, module: Module, window: Window, map_: Map) -> None:
+        self._module = module
+        self._window = window
+        self._map = map_
+        self._peers = peers(width_of(window.order))
+        self._sums: dict[Part, list[int]] = {}
+        self._zeros: list[Any] = []
+        self._ordering = Ordering(window.order, self._terms_of())
+        # Sums that are kept move with the map, and nothing may fail while that happens: not half of it can be undone.
+        summed = [part for call in window.calls if call.function in SUMMED for part in parts(_aggregate(call))]
+        self._steady = all(cannot_fail(part.argument) for part in summed)
+        self._bindings = [self._write(call) for call in window.calls]
+        self._amounts = self._write_amounts()
+
+    def _terms_of(self) -> Callable[[Row], Row]:
+        names = list(names_of(self._map.keys))
+        columns = [term.scalar for term in self._window.order if isinstance(term.scalar, Column)]
+        return seen_at([names.index(column.name) for column in columns])
+
+    def bind(self, space: Space) -> tuple[list[Reading], AmountsOf | None, Numbers]:
+        """The functions at work; and where sums go on from row to row, what a row adds, and the sums of nothing."""
+        amounts_of = None if self._amounts is None else space[self._amounts]
+        readings = [binding(space, amounts_of) for binding in self._bindings]
+        if any(isinstance(reading, Summed) and reading.sight.running for reading in readings):
+            return readings, amounts_of, tuple(self._zeros)
+        return readings, None, ()
+
+    def _write(self, call: WindowCall) -> Callable[[Space, Any], Reading]:
+        if call.function in SUMMED:
+            return self._write_summed(call)
+        looks = self._module.known.function(f"looks_of_{call.function}")
+        self._module.add(looks, write_looks(looks, self._map.name, self._map.keys, call, self._module.known))
+        if call.function == "first_value" and self._opens(call):
+            return lambda space, _: First(Opening(), space[looks])
+        kind = Counted if call.function in ("row_number", "rank") else Plain
+        return lambda space, _: kind(self._sight(call, space[looks]), call, space[looks], self._ordering)
+
+    def _runs(self, call: WindowCall) -> bool:
+        """Whether the frame goes from the beginning of the part to the row, or to its last peer."""
+        return call.frame.start is None and call.frame.end is not None and not call.frame.end
+
+    def _opens(self, call: WindowCall) -> bool:
+        """Whether the first row of the part is the first one of every frame, whatever it holds."""
+        return call.frame.start is None and not call.frame.end and not call.ignore_nulls
+
+    def _sight(self, call: WindowCall, looks: Callable[[Any], Any]) -> Sight:
+        match call.function:
+            case "row_number":
+                return Running(None)
+            case "rank":
+                return Running(self._peers)
+            case name if name == SESSION:
+                return session(looks)
+            case name if name in OFFSETS:
+                return self._distance(call)
+            case name if name in RANKINGS:
+                return Whole()
+        return self._reach(call)
+
+    def _reach(self, call: WindowCall) -> Sight:
+        """How far a frame reaches."""
+        if call.function == "last_value" and self._runs(call) and not call.ignore_nulls:
+            return Near(0, 0) if call.frame.rows else self._peers
+        if call.frame.start is None or call.frame.end is None:
+            return Whole()
+        if call.frame.rows:
+            return Near(call.frame.start, call.frame.end)
+        if not call.frame.start and not call.frame.end:
+            return self._peers
+        terms_of = self._ordering.terms_of
+        return Within(call.frame, self._window.order[0], lambda row: terms_of(row)[0])
+
+    def _distance(self, call: WindowCall) -> Sight:
+        """LAG and LEAD look at one row, where it is the same distance away for all."""
+        match call.arguments:
+            case (_, Literal(value=int(offset)), *_) if not call.ignore_nulls:
+                away = -offset if call.function == "lag" else offset
+                return Near(away, away)
+        return Whole()
+
+    # -- sums ---------------------------------------------------------------------------------------------------
+
+    def _write_summed(self, call: WindowCall) -> Callable[[Space, Any], Reading]:
+        aggregate = _aggregate(call)
+        slots = [self._slots(part) for part in parts(aggregate)]
+        sums = [Column(f"sum_{i}", part.of, nullable=False) for i, part in enumerate(parts(aggregate))]
+        name = self._module.known.function(f"total_of_{call.function}")
+        value = finish(aggregate, sums, Column("weight", BIGINT, nullable=False))
+        self._module.add(name, write_total(name, call.function, value, sums, self._module.known))
+        numbers = [number for places in slots for number in places]
+        sight = self._reach(call)
+        if self._steady and self._runs(call):
+            sight = Running(None if call.frame.rows else self._peers)
+        return lambda space, amounts_of: Summed(
+            sight, call.frame, self._ordering, amounts_of, (0, *self._zeros), numbers, space[name]
+        )
+
+    def _slots(self, part: Part) -> list[int]:
+        """Where the numbers of a part stand among all sums; the first one is the weight."""
+        if part not in self._sums:
+            zeros = fixed.ZERO if isinstance(part.of, t.Double) else (zero(part.of),)
+            first = 1 + len(self._zeros)
+            self._sums[part] = list(range(first, first + len(zeros)))
+            self._zeros += zeros
+        return self._sums[part]
+
+    def _write_amounts(self) -> str | None:
+        if not any(call.function in SUMMED for call in self._window.calls):
+            return None
+        name = self._module.known.function("amounts")
+        body = write_amounts(name, self._map.name, self._map.keys, list(self._sums), self._module.known)
+        self._module.add(name, body)
+        return name
+
+
+def _aggregate(call: WindowCall) -> AggregateCall:
+    """The aggregate that is taken over each frame."""
+    argument = call.arguments[0] if call.arguments else None
+    return AggregateCall(call.name, call.function, argument, call.of, filter=call.filter)

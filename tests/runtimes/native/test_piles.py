@@ -1,0 +1,117 @@
+"""Piles: both sides of an epoch beside plain dictionaries, and what is read of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.changes.zset import Row
+from tidemill.runtimes.native import fixed, ordered, piles
+from tidemill.runtimes.native.piles import Piles, Place, Side
+
+KEYS = range(30)
+
+
+def place_of(key: Row) -> Place:
+    """Keys of the second column, in descending order."""
+    return (-key[1], key)
+
+
+def expected(entries: dict[Row, int], prefix: Row) -> list[tuple[Row, int]]:
+    there = [(key, weight) for key, weight in entries.items() if key[:1] == prefix and weight > 0]
+    return sorted(there, key=lambda pair: -pair[0][1])
+
+
+def compare(side: Side, there: list[tuple[Row, int]]) -> None:
+    assert [(place[-1], weight) for place, weight in side.ascending()] == there
+    assert [(place[-1], weight) for place, weight in side.descending()] == there[::-1]
+    rows = [key for key, weight in there for _ in range(weight)]
+    assert [side.select(count)[-1] for count in range(len(rows))] == rows
+    assert side.sums() == (len(rows), sum(key[1] for key in rows))
+    for number in KEYS:
+        bound = place_of((None, number))
+        after = [pair for pair in there if place_of(pair[0])[0] >= bound[0]]
+        before = [pair for pair in there if place_of(pair[0])[0] < bound[0]]
+        # A bound of another part stands before the entry with its number: NULL is not compared, for it is the shorter.
+        sought = (bound[0],)
+        assert [(place[-1], weight) for place, weight in side.ascending(sought)] == after
+        assert [(place[-1], weight) for place, weight in side.descending(sought)] == before[::-1]
+        assert side.sums(sought) == (sum(w for _, w in before), sum(w * key[1] for key, w in before))
+
+
+@pytest.mark.parametrize("small", [0, 4, 1000])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_sides_are_what_was_and_what_is(small: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piles, "SMALL", small)
+    monkeypatch.setattr(ordered, "SMALLEST", 3)
+    chance = Random(seed)
+    held = Piles(1, place_of, lambda key: (key[1],), (0,))
+    entries: dict[Row, int] = {(None, 3): 2, (1, 4): 1}
+    held.fill(entries.items())
+    for _ in range(60):
+        before = dict(entries)
+        touched: dict[Row, int | None] = {}
+        for _ in range(chance.randint(1, 6)):
+            key = (chance.choice((None, 1)), chance.choice(KEYS))
+            new = chance.choice((None, 1, 2, -1))
+            touched.setdefault(key, entries.get(key))
+            held.move(key, entries.pop(key, None), new)
+            entries |= {} if new is None else {key: new}
+        for prefix, pile in held.moved((key, old, entries.get(key)) for key, old in touched.items()):
+            compare(pile.now, expected(entries, prefix))
+            compare(pile.before, expected(before, prefix))
+    for prefix in ((None,), (1,), (2,)):
+        compare(held.pile(prefix).before, expected(entries, prefix))
+    assert sum(1 for _ in held.all()) == len({key[:1] for key, weight in entries.items() if weight > 0})
+
+
+def test_entries_that_end_as_they_began_have_not_changed() -> None:
+    held = Piles(1, place_of)
+    held.fill([((1, 1), 1), ((1, 2), 1)])
+    (pile,) = [pile for _, pile in held.moved([((1, 1), 1, 1), ((1, 7), None, None)])]
+    assert not pile.changed
+    assert pile.before is pile.now
+
+
+def test_a_pile_is_left_with_nothing() -> None:
+    held = Piles(0, place_of)
+    held.move((1, 1), None, None)
+    held.move((1, 1), None, 1)
+    held.move((1, 1), 1, None)
+    assert list(held.all()) == []
+    assert list(held.pile(()).now.ascending()) == []
+
+
+DOUBLES = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(st.lists(DOUBLES, max_size=8))
+def test_sums_of_doubles_are_exact(values: list[float]) -> None:
+    total = [sum(numbers) for numbers in zip(fixed.ZERO, *map(fixed.scaled, values), strict=True)]
+    found = fixed.unscaled(*total)
+    if all(map(math.isfinite, values)):
+        exact = sum(map(Fraction, values), Fraction())
+        assert found == (float(exact) if abs(exact) <= Fraction(1.7e308) else found)
+    else:
+        special = sum(value for value in values if not math.isfinite(value))
+        assert found == special or (math.isnan(found) and math.isnan(special))
+    gone = [t - n for t, n in zip(total, _sum(fixed.scaled(value) for value in values), strict=True)]
+    assert fixed.unscaled(*gone) == 0.0
+
+
+def _sum(parts: Iterator[Any]) -> list[int]:
+    return [sum(numbers) for numbers in zip(fixed.ZERO, *parts, strict=True)]
+
+
+def test_a_sum_may_leave_the_range_of_double() -> None:
+    twice = [2 * number for number in fixed.scaled(1.7e308)]
+    assert fixed.unscaled(*twice) == math.inf
+    assert fixed.unscaled(*[-number for number in twice]) == -math.inf
+    assert fixed.scaled(None) == fixed.ZERO
