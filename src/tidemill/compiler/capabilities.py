@@ -200,13 +200,13 @@ CAPABILITIES = (
     Capability(
         "Aggregates",
         "`ARRAY_AGG`, `COLLECT_LIST`, `COLLECT_SET`",
-        "SELECT customer, COLLECT_LIST(id) AS ids FROM orders GROUP BY customer",
+        "SELECT customer, SORT_ARRAY(COLLECT_LIST(id)) AS ids FROM orders GROUP BY customer",
         "Spark leaves the order open; here elements ascend. NULLs are left out.",
     ),
     Capability(
         "Aggregates",
         "`STRING_AGG`, `LISTAGG`",
-        "SELECT region, STRING_AGG(name, ', ') AS names FROM customers GROUP BY region",
+        "SELECT region, STRING_AGG(name, ', ') WITHIN GROUP (ORDER BY name) AS names FROM customers GROUP BY region",
         "Ascending, or as WITHIN GROUP (ORDER BY ...) says.",
     ),
     Capability(
