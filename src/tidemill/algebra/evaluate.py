@@ -334,7 +334,8 @@ def evaluate_scalar(scalar: Scalar, row: Environment, around: Surroundings = NOW
     """The value of ``scalar``, given the values of the columns that it reads, and what its subqueries read.
 
     >>> from tidemill.algebra.functions import call
-    >>> evaluate_scalar(call("add", Column("n", t.INT), Literal(1, t.INT)), {"n": 41})
+    >>> from tidemill.model.types import INT
+    >>> evaluate_scalar(call("add", Column("n", INT), Literal(1, INT)), {"n": 41})
     42
     """
     match scalar:

@@ -105,8 +105,7 @@ class Warehouse:
         >>> with open(":memory:") as wh:
         ...     wh.register_function("shout", lambda text: text.upper() + "!", arguments=["STRING"], returns="STRING")
         ...     wh.sql("SELECT shout('hello') AS text")
-        text
-        HELLO!
+        [('HELLO!',)]
         """
         register_function(self._engine, name, function, arguments, returns, strict)
 
