@@ -21,7 +21,7 @@ OPERATORS = {
 NOT, TEST, ATOM = 3, 4, 9
 
 KEY = "#"
-"""Stands between the name of a function that a user brought and its number in this process (see ``library``)."""
+"""Stands between the name of a function that a user brought and its number in this process (see ``registry``)."""
 
 
 def spoken(function: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tidemill.algebra.library import aggregate_of
+from tidemill.algebra.registry import aggregate_of
 from tidemill.algebra.relations import TopK, Window
 from tidemill.algebra.text import spoken
 from tidemill.algebra.windows import OFFSETS, RANKINGS, SESSION, WindowCall

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tidemill.algebra.library import Library, functions_in
+from tidemill.algebra.registry import Registry, functions_in
 from tidemill.algebra.relations import Relation
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
@@ -83,9 +83,9 @@ class View:
 class Catalog:
     """Names to tables and views. ``relations`` is what the front end resolves names with."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._entries: dict[str, Table | View] = {}
-        self._library = library
+        self._registry = registry
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -158,7 +158,7 @@ class Catalog:
             if option not in OPTIONS:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
-        relation = translate(tree or query, self.relations, name=name, functions=self._library.keys).relation
+        relation = translate(tree or query, self.relations, name=name, functions=self._registry.keys).relation
         program = compile_view(
             name,
             relation,
@@ -192,15 +192,15 @@ class Catalog:
         """The catalog as it stands in a manifest."""
         entries = {"entries": [_entry_to_json(entry) for entry in self._entries.values()]}
         called = set().union(*(functions_in(view.relation) for view in self.views.values()))
-        known = [signature_to_json(function.signature) for function in self._library if function.key in called]
+        known = [signature_to_json(function.signature) for function in self._registry if function.key in called]
         return entries | ({"functions": known} if known else {})
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], library: Library) -> tuple[Catalog, list[View]]:
+    def from_json(cls, data: Mapping[str, Any], registry: Registry) -> tuple[Catalog, list[View]]:
         """The catalog, compiled, and the views whose stored state has an outdated layout."""
-        catalog, outdated = cls(library), []
+        catalog, outdated = cls(registry), []
         for item in data.get("functions", ()):
-            declare(library, signature_of(item))
+            declare(registry, signature_of(item))
         for item in data.get("entries", ()):
             try:
                 entry = catalog._entry_of(item)

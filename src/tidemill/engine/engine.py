@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.library import Library
+from tidemill.algebra.registry import Registry
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.walk import scans
 from tidemill.changes.batch import ChangeSet, Epoch
@@ -69,8 +69,8 @@ class Engine:
         self.events = Events(self)
         self._due: dict[str, float] = {}
         self._last = Epoch(0)
-        self.library = Library()
-        self.catalog, outdated = Catalog.from_json(store.catalog, self.library)
+        self.registry = Registry()
+        self.catalog, outdated = Catalog.from_json(store.catalog, self.registry)
         self._count_rows()
         for view in self.catalog.views.values():
             self._place(view)
@@ -259,7 +259,7 @@ class Engine:
     def _reload(self) -> None:
         self.placement.forget()
         self.pipeline = Pipeline()
-        self.catalog, _ = Catalog.from_json(self.store.catalog, self.library)
+        self.catalog, _ = Catalog.from_json(self.store.catalog, self.registry)
         for view in self.catalog.views.values():
             self._place(view)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from tidemill.algebra.library import Accumulator, Library, Signature, UserAggregate, UserFunction, functions_in
+from tidemill.algebra.registry import Accumulator, Registry, Signature, UserAggregate, UserFunction, functions_in
 from tidemill.compiler.frontends.aggregates import AGGREGATES
 from tidemill.compiler.frontends.registered import aggregate_rule, check_name, read_type
 from tidemill.model.errors import TypeMismatch
@@ -20,7 +20,7 @@ def register_function(
 ) -> None:
     """Let views and queries call ``function`` by ``name``."""
     signature = Signature(check_name(name), tuple(map(read_type, arguments)), read_type(returns), strict)
-    known = declare(engine.library, signature, _in_use(engine))
+    known = declare(engine.registry, signature, _in_use(engine))
     assert isinstance(known, UserFunction)
     known.body = function
 
@@ -33,7 +33,7 @@ def register_aggregate(
         raise TypeMismatch(f'aggregate "{name}" takes no argument', hint='Say what it takes: arguments=["INT"].')
     types = tuple(map(read_type, arguments))
     signature = Signature(check_name(name), types, read_type(returns), strict, aggregate=True)
-    known = declare(engine.library, signature, _in_use(engine))
+    known = declare(engine.registry, signature, _in_use(engine))
     assert isinstance(known, UserAggregate)
     known.body = steps
 
@@ -43,10 +43,10 @@ def started(zero: Any) -> Callable[[], Any]:
     return zero if callable(zero) else lambda: deepcopy(zero)
 
 
-def declare(library: Library, signature: Signature, used: Iterable[str] = ()) -> UserFunction | UserAggregate:
+def declare(registry: Registry, signature: Signature, used: Iterable[str] = ()) -> UserFunction | UserAggregate:
     """Know a function by its signature, in SQL as in the algebra."""
-    before = library.keys.get(signature.name, "")
-    known = library.declare(signature, used)
+    before = registry.keys.get(signature.name, "")
+    known = registry.declare(signature, used)
     if known.key != before:
         AGGREGATES.pop(before, None)
     if signature.aggregate:
@@ -54,11 +54,11 @@ def declare(library: Library, signature: Signature, used: Iterable[str] = ()) ->
     return known
 
 
-def forget(library: Library) -> None:
+def forget(registry: Registry) -> None:
     """Let go of all functions of a warehouse that is closed."""
-    for key in library.keys.values():
+    for key in registry.keys.values():
         AGGREGATES.pop(key, None)
-    library.forget()
+    registry.forget()
 
 
 def _in_use(engine: Engine) -> set[str]:

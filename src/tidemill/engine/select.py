@@ -16,7 +16,7 @@ from tidemill.engine.results import Result, present_rows
 
 def select(engine: Engine, query: str | Tree, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
-    translated = translate(query, engine.catalog.relations, functions=engine.library.keys)
+    translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
     if until is None:
         rows = list(engine.answer(translated.relation).zset().expand())
     else:

@@ -20,7 +20,7 @@ from tidemill.model.types import BIGINT, STRING, Field
 def execute(engine: Engine, statement: sql.Statement) -> Result:
     """Do what ``statement`` says."""
     for tree in sql.trees_of(statement):
-        resolved(tree, engine.library.keys)
+        resolved(tree, engine.registry.keys)
     return _STATEMENTS[type(statement)](engine, statement)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tidemill.algebra.library import Accumulator
+from tidemill.algebra.registry import Accumulator
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
 from tidemill.engine.engine import Engine
@@ -275,7 +275,7 @@ class Warehouse:
     def close(self) -> None:
         """Let go of the folder. Subscriptions end."""
         self._engine.close()
-        forget(self._engine.library)
+        forget(self._engine.registry)
         if self._temporary is not None:
             self._temporary.cleanup()
 

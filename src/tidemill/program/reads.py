@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from tidemill.algebra.library import functions_of, is_registered
+from tidemill.algebra.registry import functions_of, is_registered
 from tidemill.algebra.relations import Window
 from tidemill.algebra.scalars import Scalar
 from tidemill.algebra.walk import expressions

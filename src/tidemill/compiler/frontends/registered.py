@@ -1,4 +1,4 @@
-"""Functions that users bring, in a text: calls of their names become calls of their keys (see ``algebra.library``)."""
+"""Functions that users bring, in a text: calls of their names become calls of their keys (see ``algebra.registry``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.algebra.coercion import convert
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
 from tidemill.algebra.functions.function import expect
-from tidemill.algebra.library import Signature
+from tidemill.algebra.registry import Signature
 from tidemill.compiler.frontends.aggregates import AGGREGATES, Clauses
 from tidemill.compiler.frontends.calls import SPECIAL
 from tidemill.compiler.frontends.kinds import from_type

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.library import aggregate_of
+from tidemill.algebra.registry import aggregate_of
 from tidemill.algebra.totals import percentile_places, total
 from tidemill.changes.zset import Row
 from tidemill.runtimes.native.finishing import Found, Groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemill.algebra.library import Accumulator, UserAggregate
+from tidemill.algebra.registry import Accumulator, UserAggregate
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native.piles import Pile

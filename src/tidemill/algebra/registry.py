@@ -171,7 +171,7 @@ class UserAggregate(Registered):
         TOTALS.pop(self.key, None)
 
 
-class Library:
+class Registry:
     """The functions of one warehouse by name."""
 
     def __init__(self) -> None:
