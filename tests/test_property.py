@@ -121,6 +121,8 @@ def test_native_reopened(way: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("way", SPARK)
 def test_spark(way: str, spark: SparkSession) -> None:
+    from pyspark.errors import AnalysisException
+
     @hypothesis.settings(max_examples=SPARK_SCENARIOS, phases=[hypothesis.Phase.generate])
     @hypothesis.given(scenarios(views=2, epochs=3))
     def on_spark(scenario: Scenario) -> None:
@@ -129,8 +131,6 @@ def test_spark(way: str, spark: SparkSession) -> None:
             trial.run()
             with suppress(AnalysisException):  # it takes fewer kinds of subqueries and recursion than we do
                 trial.compare("Spark", trial.answers.spark(spark))
-
-    from pyspark.errors import AnalysisException
 
     on_spark()
 

@@ -27,6 +27,29 @@ class Relation(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Unary(Relation):
+    """A node over one input, with its columns unless it says otherwise."""
+
+    input: Relation
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Relation):
+    """A node over two inputs, with the columns of the left one unless it says otherwise."""
+
+    left: Relation
+    right: Relation
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
 class Scan(Relation):
     """The rows of a table, stream or view; ``columns`` are its fields as declared. An empty alias is no prefix."""
 
@@ -72,22 +95,16 @@ class Values(Relation):
 
 
 @dataclass(frozen=True, slots=True)
-class Filter(Relation):
+class Filter(Unary):
     """The rows for which ``condition`` is true (neither false nor NULL)."""
 
-    input: Relation
     condition: Scalar
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
 
 
 @dataclass(frozen=True, slots=True)
-class Project(Relation):
+class Project(Unary):
     """Each row computed anew; weights of rows that become equal add up."""
 
-    input: Relation
     outputs: tuple[Named, ...]
 
     @property
@@ -96,11 +113,9 @@ class Project(Relation):
 
 
 @dataclass(frozen=True, slots=True)
-class Join(Relation):
+class Join(Binary):
     """Pairs of rows for which ``condition`` is true, with the product of their weights; without one, all pairs."""
 
-    left: Relation
-    right: Relation
     condition: Scalar | None = None
 
     @property
@@ -109,11 +124,9 @@ class Join(Relation):
 
 
 @dataclass(frozen=True, slots=True)
-class OuterJoin(Relation):
+class OuterJoin(Binary):
     """The pairs of a join, and each row of a side that is kept and has no partner, with NULLs for the other side."""
 
-    left: Relation
-    right: Relation
     condition: Scalar | None
     keeps_left: bool
     keeps_right: bool
@@ -126,14 +139,13 @@ class OuterJoin(Relation):
 
 
 @dataclass(frozen=True, slots=True)
-class Unnest(Relation):
+class Unnest(Unary):
     """Each row once for each element of ``array``, which follows it as the last column, its position before it.
 
     ``columns`` are the element, or the position (an INT counted from 0) and the element. With ``outer`` a row whose
     array is empty or NULL stays, with NULLs.
     """
 
-    input: Relation
     array: Scalar
     columns: tuple[Field, ...]
     outer: bool = False
@@ -157,10 +169,9 @@ class UnionAll(Relation):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Relation):
+class Aggregate(Unary):
     """One row for each group of equal keys (NULLs are equal). With no keys there is always exactly one row."""
 
-    input: Relation
     keys: tuple[Named, ...]
     aggregates: tuple[AggregateCall, ...]
 
@@ -170,56 +181,33 @@ class Aggregate(Relation):
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct(Relation):
+class Distinct(Unary):
     """Every row of positive weight, once."""
 
-    input: Relation
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
-
 
 @dataclass(frozen=True, slots=True)
-class Intersect(Relation):
+class Intersect(Binary):
     """The rows of both inputs, column by position: each as often as in the one that has it less, or once."""
 
-    left: Relation
-    right: Relation
     all: bool
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.left.fields
 
 
 @dataclass(frozen=True, slots=True)
-class Except(Relation):
+class Except(Binary):
     """The rows of ``left`` less those of ``right``: as often as are left over, or once where ``right`` has none."""
 
-    left: Relation
-    right: Relation
     all: bool
 
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.left.fields
-
 
 @dataclass(frozen=True, slots=True)
-class Repeat(Relation):
+class Repeat(Unary):
     """Each row as often again as ``times`` says, a BIGINT; not at all where that is not positive."""
 
-    input: Relation
     times: Scalar
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
 
 
 @dataclass(frozen=True, slots=True)
-class TopK(Relation):
+class TopK(Unary):
     """Of the rows of each part, in order, ``limit`` after the first ``offset``; parts are equal in ``partition``.
 
     A row of weight n stands n times in the order, and rows that are equal in ``order`` stand in the order of their
@@ -227,26 +215,20 @@ class TopK(Relation):
     ``order`` to the last one (``RANK() <= limit``).
     """
 
-    input: Relation
     partition: tuple[Scalar, ...]
     order: tuple[Order, ...]
     limit: int | None
     offset: int = 0
     ties: bool = False
 
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
-
 
 @dataclass(frozen=True, slots=True)
-class Window(Relation):
+class Window(Unary):
     """Each row followed by what window functions say of its place in its part (see ``algebra.windows``).
 
     Parts and their order are those of ``TopK``.
     """
 
-    input: Relation
     partition: tuple[Scalar, ...]
     order: tuple[Order, ...]
     calls: tuple[WindowCall, ...]

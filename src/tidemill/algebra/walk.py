@@ -34,9 +34,6 @@ Node = TypeVar("Node", Scalar, Relation)
 Nested = Subquery | Exists | Quantified
 """The expressions that hold a relation."""
 
-UNARY = (r.Filter, r.Project, r.Aggregate, r.Distinct, r.Unnest, r.Repeat, r.TopK, r.Window)
-BINARY = (r.Join, r.OuterJoin, r.Intersect, r.Except)
-
 
 @overload
 def children(node: Scalar) -> tuple[Scalar, ...]: ...
@@ -67,9 +64,9 @@ def _scalars_below(node: Scalar) -> tuple[Scalar, ...]:
 
 
 def _relations_below(node: Relation) -> tuple[Relation, ...]:
-    if isinstance(node, UNARY):
+    if isinstance(node, r.Unary):
         return (node.input,)
-    if isinstance(node, BINARY):
+    if isinstance(node, r.Binary):
         return (node.left, node.right)
     match node:
         case r.UnionAll():
@@ -110,9 +107,9 @@ def _with_scalars(node: Scalar, below: Sequence[Scalar]) -> Scalar:
 
 
 def _with_relations(node: Relation, below: Sequence[Relation]) -> Relation:
-    if isinstance(node, UNARY):
+    if isinstance(node, r.Unary):
         return replace(node, input=below[0])
-    if isinstance(node, BINARY):
+    if isinstance(node, r.Binary):
         return replace(node, left=below[0], right=below[1])
     match node:
         case r.UnionAll():

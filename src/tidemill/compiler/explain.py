@@ -45,8 +45,8 @@ def _tree(program: Program, sizes: Mapping[str, int]) -> list[str]:
 
 
 def _how(stage: Stage, program: Program) -> str:
-    kind = "recomputed" if cost_of_stage(stage, program).again else "incremental"
-    return f"{kind}, {stage.strategy}, {cost_of_stage(stage, program).kind}"
+    cost = cost_of_stage(stage, program)
+    return f"{'recomputed' if cost.again else 'incremental'}, {stage.strategy}, {cost.kind}"
 
 
 def _notes(stage: Stage, program: Program, sizes: Mapping[str, int]) -> Iterator[str]:

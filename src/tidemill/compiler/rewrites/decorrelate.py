@@ -77,7 +77,7 @@ class _Decorrelation:
                 rest = [part for part in conjuncts(condition) if part not in plain]
                 return self._closed_filter(Join(left, right, conjunction(plain)), conjunction(rest) or condition)
         (input_,) = children(node)
-        found = [subquery for scalar in expressions(node) for subquery in scalars_of(scalar)]
+        found = [subquery for scalar in expressions(node) for subquery in _values_in(scalar)]
         joined, values = self._attached(input_, input_, found, [])
         return self._without(with_children(node, [joined]), values)
 
@@ -85,7 +85,7 @@ class _Decorrelation:
         parts = conjuncts(condition)
         plain = conjunction([part for part in parts if not subqueries(part) and not may_fail(part)])
         shown = input_ if plain is None else Filter(input_, plain)
-        joined, values = self._attached(input_, shown, scalars_of(condition), parts)
+        joined, values = self._attached(input_, shown, _values_in(condition), parts)
         filtered = self._without(Filter(joined, condition), values)
         return Project(filtered, tuple(Named(field.name, column(field)) for field in input_.fields))
 
@@ -235,7 +235,7 @@ def _is_truth(value: Scalar, names: Collection[str]) -> bool:
     return value.type == BOOLEAN and alone and not may_fail(value)
 
 
-def scalars_of(scalar: Scalar) -> list[Subquery]:
+def _values_in(scalar: Scalar) -> list[Subquery]:
     """The subqueries in ``scalar``; ``quantifiers`` has left no others."""
     return [found for found in subqueries(scalar) if isinstance(found, Subquery)]
 
