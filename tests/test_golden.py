@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.test"))
-STRATEGIES = ("delta", "viewlet", "recompute")
+STRATEGIES = ("delta", "viewlet", "joingraph", "recompute")
 BATCHES = ("whole", "rows")
 
 
@@ -171,10 +171,10 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     Row by row differs from whole blocks in which changes meet within an epoch, and native cases tell. The driver runs
     the native program over rows that Spark looks up, which ``test_capabilities`` asks of every construct. Compiled code
     goes row by row anyhow, and leaves what is computed anew to Python; on Spark that is the filling of a view, and a
-    difference. Maps that statements read are in memory, so columns make no difference to viewlets. Where viewlets leave
-    everything to plain deltas, the program is the same.
+    difference. Maps that statements read are in memory, so columns make no difference to viewlets and join graphs.
+    Where these leave everything to plain deltas, the program is the same.
     """
-    if strategy == "viewlet" and _is_delta(conversation.path):
+    if strategy in ("viewlet", "joingraph") and _is_delta(conversation.path, strategy):
         return True
     match way:
         case "llvm" | "frames":
@@ -182,15 +182,15 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
         case "driver":
             return True
         case "columns":
-            return strategy == "viewlet"
+            return strategy in ("viewlet", "joingraph")
     return False
 
 
 @cache
-def _is_delta(path: Path) -> bool:
-    """Whether strategy ``viewlet`` keeps the views of a file as ``delta`` does."""
+def _is_delta(path: Path, strategy: str) -> bool:
+    """Whether ``strategy`` keeps the views of a file as ``delta`` does."""
     conversation = read(path)
-    return _programs(conversation, "viewlet") == _programs(conversation, "delta")
+    return _programs(conversation, strategy) == _programs(conversation, "delta")
 
 
 def _programs(conversation: Conversation, strategy: str) -> list[str]:

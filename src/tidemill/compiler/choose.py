@@ -9,10 +9,11 @@ from tidemill.algebra.relations import TopK
 from tidemill.algebra.walk import columns_in
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.stages import Draft
-from tidemill.compiler.strategies import delta, recompute, viewlet
+from tidemill.compiler.strategies import delta, joingraph, recompute, viewlet
 from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
+from tidemill.program.graph import Lookahead, Serve
 from tidemill.program.statements import Finish, Parts, Rounds, Stage
 
 Strategy = Callable[[Draft, Keys, Set[str]], Stage]
@@ -21,6 +22,7 @@ STRATEGIES: dict[str, Strategy] = {
     "delta": delta.delta,
     "recompute": recompute.recompute,
     "viewlet": viewlet.viewlet,
+    "joingraph": joingraph.joingraph,
 }
 """Every strategy that a view can ask for by name."""
 
@@ -28,6 +30,7 @@ SUPPORTS_STREAMS = {
     "delta": delta.SUPPORTS_STREAMS,
     "recompute": recompute.SUPPORTS_STREAMS,
     "viewlet": viewlet.SUPPORTS_STREAMS,
+    "joingraph": joingraph.SUPPORTS_STREAMS,
 }
 
 NATIVE_WORK = 200_000
@@ -48,6 +51,7 @@ class Reason(Enum):
     PARTITIONS = "only the partitions that a change touches are computed again"
     ROUNDS = "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
     VIEWLET = "what a change joins with is summed up beforehand, so a change costs lookups and additions"
+    GRAPH = "every row is held once, with what it meets, so a change costs what it finds on its way"
     AGAIN = "everything is computed again, so the cost follows the data"
     ASKED = "asked for"
     IN_MEMORY = "an in-memory warehouse stays in this process"
@@ -90,12 +94,29 @@ def check_viewlets(view: str, depth: str, static: Set[str], streams: Set[str]) -
         )
 
 
+def check_joingraph(view: str, strategy: str, lookahead: str, serve: str) -> None:
+    """Refuse what strategy ``joingraph`` cannot be asked for, and what no other strategy does."""
+    for name, value, known in (("lookahead", lookahead, Lookahead), ("serve", serve, Serve)):
+        values = [one.value for one in known]
+        if value not in values:
+            listed = ", ".join(f'"{one}"' for one in values)
+            raise Unsupported(f'view "{view}" asks for an unknown {name} "{value}"', hint=f"Use one of {listed}.")
+    if serve != Serve.BOTH.value and strategy != "joingraph":
+        raise Unsupported(
+            f'view "{view}" cannot be served with serve = \'{serve}\' and strategy "{strategy}"',
+            detail="Only a join graph can make the rows of a view anew when they are asked for.",
+            hint="Add strategy = 'joingraph'.",
+        )
+
+
 def reason_for(stage: Stage) -> Reason:
     """Why the strategy of ``stage`` is a good one, or what it costs."""
     if stage.strategy == "recompute":
         return Reason.AGAIN
     if stage.strategy == "viewlet":
         return Reason.VIEWLET
+    if stage.strategy == "joingraph":
+        return Reason.GRAPH
     match stage.finish:
         case None:
             return Reason.LINEAR

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.relations import Relation
-from tidemill.compiler.choose import STRATEGIES, check_viewlets, choose
+from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_viewlets, choose
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.distinct_aggregates import distinct_aggregates
@@ -17,8 +17,11 @@ from tidemill.compiler.rewrites.ranking import ranking
 from tidemill.compiler.rewrites.setops import setops
 from tidemill.compiler.stages import Draft, draft_stages
 from tidemill.compiler.strategies.delta import delta
+from tidemill.compiler.strategies.joingraph import NotGraph, joingraph
 from tidemill.compiler.strategies.viewlet import NotViewlet, viewlet
+from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
+from tidemill.program.graph import Lookahead, Serve
 from tidemill.program.statements import Program, Stage
 from tidemill.program.verify import verify
 
@@ -30,12 +33,15 @@ def compile_view(
     strategy: str = "auto",
     depth: str = "full",
     static: Set[str] = frozenset(),
+    lookahead: str = "global",
+    serve: str = "both",
 ) -> Program:
     """The program that keeps ``relation`` fresh as view ``name``.
 
     ``tables`` are the base relations by name: their keys make lookups cheap, and those that are not kept (streams) are
     held by the program as far as it needs them. A relation that is not among them is a view, whose rows are kept.
     ``depth`` says how much strategy ``viewlet`` materializes; it does nothing for changes of ``static`` relations.
+    ``lookahead`` and ``serve`` are for strategy ``joingraph`` (see ``program.graph``).
 
     >>> from tidemill.algebra.relations import Scan
     >>> from tidemill.model.types import INT, Field
@@ -51,7 +57,8 @@ def compile_view(
           for x in numbers
     """
     check_viewlets(name, depth, static, streams_of(tables))
-    options = Options(name, tables, strategy, depth, static)
+    check_joingraph(name, strategy, lookahead, serve)
+    options = Options(name, tables, strategy, depth, static, Lookahead(lookahead), Serve(serve))
     relation = ranking(normalize(quantifiers(outer(setops(relation)))))
     try:
         # Viewlets take subqueries as they are; every other strategy sees joins in their place.
@@ -73,6 +80,8 @@ class Options:
     strategy: str
     depth: str
     static: Set[str]
+    lookahead: Lookahead
+    serve: Serve
 
 
 def _stages(relation: Relation, options: Options) -> list[Stage]:
@@ -82,16 +91,33 @@ def _stages(relation: Relation, options: Options) -> list[Stage]:
 
 
 def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Stage:
-    """One stage by the strategy that is asked for; what viewlets cannot take is kept by first-order deltas."""
+    """One stage by the strategy that is asked for; what that one cannot take is kept by first-order deltas."""
     strategy = choose(options.view, draft, options.strategy, streams)
-    if strategy != "viewlet":
-        return STRATEGIES[strategy](draft, keys, streams)
     try:
-        return viewlet(draft, keys, streams, options.depth, options.static)
+        match strategy:
+            case "viewlet":
+                return viewlet(draft, keys, streams, options.depth, options.static)
+            case "joingraph":
+                # Only the rows of the view itself can be left to its readers: later stages follow those of others.
+                serve = options.serve if draft.name == options.view else Serve.BOTH
+                return joingraph(draft, keys, streams, options.lookahead, serve)
+        return STRATEGIES[strategy](draft, keys, streams)
     except NotViewlet as refusal:
         if draft.nests:
             raise
         return replace(delta(draft, keys, streams), note=f"no viewlets, since {refusal}")
+    except NotGraph as refusal:
+        if draft.name == options.view and options.serve is not Serve.BOTH:
+            raise _unserved(options, refusal) from refusal
+        return replace(delta(draft, keys, streams), note=f"no join graph, since {refusal}")
+
+
+def _unserved(options: Options, refusal: NotGraph) -> Unsupported:
+    return Unsupported(
+        f"view \"{options.view}\" cannot be served with serve = '{options.serve.value}'",
+        detail=f"Its rows cannot be made from a join graph, since {refusal}.",
+        hint="Leave the option out: then the rows are stored.",
+    )
 
 
 def streams_of(tables: Mapping[str, Table]) -> set[str]:

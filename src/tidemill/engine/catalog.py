@@ -29,8 +29,10 @@ from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
 
 OPTIONS = {
-    "strategy": "auto, delta, viewlet or recompute",
+    "strategy": "auto, delta, viewlet, joingraph or recompute",
     "depth": "full, naive, 1 or 0, for strategy viewlet",
+    "lookahead": "global, local or none, for strategy joingraph",
+    "serve": "both, subscribe or read, for strategy joingraph",
     "static": "tables that never change while the view is there, separated by commas",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred or every N seconds, minutes, hours",
@@ -166,6 +168,8 @@ class Catalog:
             strategy=options.get("strategy", "auto"),
             depth=options.get("depth", "full"),
             static=static_of(options),
+            lookahead=options.get("lookahead", "global"),
+            serve=options.get("serve", "both"),
         )
         if required(options, name):
             require_incremental(program)

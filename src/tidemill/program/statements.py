@@ -20,6 +20,7 @@ from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.relations import TopK, Window
 from tidemill.algebra.scalars import Named, Scalar
 from tidemill.model.types import Field
+from tidemill.program.graph import Graph, Serve
 from tidemill.program.maps import Map, Value
 
 
@@ -275,6 +276,10 @@ class Stage:
 
     Without ``finish`` the statements add straight to the output, whose name is the stage's. ``note`` says why the stage
     is not kept as it was asked for, where that is so.
+
+    ``graphs`` tell which of the maps are one join graph: what the triggers do can be done by walking it. Where
+    ``serve`` says that rows are not stored, ``reader`` gives them: its load fills its own maps from those that it has in
+    common with this stage, and it has neither inputs nor triggers.
     """
 
     name: str
@@ -286,6 +291,9 @@ class Stage:
     finish: Finish | Parts | Rounds | None
     strategy: str
     note: str = ""
+    graphs: tuple[Graph, ...] = ()
+    serve: Serve = Serve.BOTH
+    reader: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True)

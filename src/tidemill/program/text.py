@@ -20,6 +20,7 @@ from tidemill.algebra.scalars import Column, Named, Scalar
 from tidemill.algebra.text import text_of
 from tidemill.algebra.walk import conjunction
 from tidemill.model.schema import WEIGHT
+from tidemill.program.graph import Graph
 from tidemill.program.maps import Map
 from tidemill.program.statements import (
     Add,
@@ -69,6 +70,10 @@ def text_of_stage(stage: Stage) -> str:
             parts += _rounds_texts(rounds, stage)
         case Finish() as finish:
             parts.append(_finish_text(finish))
+    parts += [_graph_text(graph) for graph in stage.graphs]
+    if stage.reader is not None:
+        loads = [text_of_statement(statement, stage.reader) for statement in stage.reader.load]
+        parts.append(_headed(f"served to {stage.serve.value}, its rows made when read:", loads))
     return _headed(_listed(f"stage {stage.name}(", [str(f) for f in stage.output], ")"), parts)
 
 
@@ -182,6 +187,16 @@ def _filtered(text: str, filters: Sequence[Scalar]) -> str:
 def _continued(head: str, rest: str) -> str:
     """Both on one line, or where that would be too long below each other."""
     return f"{head} {rest}" if len(head) + len(rest) < WIDTH else f"{head}\n{indent(rest, 2 * STEP)}"
+
+
+def _graph_text(graph: Graph) -> str:
+    members = [f"{m.alias} in {m.map}" for m in graph.members]
+    meetings = [
+        " and ".join(f"{a}.{x} = {b}.{y}" for x, y in v.columns) for v in graph.vertices for a, b in [v.members]
+    ]
+    filters = [f"if {_all(graph.filters)}"] if graph.filters else []
+    head = f"join graph to {graph.target}, look-ahead {graph.lookahead.value}:"
+    return _headed(head, [", ".join(members), *(meeting or "everything" for meeting in meetings), *filters])
 
 
 def _finish_text(finish: Finish) -> str:

@@ -57,6 +57,9 @@ class Runtime(Protocol):
     def load(self, stage: Stage) -> ChangeSet:
         """Fill an empty ``stage`` from the whole contents of its inputs; returns its rows. Within an epoch."""
 
+    def produce(self, stage: Stage) -> ChangeSet:
+        """The rows of a stage that has a reader, which does not store them; between epochs. Summed, no zero weights."""
+
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns what to store for each map of the stages that ran (contents of relations excluded).
         Rows are keys then values (``map_fields``); weight is the change of the map's weight."""

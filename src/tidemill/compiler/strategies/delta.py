@@ -22,7 +22,7 @@ SUPPORTS_STREAMS = True
 
 def delta(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
     """The stage whose triggers add the change of its body."""
-    changes = {name: list(_changes(draft, name, keys)) for name in (*draft.inputs, *draft.own)}
+    changes = {name: list(change_of(draft, name, keys)) for name in (*draft.inputs, *draft.own)}
     pasts = find_pasts(draft.name, draft.body, [add.query for adds in changes.values() for add in adds], streams)
     triggers = {}
     for name, found in changes.items():
@@ -35,21 +35,22 @@ def delta(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
         output=draft.output,
         inputs=draft.inputs,
         maps=(*draft.maps, *(past.map for past in held(pasts))),
-        load=tuple(_load(draft, keys, streams)),
+        load=tuple(load_of(draft, keys, streams)),
         triggers=tuple(triggers[name] for name in draft.inputs),
         finish=going_on(draft.finish, triggers),
         strategy="delta",
     )
 
 
-def _changes(draft: Draft, name: str, keys: Keys) -> Iterator[Add]:
+def change_of(draft: Draft, name: str, keys: Keys) -> Iterator[Add]:
+    """What a change of relation ``name`` adds to each target of the stage."""
     for target, body in draft.sums:
         change = derive(body, name)
         if change is not None:
             yield from (Add(target, nest(block, keys)) for block in blocks(change))
 
 
-def _load(draft: Draft, keys: Keys, streams: Set[str]) -> Iterator[Add]:
+def load_of(draft: Draft, keys: Keys, streams: Set[str]) -> Iterator[Add]:
     """The whole body. A block that reads a stream is empty at the start: a view sees a stream from its own birth on.
 
     So is one that reads rows of its own recursion.

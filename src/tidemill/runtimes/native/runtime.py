@@ -188,6 +188,16 @@ class NativeRuntime:
         rows = self._running.fill(compiled, maps, {})
         return ChangeSet.of(rows.items(), stage.output)
 
+    def produce(self, stage: Stage) -> ChangeSet:
+        """The rows of a stage that does not store them, from the maps that it holds."""
+        assert stage.reader is not None
+        runner = self._backends.runner(stage.name)
+        if runner is not None:
+            return runner.produce()
+        reader = compile_stage(stage.reader, self._fields_of)
+        maps = {**reader.empty_maps(), **self._state.maps(self._compiled[stage.name])}
+        return ChangeSet.of(self._running.fill(reader, maps, {}).items(), stage.output)
+
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the change of every map that it touched."""
         with decimal.localcontext(EXACT):

@@ -22,6 +22,7 @@ from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import row_wise
 from tidemill.runtimes.native.finishing import Finishing
 from tidemill.runtimes.native.llvm.compile import Input, StageCode, fills_by_firing, handed_on
+from tidemill.runtimes.native.llvm.frame import NotCompiled
 from tidemill.runtimes.native.llvm.handles import NativeMap, out_of_memory
 from tidemill.runtimes.native.llvm.intake import Batch
 from tidemill.runtimes.native.llvm.jit import Library, load
@@ -207,6 +208,10 @@ class LlvmStage:
             return self._drain()
         assert self._finish is not None
         return ChangeSet.of(self._finish.whole(self._maps).items(), self.stage.output)
+
+    def produce(self) -> ChangeSet:
+        """The rows of a stage that does not store them."""
+        raise NotCompiled("the reader of a join graph")
 
     def changes(self) -> Iterator[tuple[str, ChangeSet]]:
         """What the epoch has done to each map, in the form in which it is stored."""

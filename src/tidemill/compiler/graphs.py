@@ -1,0 +1,76 @@
+"""From a block to its join graph: a tree of equalities between its leaves, and what else must hold on a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidemill.algebra.scalars import Call, Cast, Column, Scalar
+from tidemill.compiler.blocks import Block, Condition
+from tidemill.compiler.faults import is_exact, may_fail
+from tidemill.compiler.loops import indexable
+from tidemill.compiler.streams import Past
+from tidemill.program.graph import Graph, Lookahead, Member, Vertex
+
+Pair = tuple[str, str]
+"""Two aliases in the order of their leaves, or a column of each."""
+
+
+def graph_of(target: str, block: Block, pasts: Mapping[str, Past], lookahead: Lookahead) -> Graph:
+    """The join graph of ``block``, whose leaves are held by ``pasts``.
+
+    The tree takes the first equalities that connect something new; equalities beside one of the tree belong to its
+    vertex, those that would close a cycle are tried on paths. What is left unconnected meets without columns.
+    """
+    members = tuple(_member(pasts[leaf.alias]) for leaf in block.leaves)
+    aliases = [member.alias for member in members]
+    found: dict[Pair, list[tuple[Pair, Condition]]] = {}
+    for condition in block.conditions:
+        for pair, columns in _meetings(condition, block, aliases):
+            found.setdefault(pair, []).append((columns, condition))
+    tree = _tree(aliases, list(found))
+    vertices = tuple(Vertex(pair, tuple(columns for columns, _ in found.get(pair, ()))) for pair in tree)
+    answered = [condition for pair in tree for _, condition in found.get(pair, ())]
+    held = [condition for member in members for condition in member.filters]
+    filters = tuple(
+        condition.scalar
+        for condition in block.conditions
+        if not any(condition is one for one in answered) and condition.scalar not in held
+    )
+    return Graph(target, members, vertices, filters, block.outputs, lookahead)
+
+
+def _member(past: Past) -> Member:
+    return Member(past.scan.alias, past.scan.relation, past.map.name, past.filters)
+
+
+def _meetings(condition: Condition, block: Block, aliases: list[str]) -> Iterator[tuple[Pair, Pair]]:
+    """The two leaves that an equality of plain columns connects, and these columns."""
+    match condition.scalar:
+        case Call(function="eq", arguments=(left, right)) if not may_fail(condition.scalar):
+            one, other = _plain(left), _plain(right)
+            if one is None or other is None or not (indexable(left) and indexable(right)):
+                return
+            owners = block.aliases
+            sides = [(owners[side.name], side.name) for side in (one, other) if side.name in owners]
+            if len({alias for alias, _ in sides}) == 2 and all(alias in aliases for alias, _ in sides):
+                (a, x), (b, y) = sorted(sides, key=lambda side: aliases.index(side[0]))
+                yield (a, b), (x.removeprefix(f"{a}."), y.removeprefix(f"{b}."))
+
+
+def _plain(side: Scalar) -> Column | None:
+    """The column that a side of an equality is; an exact cast leaves its number what it is."""
+    found = side.input if isinstance(side, Cast) and is_exact(side) else side
+    return found if isinstance(found, Column) else None
+
+
+def _tree(aliases: list[str], edges: list[Pair]) -> list[Pair]:
+    """Edges that connect all aliases without a cycle: of those given as many as can be, and others where none is."""
+    part = {alias: alias for alias in aliases}
+    tree: list[Pair] = []
+    cross = [(aliases[0], alias) for alias in aliases[1:]]
+    for one, other in [*edges, *cross]:
+        if part[one] != part[other]:
+            merged, into = part[other], part[one]
+            part = {alias: into if root == merged else root for alias, root in part.items()}
+            tree.append((one, other))
+    return tree

@@ -1,0 +1,108 @@
+"""Join graphs: the relations of a join are held once, compactly, and a change walks from its row to all others.
+
+Where viewlets keep a map for every way in which a change can reach the view, here each relation has one map, reduced
+to what the join and the view use. That costs memory in the size of the data and not of the joins between them, and
+a change costs what it adds to the view. The triggers are those of first-order deltas over these maps, so any runtime
+can run them; a runtime that knows join graphs walks the graph instead (see ``program.graph``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+
+from tidemill.compiler.blocks import Block, blocks
+from tidemill.compiler.graphs import graph_of
+from tidemill.compiler.loops import Keys, nest
+from tidemill.compiler.stages import Draft
+from tidemill.compiler.strategies.delta import change_of, load_of
+from tidemill.compiler.streams import Past, find_pasts, from_past, held
+from tidemill.program.graph import Graph, Lookahead, Serve
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Query, Rounds, Source, Stage, Trigger, Version
+
+SUPPORTS_STREAMS = True
+
+
+class NotGraph(Exception):
+    """A stage is no join that can be walked; the message says why, as in "since ..."."""
+
+
+def joingraph(
+    draft: Draft,
+    keys: Keys,
+    streams: Set[str],
+    lookahead: Lookahead = Lookahead.GLOBAL,
+    serve: Serve = Serve.BOTH,
+) -> Stage:
+    """The stage that holds every input in a map of its own, and walks from a change to the others.
+
+    With ``serve`` other than ``BOTH`` the rows of the stage are not stored: its reader makes them from these maps. What
+    is only to be read does nothing for its rows when a change comes.
+    """
+    if isinstance(draft.finish, Rounds):
+        raise NotGraph("rows follow from rows, round after round")
+    found = [(target, block) for target, body in draft.sums for block in blocks(body)]
+    if any(block.arrays for _, block in found):
+        raise NotGraph("elements of arrays are no rows of a relation")
+    if serve is Serve.BOTH and not any(len(block.leaves) > 1 for _, block in found):
+        raise NotGraph("it joins nothing")
+    changes = {name: list(change_of(draft, name, keys)) for name in draft.inputs}
+    whole = [Add(target, nest(block, keys)) for target, block in found]
+    read = changes.values() if serve is Serve.BOTH else (*changes.values(), whole)
+    pasts = find_pasts(draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs))
+    triggers = [Trigger(name, tuple(_on_change(name, changes[name], pasts, serve))) for name in draft.inputs]
+    members = tuple(past.map for past in held(pasts))
+    return Stage(
+        name=draft.name,
+        output=draft.output,
+        inputs=draft.inputs,
+        maps=(*(() if serve is Serve.READ else draft.maps), *members),
+        load=(*_growths(pasts, streams), *(() if serve is Serve.READ else load_of(draft, keys, streams))),
+        triggers=tuple(triggers),
+        finish=None if serve is Serve.READ else draft.finish,
+        strategy="joingraph",
+        graphs=tuple(_graphs(found, pasts, lookahead)),
+        serve=serve,
+        reader=None if serve is Serve.BOTH else _reader(draft, whole, pasts, members),
+    )
+
+
+def _on_change(name: str, adds: list[Add], pasts: Mapping[str, Past], serve: Serve) -> Iterator[Add]:
+    """What a change adds to the view, unless that is only made when read, and then to the maps of its relation."""
+    if serve is not Serve.READ:
+        yield from (Add(add.target, from_past(add.query, pasts)) for add in adds)
+    yield from (past.growth() for past in held(pasts) if past.scan.relation == name)
+
+
+def _growths(pasts: Mapping[str, Past], streams: Set[str]) -> Iterator[Add]:
+    """What the whole inputs bring to the maps; a stream starts empty."""
+    for past in held(pasts):
+        if past.scan.relation not in streams:
+            growth = past.growth()
+            yield replace(growth, query=_of_state(growth.query))
+
+
+def _of_state(query: Query) -> Query:
+    sources = (replace(step, version=Version.STATE) for step in query.sources if isinstance(step, Source))
+    return replace(query, sources=tuple(sources))
+
+
+def _graphs(found: list[tuple[str, Block]], pasts: Mapping[str, Past], lookahead: Lookahead) -> Iterator[Graph]:
+    for target, block in found:
+        if block.leaves and all(leaf.alias in pasts for leaf in block.leaves):
+            yield graph_of(target, block, pasts, lookahead)
+
+
+def _reader(draft: Draft, whole: list[Add], pasts: Mapping[str, Past], members: tuple[Map, ...]) -> Stage:
+    """The stage that makes the rows when they are read, from the maps that hold the graph."""
+    return Stage(
+        name=draft.name,
+        output=draft.output,
+        inputs=(),
+        maps=(*draft.maps, *members),
+        load=tuple(Add(add.target, from_past(add.query, pasts)) for add in whole),
+        triggers=(),
+        finish=draft.finish,
+        strategy="joingraph",
+    )
