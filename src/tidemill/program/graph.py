@@ -39,9 +39,9 @@ class Lookahead(Enum):
 class Member:
     """One relation of a join: the rows that pass ``filters`` are in ``map``, whose keys are its columns in use.
 
-    Members whose maps would be equal share one. ``filters`` are over ``alias.column``, and so are ``sums``: what the map
-    sums up for each of its keys beside the count, under the names of its values. With these a projected tuple is an
-    extended one.
+    Members whose maps would be equal share one. ``filters`` are over ``alias.column``, and so are ``sums``: what the
+    map sums up for each of its keys beside the count, under the names of its values. With these a projected tuple is
+    an extended one.
     """
 
     alias: str
@@ -77,9 +77,9 @@ class Graph:
     """A join as a tree: ``vertices`` connect all ``members``, one fewer than there are members.
 
     Every complete path that passes ``filters`` (conditions that no vertex answers: other comparisons, and equalities
-    that would close a cycle) adds ``outputs`` to ``target``, a map of the stage or its own output: keys, and then values
-    times the weights of all members. A value that is the sum of a member is a column ``alias.name``, and is multiplied
-    by the weights of the others.
+    that would close a cycle) adds ``outputs`` to ``target``, a map of the stage or its own output: keys, and then
+    values times the weights of all members. A value that is the sum of a member is a column ``alias.name``, and is
+    multiplied by the weights of the others.
     """
 
     target: str

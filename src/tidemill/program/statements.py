@@ -278,8 +278,8 @@ class Stage:
     is not kept as it was asked for, where that is so.
 
     ``graphs`` tell which of the maps are one join graph: what the triggers do can be done by walking it. Where
-    ``serve`` says that rows are not stored, ``reader`` gives them: its load fills its own maps from those that it has in
-    common with this stage, and it has neither inputs nor triggers.
+    ``serve`` says that rows are not stored, ``reader`` gives them: its load fills its own maps from those that it has
+    in common with this stage, and it has neither inputs nor triggers.
     """
 
     name: str

@@ -7,11 +7,10 @@ the others their old ones, which makes an epoch over many tables exact (see ``pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
-from tidemill.compiler.blocks import blocks
-from tidemill.compiler.derive import derive
-from tidemill.compiler.loops import Keys, nest
+from tidemill.compiler.linear import change_of, load_of
+from tidemill.compiler.loops import Keys
 from tidemill.compiler.rounds import going_on
 from tidemill.compiler.stages import Draft
 from tidemill.compiler.streams import find_pasts, from_past, held
@@ -40,22 +39,3 @@ def delta(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
         finish=going_on(draft.finish, triggers),
         strategy="delta",
     )
-
-
-def change_of(draft: Draft, name: str, keys: Keys) -> Iterator[Add]:
-    """What a change of relation ``name`` adds to each target of the stage."""
-    for target, body in draft.sums:
-        change = derive(body, name)
-        if change is not None:
-            yield from (Add(target, nest(block, keys)) for block in blocks(change))
-
-
-def load_of(draft: Draft, keys: Keys, streams: Set[str]) -> Iterator[Add]:
-    """The whole body. A block that reads a stream is empty at the start: a view sees a stream from its own birth on.
-
-    So is one that reads rows of its own recursion.
-    """
-    for target, body in draft.sums:
-        for block in blocks(body):
-            if (streams | draft.own).isdisjoint(leaf.relation for leaf in block.leaves):
-                yield Add(target, nest(block, keys))

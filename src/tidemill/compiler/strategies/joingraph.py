@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from tidemill.compiler.blocks import Block, blocks
 from tidemill.compiler.graphs import graph_of
+from tidemill.compiler.linear import change_of, load_of
 from tidemill.compiler.loops import Keys, nest
 from tidemill.compiler.stages import Draft
-from tidemill.compiler.strategies.delta import change_of, load_of
 from tidemill.compiler.streams import Past, find_pasts, from_past, held
 from tidemill.program.graph import Graph, Lookahead, Serve
 from tidemill.program.maps import Map

@@ -185,6 +185,12 @@ class SparkRuntime:
         with self._job(program.view, self._answers.size(program)):
             return self._answers.answer(program)
 
+    def produce(self, stage: Stage) -> ChangeSet:
+        """The rows of a stage that does not store them, from the maps that it keeps."""
+        assert stage.reader is not None
+        with self._job(stage.name, sum(self._store.rows(map_.name) for map_ in stage.maps)):
+            return self._answers.answer(Program(stage.name, (stage.reader,)))
+
     def recompute(self, query: str, definitions: Mapping[str, str | None]) -> ChangeSet:
         """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, or
         None for a relation whose rows are taken as stored."""
