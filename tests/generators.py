@@ -77,7 +77,7 @@ def scenarios(draw: Draw, *, views: int = 3, epochs: int = 6) -> Scenario:
     history = _History(draw, tables)
     # What a stream held before a view came is gone, and nothing can be computed from it again.
     streams = any(table.stream for table in tables)
-    strategies = ["delta"] if streams else ["delta", "delta", "recompute"]
+    strategies = ["delta", "viewlet", "joingraph", *([] if streams else ["recompute"])]
     before = 0 if streams else draw(st.integers(0, 1))
     count = draw(st.integers(2, epochs))
     return Scenario(

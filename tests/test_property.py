@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ class Trial:
         self._folder = folder
         self._scenario = scenario
         self._emitted: dict[str, ZSet] = {}
+        self.steps = 0
         self.answers = Answers()
 
     def run(self) -> None:
@@ -64,6 +66,7 @@ class Trial:
             for table_name, changes in epoch.items():
                 self.answers.rows[table_name].update_by(ZSet.summed((row, weight) for weight, row in changes))
             self._listen(since=before)
+            self.steps += 1
 
     def close(self) -> None:
         """Let go of the warehouse that is open now."""
@@ -91,12 +94,26 @@ class Trial:
             assert not difference, f"{name} is not what {who} says:\n{difference}"
 
 
-def _on_native(scenario: Scenario) -> None:
+def _on_native(scenario: Scenario) -> int:
+    """Play a scenario in this process; returns how many epochs were compared."""
     with opened("held") as warehouse:
         trial = Trial(warehouse, scenario)
         trial.run()
         if scenario.duckdb:
             trial.compare("DuckDB", trial.answers.duckdb())
+        return trial.steps
+
+
+def _on_spark(scenario: Scenario, way: str, spark: SparkSession) -> int:
+    """Play a scenario on Spark; returns how many epochs were compared."""
+    from pyspark.errors import AnalysisException
+
+    with opened(way, spark) as warehouse:
+        trial = Trial(warehouse, scenario)
+        trial.run()
+        with suppress(AnalysisException):  # it takes fewer kinds of subqueries and recursion than we do
+            trial.compare("Spark", trial.answers.spark(spark))
+        return trial.steps
 
 
 @hypothesis.settings(max_examples=NATIVE_SCENARIOS)
@@ -121,27 +138,37 @@ def test_native_reopened(way: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("way", SPARK)
 def test_spark(way: str, spark: SparkSession) -> None:
-    from pyspark.errors import AnalysisException
-
     @hypothesis.settings(max_examples=SPARK_SCENARIOS, phases=[hypothesis.Phase.generate])
     @hypothesis.given(scenarios(views=2, epochs=3))
     def on_spark(scenario: Scenario) -> None:
-        with opened(way, spark) as warehouse:
-            trial = Trial(warehouse, scenario)
-            trial.run()
-            with suppress(AnalysisException):  # it takes fewer kinds of subqueries and recursion than we do
-                trial.compare("Spark", trial.answers.spark(spark))
+        _on_spark(scenario, way, spark)
 
     on_spark()
 
 
 @pytest.mark.long
 def test_fuzz() -> None:
-    """New scenarios until the time is up."""
+    """New scenarios in this process until the time is up."""
+    _fuzz(_on_native, batch=200, epochs=20)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_fuzz_spark(spark: SparkSession) -> None:
+    """New scenarios on Spark until the time is up."""
+    _fuzz(lambda scenario: _on_spark(scenario, "frames", spark), batch=20, epochs=6)
+
+
+def _fuzz(play: Callable[[Scenario], int], *, batch: int, epochs: int) -> None:
+    """Play batches of scenarios until the time is up, and tell how much was tried."""
     until = time.monotonic() + float(os.environ.get("FUZZ_SECONDS", "600"))
-    tried = 0
+    steps: list[int] = []
+
+    @hypothesis.settings(max_examples=batch)
+    @hypothesis.given(scenarios(epochs=epochs))
+    def play_some(scenario: Scenario) -> None:
+        steps.append(play(scenario))
+
     while time.monotonic() < until:
-        batch = hypothesis.settings(max_examples=200)(hypothesis.given(scenarios(epochs=10))(_on_native))
-        batch()
-        tried += 200
-    print(f"{tried} scenarios")
+        play_some()
+        print(f"{len(steps):,} scenarios, {sum(steps):,} epochs, no difference", flush=True)
