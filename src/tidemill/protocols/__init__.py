@@ -1,0 +1,1 @@
+"""How views over autonomous sources are kept: one file for each algorithm. Pure: messages in, messages out."""
