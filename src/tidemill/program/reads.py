@@ -20,6 +20,7 @@ from tidemill.program.statements import (
     Query,
     Range,
     Read,
+    Replace,
     Rounds,
     Seek,
     Source,
@@ -117,10 +118,21 @@ def _scalars_of(stage: Stage) -> Iterator[Scalar]:
 def reads_state(program: Program) -> set[str]:
     """The relations whose contents a trigger reads: they must be kept. The stages' own maps are not among them.
 
-    A stage that is not in this set passes its changes on and forgets its rows, unless it is the view itself.
+    A stage that is not in this set passes its changes on and forgets its rows, unless it is the view itself. One whose
+    rows are computed anew is in it: what changed is the difference to the rows before.
     """
     own = {map_.name for stage in program.stages for map_ in stage.maps}
-    return {relation_of(step) for step in _state_steps(program)} - own
+    return ({relation_of(step) for step in _state_steps(program)} | _replaced(program)) - own
+
+
+def _replaced(program: Program) -> set[str]:
+    return {
+        statement.target
+        for stage in program.stages
+        for trigger in stage.triggers
+        for statement in trigger.statements
+        if isinstance(statement, Replace)
+    }
 
 
 def read_maps(stage: Stage) -> set[str]:
