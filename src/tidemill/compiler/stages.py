@@ -152,11 +152,15 @@ def draft_stages(view: str, relation: Relation) -> list[Draft]:
 
 
 def _reads(body: Relation) -> Iterator[tuple[str, set[str]]]:
-    """Each relation that a body reads, with the columns that it reads of it; a relation may come several times."""
+    """Each relation that a body reads, with the columns that it reads of it; a relation may come several times.
+
+    Where nothing is read but how often rows come, the first column is there to carry that.
+    """
     for block in blocks(body):
         used = set(used_columns(block))
         for leaf in block.leaves:
-            yield leaf.relation, {f.name for f in leaf.columns if f"{leaf.alias}.{f.name}" in used}
+            read = {f.name for f in leaf.columns if f"{leaf.alias}.{f.name}" in used}
+            yield leaf.relation, read or {f.name for f in leaf.columns[:1]}
 
 
 # --------------------------------------------------------------------------------------------------------- cutting

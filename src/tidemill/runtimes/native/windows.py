@@ -181,7 +181,9 @@ class WindowRows(PartRows):
                 moved = tuple([m + n - o for m, o, n in zip(moved, old, new, strict=True)])
             first, last = run[0][0], run[-1][0]
             low = _first(sight.first_looking(side, first) for sight in self._sights for side in _sides(pile))
-            high = _last(sight.last_looking(side, last) for sight in self._sights for side in _sides(pile))
+            # The first place of a part is looked at from farther away than those behind it.
+            ends = [(side, place) for side in _sides(pile) for place in (first, last)]
+            high = _last(sight.last_looking(side, place) for sight in self._sights for side, place in ends)
             yield low, _last((high, following)) if running and any(moved) else high
 
     def _add(self, side: Side, stretch: Stretch, times: int, net: ZSet) -> None:
