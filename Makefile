@@ -71,7 +71,7 @@ test: check  ## everything that must hold before a change lands
 	exit $$(( others + spark ))
 
 fuzz: setup  ## random warehouses for ten minutes (FUZZ_SECONDS=3600: an hour), and what else takes long
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0
 
 clean:  ## what builds and tests leave behind; .venv stays
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log .bench

@@ -198,7 +198,6 @@ def test_groups(query: str, underlined: str) -> None:
         "SELECT id FROM orders WHERE",
         "SELECT id FROM orders; SELECT 1",
         "SHOW TABLES",
-        "SELECT id FROM a.orders",
         "SELECT COUNT(*) FROM orders GROUP BY 2",
         "SELECT 123456789012345678901234567890123456789",
         "SELECT *",

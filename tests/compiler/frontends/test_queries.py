@@ -96,3 +96,10 @@ class TestOrder:
 
     def test_limit_all_is_no_limit(self) -> None:
         assert translate("SELECT a FROM t LIMIT ALL", TABLES).limit is None
+
+
+def test_tables_of_sources_have_two_parts() -> None:
+    known = {"shop.orders": (Field("id", t.INT),), "orders": (Field("id", t.INT), Field("n", t.INT))}
+    relation = translate("SELECT s.id FROM Shop.orders AS s JOIN orders ON orders.id = s.id", known).relation
+    scans = {node.relation: node.alias for node in walk_all(relation) if isinstance(node, Scan)}
+    assert scans == {"shop.orders": "s", "orders": "orders"}

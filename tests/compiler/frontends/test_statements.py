@@ -119,7 +119,24 @@ class TestShortStatements:
         assert isinstance(statement, st.RefreshView)
         assert statement.name == "v"
 
+    def test_create_source(self) -> None:
+        statement = one("CREATE SOURCE IF NOT EXISTS Shop TYPE postgres OPTIONS (host = 'db', port = 5432)")
+        assert isinstance(statement, st.CreateSource)
+        assert (statement.name, statement.kind, statement.if_not_exists) == ("shop", "postgres", True)
+        assert statement.options == {"host": "db", "port": "5432"}
+
+    @pytest.mark.parametrize("text", ["CREATE SOURCE shop", "CREATE SOURCE shop TYPE", "CREATE SOURCE TYPE sqlite; x"])
+    def test_create_source_without_type(self, text: str) -> None:
+        with pytest.raises(ParseError):
+            parse(text)
+
+    def test_drop_source(self) -> None:
+        statement = one("DROP SOURCE IF EXISTS shop")
+        assert isinstance(statement, st.Drop)
+        assert (statement.kind, statement.name, statement.if_exists) == ("source", "shop", True)
+
     def test_show(self) -> None:
+        assert isinstance(one("SHOW SOURCES"), st.ShowSources)
         assert isinstance(one("SHOW TABLES"), st.ShowTables)
         assert isinstance(one("SHOW VIEWS"), st.ShowViews)
         assert isinstance(one("SHOW MATERIALIZED VIEWS"), st.ShowViews)

@@ -178,20 +178,18 @@ def from_item(self: Queries, node: exp.Expr) -> tuple[Relation, Scope]:
 
 
 def from_table(self: Queries, node: exp.Table, alias: str) -> Rows:
-    """A table, stream, view or common table expression by its name."""
-    name = node.name.lower()
+    """A table, stream, view or common table expression by its name, or a table of a source as ``source.table``."""
+    name = ".".join(part.lower() for part in (node.catalog, node.db, node.name) if part)
     if not isinstance(node.this, exp.Identifier):
         raise Unsupported(
             "a function that makes a table is not supported",
             where=self.source.place(node),
             hint="Put its rows into a table, or list them with VALUES.",
         )
-    if node.args.get("db"):
-        raise ParseError("the name of a table has one part", where=self.source.place(node))
     if name in self.tables:
         return self.tables[name](alias)
     if name not in self.relations:
-        raise unknown("table or view", name, [*self.tables, *self.relations], self.source.place(node.this))
+        raise unknown("table or view", name, [*self.tables, *self.relations], self.source.place(node))
     fields = self.relations[name]
     return Rows(Scan(name, alias, fields), tuple(f.name for f in fields))
 

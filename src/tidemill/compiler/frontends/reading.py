@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.tables import checked_name, read_table, table_name
 from tidemill.model.errors import ParseError, Place, Unsupported
 
-STATEMENTS = "CREATE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, SHOW TABLES or VIEWS"
+STATEMENTS = "CREATE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, SHOW"
 
 
 def read_script(source: Source) -> list[st.Statement]:
@@ -160,6 +160,17 @@ def read_options(cursor: Cursor) -> dict[str, str]:
     return options
 
 
+def read_create_source(cursor: Cursor, place: Place) -> st.CreateSource:
+    """``CREATE SOURCE [IF NOT EXISTS] name TYPE kind OPTIONS (options)``."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("source")
+    cursor.expect("TYPE")
+    kind = cursor.next("the type of the source").text.lower()
+    options = read_options(cursor) if cursor.accept("OPTIONS") else {}
+    cursor.end()
+    return st.CreateSource(place, name, kind, options, if_not_exists)
+
+
 def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
     """``CREATE VIEW``: refused, with the way out."""
     raise Unsupported(
@@ -171,15 +182,15 @@ def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
 
 
 def read_drop(cursor: Cursor, place: Place) -> st.Drop:
-    """``DROP TABLE | STREAM | [MATERIALIZED] VIEW [IF EXISTS] name``."""
+    """``DROP TABLE | STREAM | SOURCE | [MATERIALIZED] VIEW [IF EXISTS] name``."""
     cursor.accept("MATERIALIZED")
-    for kind in ("table", "stream", "view"):
+    for kind in ("table", "stream", "source", "view"):
         if cursor.accept(kind.upper()):
             if_exists = cursor.accept("IF", "EXISTS")
             name = cursor.name(kind)
             cursor.end()
             return st.Drop(place, kind, name, if_exists)
-    raise ParseError("TABLE, STREAM or VIEW was expected here", where=cursor.place)
+    raise ParseError("TABLE, STREAM, SOURCE or VIEW was expected here", where=cursor.place)
 
 
 def read_explain(cursor: Cursor, place: Place) -> st.ExplainView:
@@ -198,6 +209,12 @@ def _view_name(cursor: Cursor) -> str:
     name = cursor.name("view")
     cursor.end()
     return name
+
+
+def read_show_sources(cursor: Cursor, place: Place) -> st.ShowSources:
+    """``SHOW SOURCES``."""
+    cursor.end()
+    return st.ShowSources(place)
 
 
 def read_show_tables(cursor: Cursor, place: Place) -> st.ShowTables:
@@ -290,6 +307,7 @@ Reader = Callable[[Cursor, Place], st.Statement]
 READERS: dict[tuple[str, ...], Reader] = {
     ("CREATE", "TABLE"): read_create_table,
     ("CREATE", "STREAM"): read_create_table,
+    ("CREATE", "SOURCE"): read_create_source,
     ("CREATE", "MATERIALIZED", "VIEW"): read_create_view,
     ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"): read_create_view,
     ("CREATE", "VIEW"): read_plain_view,
@@ -297,6 +315,7 @@ READERS: dict[tuple[str, ...], Reader] = {
     ("DROP",): read_drop,
     ("EXPLAIN",): read_explain,
     ("REFRESH",): read_refresh,
+    ("SHOW", "SOURCES"): read_show_sources,
     ("SHOW", "TABLES"): read_show_tables,
     ("SHOW", "VIEWS"): read_show_views,
     ("SHOW", "MATERIALIZED", "VIEWS"): read_show_views,

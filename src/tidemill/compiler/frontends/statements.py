@@ -56,10 +56,20 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True)
-class Drop(Statement):
-    """``DROP TABLE``, ``STREAM`` or ``[MATERIALIZED] VIEW``."""
+class CreateSource(Statement):
+    """``CREATE SOURCE``: somebody else's database, whose tables views can read as ``name.table``."""
 
-    kind: Literal["table", "stream", "view"]
+    name: str
+    kind: str
+    options: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """``DROP TABLE``, ``STREAM``, ``SOURCE`` or ``[MATERIALIZED] VIEW``."""
+
+    kind: Literal["table", "stream", "source", "view"]
     name: str
     if_exists: bool = False
 
@@ -111,6 +121,11 @@ class RefreshView(Statement):
     """``REFRESH VIEW``."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class ShowSources(Statement):
+    """``SHOW SOURCES``."""
 
 
 @dataclass(frozen=True)
