@@ -20,7 +20,7 @@ from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.statements import Stage
 from tidemill.runtimes.native.python import CompiledStage
-from tidemill.storage.store import Store
+from tidemill.storage.store import Readable
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.memory import Memory
@@ -43,7 +43,7 @@ MIRRORED_ROWS = 2_000_000
 class StoredState:
     """The state of stages as the store has it, and the rows of relations as they are now."""
 
-    def __init__(self, store: Store, rows: Callable[[str], ChangeSet]) -> None:
+    def __init__(self, store: Readable, rows: Callable[[str], ChangeSet]) -> None:
         self._store = store
         self.rows = rows
 

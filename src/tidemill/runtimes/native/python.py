@@ -22,6 +22,7 @@ from tidemill.runtimes.native.body import Body, quotable
 from tidemill.runtimes.native.emission import write_emission
 from tidemill.runtimes.native.entries import write_combine
 from tidemill.runtimes.native.finishing import Finishing
+from tidemill.runtimes.native.joingraph.compile import CompiledGraph, write_graph
 from tidemill.runtimes.native.loops import Loops
 from tidemill.runtimes.native.maps import Contents, RingMap
 from tidemill.runtimes.native.names import Globals
@@ -68,7 +69,10 @@ class CompiledTrigger:
 
 @dataclass(frozen=True, slots=True)
 class CompiledStage:
-    """A stage, ready to run. ``rows`` is, by function, what ``Body`` noted for the report of a fault."""
+    """A stage, ready to run. ``rows`` is, by function, what ``Body`` noted for the report of a fault.
+
+    ``graphs`` are its join graphs, for who walks them instead of running the triggers.
+    """
 
     stage: Stage
     text: str
@@ -78,6 +82,7 @@ class CompiledStage:
     finish: Finishing | None
     combines: dict[str, Callable[..., tuple[Any, ...]]]
     rows: dict[str, list[tuple[int, str, str]]]
+    graphs: tuple[CompiledGraph, ...] = ()
 
     def empty_maps(self) -> dict[str, Contents | RingMap]:
         """The stage's maps, with nothing in them."""
@@ -102,6 +107,7 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     for map_name, name in combines.items():
         module.add(name, write_combine(name, maps[map_name], module.known))
     finish = None if stage.finish is None else write_emission(module, stage.finish, maps)
+    graphs = [write_graph(module, stage, graph) for graph in stage.graphs]
     space = module.execute()
     return CompiledStage(
         stage,
@@ -115,6 +121,7 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
         None if finish is None else finish(space),
         {map_name: space[name] for map_name, name in combines.items()},
         module.rows,
+        tuple(bind(space) for bind in graphs),
     )
 
 

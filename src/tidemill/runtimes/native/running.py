@@ -21,6 +21,7 @@ from tidemill.program.statements import Each, Rounds, Stage, Version
 from tidemill.runtimes.native.access import Access, Form
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.faults import located
+from tidemill.runtimes.native.joingraph import stages
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, RingMap
 from tidemill.runtimes.native.python import CompiledStage, CompiledTrigger, Probe, Routine, Step, compile_probes
@@ -50,7 +51,11 @@ class Running:
     def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
         """Run the trigger for ``relation``. A ``Replace`` waits until ``freshen``, when all inputs are new."""
         with computing(compiled):
-            self._fire(compiled, relation, Inputs(self._state.maps(compiled), {}, change))
+            inputs = Inputs(self._state.maps(compiled), {}, change)
+            if stages.walks(compiled.stage):
+                self._walk(compiled, relation, inputs)
+            else:
+                self._fire(compiled, relation, inputs)
 
     def freshen(self, compiled: CompiledStage) -> None:
         """Compute anew what waits for all inputs, and settle what goes on in rounds."""
@@ -92,6 +97,21 @@ class Running:
                 rows = compiled.finish.whole(maps)
         return rows
 
+    def read(self, compiled: CompiledStage, reader: CompiledStage, maps: Maps) -> ZSet:
+        """The rows of a stage that does not store them. ``maps`` has its members, and what its ``reader`` fills."""
+        if not stages.reads(compiled.stage):
+            return self.fill(reader, maps, {})
+        with computing(compiled):
+            sums: dict[str, dict[Row, Any]] = {}
+            for step in reader.load:
+                constant = [routine for routine in step.routines if not routine.query.sources]
+                self._sum(constant, reader.stage, Inputs(maps, {}), sums.setdefault(step.target, {}))
+            stages.fill(compiled.graphs, maps, sums)
+            for target in maps.keys() & sums.keys():
+                maps[target].add(sums[target])
+            rows = sums.get(reader.stage.name, {})
+            return ZSet.summed(rows.items()) if reader.finish is None else reader.finish.whole(maps)
+
     def upcoming(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
         """For each routine that ``change`` will run, the lookups in large relations that it will make."""
         stage = compiled.stage
@@ -117,6 +137,18 @@ class Running:
         for step in adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
         self._add_all(stage, inputs.maps, sums)
+
+    def _walk(self, compiled: CompiledStage, relation: str, inputs: Inputs) -> None:
+        """Let a change go through the join graphs of a stage, which finds what statements of several loops would.
+
+        Those of a single loop are run as they are: the growth of the members' maps, and what meets no others.
+        """
+        sums: dict[str, dict[Row, Any]] = {}
+        for step in compiled.triggers.get(relation, NO_TRIGGER).steps:
+            alone = [routine for routine in step.routines if len(routine.query.sources) == 1]
+            self._sum(alone, compiled.stage, inputs, sums.setdefault(step.target, {}))
+        stages.fire(compiled.graphs, relation, inputs.maps, sums)
+        self._add_all(compiled.stage, inputs.maps, sums)
 
     def _add_each(self, steps: list[Step], stage: Stage, inputs: Inputs) -> None:
         """Run the statements of a trigger for one row of the change after the other, on maps that move meanwhile."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tidemill.algebra.decimals import EXACT
@@ -21,7 +22,7 @@ from tidemill.runtimes.native.python import CompiledStage, compile_stage
 from tidemill.runtimes.native.running import Lookup, Running, computing
 from tidemill.runtimes.native.state import BaseOf, State, columns_of
 from tidemill.runtimes.native.tables import adds_new_keys, held_by, summed
-from tidemill.storage.store import Store
+from tidemill.storage.store import Readable
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.stage import LlvmStage
@@ -42,7 +43,7 @@ class NativeRuntime:
 
     def __init__(
         self,
-        store: Store,
+        store: Readable,
         fields_of: FieldsOf,
         base_of: BaseOf | None = None,
         resident: int | None = None,
@@ -158,7 +159,7 @@ class NativeRuntime:
 
     def contents(self, relation: str) -> ChangeSet:
         """The rows of a relation as they are now; equal rows may come in several parts."""
-        return ChangeSet.of(self._state.scan(relation), self._fields_of(relation))
+        return self._state.whole(relation)
 
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation``."""
@@ -195,8 +196,12 @@ class NativeRuntime:
         if runner is not None:
             return runner.produce()
         reader = compile_stage(stage.reader, self._fields_of)
-        maps = {**reader.empty_maps(), **self._state.maps(self._compiled[stage.name])}
-        return ChangeSet.of(self._running.fill(reader, maps, {}).items(), stage.output)
+        # What its load fills starts empty, also where this stage keeps a map of that name fresh for its changes.
+        filled = {add.target for add in stage.reader.load}
+        compiled = self._compiled[stage.name]
+        held = self._state.whole_maps(compiled)
+        maps = reader.empty_maps() | {name: map_ for name, map_ in held.items() if name not in filled}
+        return ChangeSet.of(self._running.read(compiled, reader, maps).items(), stage.output)
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the change of every map that it touched."""
@@ -216,9 +221,11 @@ class NativeRuntime:
         with decimal.localcontext(EXACT):
             self._state.rollback()
 
-    def answer(self, program: Program) -> ChangeSet:
-        """The rows of a query over the current contents."""
-        rows: dict[str, Contents] = {}
+    def answer(self, program: Program, given: Mapping[str, ChangeSet] = MappingProxyType({})) -> ChangeSet:
+        """The rows of a query over the current contents; ``given`` has those of relations that do not store theirs."""
+        rows = {name: Contents() for name in given}
+        for name, change in given.items():
+            rows[name].restore(change.pairs())
         fields = {stage.name: stage.output for stage in program.stages}
         for stage in program.stages:
             compiled = compile_stage(stage, lambda name: fields[name] if name in fields else self._fields_of(name))

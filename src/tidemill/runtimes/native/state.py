@@ -19,7 +19,7 @@ from tidemill.runtimes.native.base import Base, ColumnBase, Places
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, Journaled, Pairs, RingMap
 from tidemill.runtimes.native.python import CompiledStage
-from tidemill.storage.store import Store
+from tidemill.storage.store import Readable
 
 Maps = dict[str, Contents | RingMap]
 
@@ -33,7 +33,7 @@ BaseOf = Callable[[str, tuple[Field, ...], bool], Base]
 """Where the stored rows of a large relation or map are found; in the order of their epochs where that is asked."""
 
 
-def columns_of(store: Store) -> BaseOf:
+def columns_of(store: Readable) -> BaseOf:
     """Bases that hold the columns of a relation in this process."""
 
     def base_of(name: str, fields: tuple[Field, ...], in_order: bool) -> Base:
@@ -47,7 +47,7 @@ class State:
     """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch."""
 
     def __init__(
-        self, store: Store, fields_of: Callable[[str], tuple[Field, ...]], base_of: BaseOf, resident: int
+        self, store: Readable, fields_of: Callable[[str], tuple[Field, ...]], base_of: BaseOf, resident: int
     ) -> None:
         self._store = store
         self._fields_of = fields_of
@@ -140,6 +140,17 @@ class State:
                 self._restore(maps[map_.name], map_, compiled.stage)
             self._maps[name] = maps
         return self._maps[name]
+
+    def whole_maps(self, compiled: CompiledStage) -> Maps:
+        """The maps of a stage between epochs, with all of their entries: those that stand on a base, read for now."""
+        maps, whole = self.maps(compiled), compiled.empty_maps()
+        for map_ in compiled.stage.maps:
+            if maps[map_.name].partial:
+                in_order = any(value.type == DOUBLE for value in map_.values)
+                whole[map_.name].restore(self._stored(map_.name, map_fields(map_), in_order))
+            else:
+                whole[map_.name] = maps[map_.name]
+        return whole
 
     def _restore(self, held: Contents | RingMap, map_: Map, stage: Stage) -> None:
         fields = map_fields(map_)

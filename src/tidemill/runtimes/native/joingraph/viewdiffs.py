@@ -1,0 +1,40 @@
+"""View diffs: what the view gains and loses because of modifications of the graph (algorithm 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidemill.changes.zset import Row
+from tidemill.runtimes.native.joingraph.compile import CompiledGraph
+from tidemill.runtimes.native.joingraph.maintenance import Modification
+from tidemill.runtimes.native.joingraph.routes import Route
+from tidemill.runtimes.native.joingraph.structure import Entry, Layer
+from tidemill.runtimes.native.joingraph.walking import Path, Walk
+
+Sums = dict[Row, Any]
+"""What is added to each key of a graph's target."""
+
+
+def generate(compiled: CompiledGraph, layer: Layer, modifications: Sequence[Modification], sums: Sums) -> Walk:
+    """Add to ``sums`` what ``modifications`` of a member do to the view.
+
+    An update walks once for what leaves and what comes, since both meet the same others.
+    """
+    route = compiled.routes[layer.alias]
+    walk = Walk(route, [modification.join_tuple for modification in modifications], layer.joined.ahead)
+    for modification in modifications:
+        for path in walk.paths(modification.join_tuple):
+            aggregate(compiled, route, path, modification.projected, sums)
+    return walk
+
+
+def aggregate(
+    compiled: CompiledGraph, route: Route, path: Path, projected: Iterable[tuple[Row, Entry]], sums: Sums
+) -> None:
+    """Add the product of the projected tuples along a complete path, of its first join tuple only those given.
+
+    Counts are multiplied, and what falls on one key of the view is added up: the *aggregator* of the algorithm.
+    """
+    tuples = [projected, *(met.projected.items() for met in path[1:])]
+    compiled.collect(sums, *[tuples[place] for place in route.order])

@@ -1,0 +1,252 @@
+"""Random joins under random changes: view and graph beside the evaluator, the triggers, and a graph made afresh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.compiler.shop import changes_of, row_of
+from tests.runtimes.native.harness import Harness
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.walk import scans
+from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.compile import compile_view
+from tidemill.compiler.frontends.sql import parse, translate
+from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.schema import Table
+from tidemill.runtimes.native.joingraph import stages
+from tidemill.runtimes.native.joingraph.stages import joined_in
+from tidemill.runtimes.native.joingraph.structure import JoinGraph, JoinTuple
+
+DDL = """
+CREATE TABLE r (a INT, b INT, n BIGINT);
+CREATE TABLE s (a INT, b INT, n BIGINT);
+CREATE TABLE t (a INT, b INT, n BIGINT);
+CREATE STREAM e (a INT, b INT, n BIGINT);
+"""
+TABLES: dict[str, Table] = {s.table.name: s.table for s in parse(DDL) if isinstance(s, CreateTable)}
+FIELDS = {name: table.fields for name, table in TABLES.items()}
+
+VIEWS = {
+    "chain": "SELECT r.n, s.n AS m, t.n AS o FROM r, s, t WHERE r.b = s.a AND s.b = t.a",
+    "star": "SELECT r.n, s.n AS m, t.n AS o FROM r, s, t WHERE r.a = s.a AND r.a = t.a",
+    "long chain": "SELECT x.n, z.b FROM r x, s y, t z, s w WHERE x.b = y.a AND y.b = z.a AND z.b = w.a",
+    "two columns": "SELECT r.n, s.n AS m FROM r, s WHERE r.a = s.a AND r.b = s.b",
+    "self join": "SELECT x.n, y.n AS m FROM r x, r y WHERE x.b = y.a",
+    "self join of three": "SELECT x.a, z.b FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a",
+    "self join, unlike": "SELECT x.n, y.a AS m FROM r x, r y, s WHERE x.b = y.a AND y.b = s.a AND y.n > 0",
+    "triangle": "SELECT r.n, s.n AS m, t.n AS o FROM r, s, t WHERE r.b = s.a AND s.b = t.a AND t.b = r.a",
+    "triangles of one": "SELECT COUNT(*) AS n FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a",
+    "inequality": "SELECT r.a, s.b FROM r, s, t WHERE r.a = s.a AND s.b = t.b AND r.n < t.n AND s.n <> t.n",
+    "filter that may fail": "SELECT r.a, s.b FROM r, s WHERE r.b = s.a AND r.n + s.n > 2 AND r.b < s.b",
+    "cross join": "SELECT r.n, s.n AS m FROM r CROSS JOIN s",
+    "cross join with a filter": "SELECT r.a, s.n FROM r, s, t WHERE r.n < s.n AND s.a = t.a",
+    "condition on one": "SELECT r.n, s.n AS m FROM r, s WHERE r.a = s.a AND r.n > 1 AND s.b = 2",
+    "sums": "SELECT r.a, SUM(s.n) AS m, COUNT(*) AS k, SUM(t.n) AS o FROM r, s, t WHERE r.b = s.a AND r.a = t.a "
+    "GROUP BY r.a",
+    "global sum": "SELECT SUM(r.n * s.n) AS m, COUNT(r.n) AS k FROM r JOIN s ON r.a = s.a",
+    "extremes": "SELECT r.a, MIN(s.n) AS low, MAX(t.n) AS high FROM r, s, t WHERE r.b = s.a AND s.b = t.a GROUP BY r.a",
+    "union": "SELECT r.n FROM r, s WHERE r.a = s.a UNION ALL SELECT t.n FROM t, s WHERE t.b = s.b "
+    "UNION ALL SELECT n FROM t",
+    "distinct": "SELECT DISTINCT r.n FROM r, s WHERE r.a = s.b",
+    "stream": "SELECT e.n, r.n AS m FROM e, r, e f WHERE e.a = r.a AND r.b = f.b",
+}  # fmt: skip
+LOOKAHEADS = ("none", "local", "global")
+
+Moves = list[tuple[str, Row, int | None]]
+
+
+@pytest.mark.parametrize("lookahead", LOOKAHEADS)
+@pytest.mark.parametrize("view", VIEWS)
+@settings(max_examples=5, deadline=None)
+@given(data=st.data())
+def test_walks_keep_the_view_fresh(view: str, lookahead: str, data: st.DataObject) -> None:
+    """Rows, maps and graphs after every epoch, also after one that was undone, and when opened again."""
+    world = World(view, lookahead, data)
+    for moves in data.draw(epochs_of(world.reads)):
+        if data.draw(st.booleans()):
+            world.undo(moves)
+        world.advance(moves)
+    world.reopen()
+
+
+@pytest.mark.parametrize("serve", ["subscribe", "read"])
+@pytest.mark.parametrize("view", VIEWS)
+@settings(max_examples=3, deadline=None)
+@given(data=st.data())
+def test_rows_are_made_from_the_graph_when_they_are_read(view: str, serve: str, data: st.DataObject) -> None:
+    world = World(view, data.draw(st.sampled_from(LOOKAHEADS)), data, serve)
+    for moves in data.draw(epochs_of(world.reads)):
+        world.harness.apply(world.step(moves))
+        assert world.read() == evaluate(world.relation, world.contents)
+        check_graphs(world.harness)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_chains_die_and_revive(seed: int) -> None:
+    """Few rows come and go one by one on a chain of five, so most walks end early and many ends are found again."""
+    sql = "SELECT v.a, z.b FROM r v, s w, t x, s y, r z WHERE v.b = w.a AND w.b = x.a AND x.b = y.a AND y.b = z.a"
+    relation = translate(sql, FIELDS, name="v").relation
+    harness = Harness(compile_view("v", relation, TABLES, "joingraph", lookahead="global"), TABLES)
+    contents, total, random = {name: ZSet() for name in "rst"}, ZSet(), Random(seed)
+    for _ in range(60):
+        name, row = random.choice("rst"), (random.randrange(3), random.randrange(3), None)
+        change = ZSet({row: -1 if contents[name].weight(row) else 1})
+        contents[name] = contents[name] + change
+        total += harness.apply({name: change})
+        assert total == evaluate(relation, contents)
+        check_graphs(harness)
+
+
+def test_a_walk_that_fails_leaves_nothing_behind() -> None:
+    """The first alias has taken in the row when the walk of the second one divides by zero."""
+    sql = "SELECT x.n / y.n AS ratio FROM r x, r y WHERE x.b = y.a"
+    harness = Harness(compile_view("v", translate(sql, FIELDS, name="v").relation, TABLES, "joingraph"), TABLES)
+    harness.seed({"r": ZSet({(1, 2, 3): 1})})
+    harness.load()
+    assert harness.apply({"r": ZSet({(2, 3, 2): 1})}) == ZSet({(1.5,): 1})
+    before = [snapshot(graph) for graph in graphs_of(harness)]
+    with pytest.raises(ArithmeticFault, match="divi"):
+        harness.apply({"r": ZSet({(3, 1, 0): 1, (5, 6, 7): 1})})
+    check_graphs(harness)
+    assert [snapshot(graph) for graph in graphs_of(harness)] == before
+    assert harness.apply({"r": ZSet({(3, 1, 4): 1})}) == ZSet({(0.5,): 1, (4 / 3,): 1})
+
+
+class World:
+    """A view kept by walking, its twin that is kept by triggers, and what the tables hold."""
+
+    def __init__(self, view: str, lookahead: str, data: st.DataObject, serve: str = "both") -> None:
+        self.relation = translate(VIEWS[view], FIELDS, name="v").relation
+        self.reads = tuple(sorted(scans(self.relation)))
+        program = compile_view("v", self.relation, TABLES, "joingraph", lookahead=lookahead, serve=serve)
+        self.harness, self.twin = Harness(program, TABLES), Harness(program, TABLES)
+        rows = {name: st.lists(row_of(TABLES[name]), max_size=8 * TABLES[name].kept) for name in self.reads}
+        self.contents = {name: ZSet.of(data.draw(given)) for name, given in rows.items()}
+        for harness in (self.harness, self.twin):
+            harness.seed({name: rows for name, rows in self.contents.items() if TABLES[name].kept})
+            self.total = harness.load()
+
+    def step(self, moves: Moves) -> dict[str, ZSet]:
+        """The change that moves are, as the tables then have it."""
+        changes = changes_of(moves, self.contents)
+        for name, change in changes.items():
+            self.contents[name] = self.contents[name] + change
+        return changes
+
+    def advance(self, moves: Moves) -> None:
+        """One epoch, by the graph and by the triggers."""
+        changes = self.step(moves)
+        emitted = self.harness.apply(changes)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stages, "WALKS", False)
+            assert self.twin.apply(changes) == emitted
+        self.total += emitted
+        assert self.total == evaluate(self.relation, self.contents)
+        assert entries_of(self.harness) == entries_of(self.twin)
+        check_graphs(self.harness)
+
+    def undo(self, moves: Moves) -> None:
+        """An epoch that does not come to its end."""
+        before = [snapshot(graph) for graph in graphs_of(self.harness)], entries_of(self.harness)
+        self.harness.run(changes_of(moves, self.contents))
+        self.harness.runtime.rollback()
+        check_graphs(self.harness)
+        assert ([snapshot(graph) for graph in graphs_of(self.harness)], entries_of(self.harness)) == before
+
+    def reopen(self) -> None:
+        """The stored maps are all that is needed to have the graph again."""
+        again = Harness(self.harness.program, TABLES, self.harness.store)
+        assert list(map(snapshot, graphs_of(again))) == list(map(snapshot, graphs_of(self.harness)))
+
+    def read(self) -> ZSet:
+        """The rows of the view, made now."""
+        return self.harness.runtime.produce(self.harness.program.stages[-1]).zset()
+
+
+@st.composite
+def moves_of(draw: st.DrawFn, names: tuple[str, ...]) -> Moves:
+    """Rows that come, rows that leave, and rows of which only ``n`` changes, which meet the same others as before."""
+    name = draw(st.sampled_from(names))
+    row = draw(row_of(TABLES[name]))
+    if draw(st.integers(0, 3)) == 0:
+        return [
+            (name, row, None),
+            (name, row, draw(st.integers(0, 20))),
+            (name, (*row[:2], draw(st.integers(0, 3))), None),
+        ]
+    return [(name, row, draw(st.none() | st.integers(0, 20)))]
+
+
+def epochs_of(names: tuple[str, ...]) -> st.SearchStrategy[list[Moves]]:
+    """Epochs of moves in several tables at once."""
+    epoch = st.lists(moves_of(names), max_size=5).map(lambda parts: [move for part in parts for move in part])
+    return st.lists(epoch, max_size=5)
+
+
+def graphs_of(harness: Harness) -> list[JoinGraph]:
+    """All join graphs of a view."""
+    found = []
+    for stage in harness.program.stages:
+        compiled = harness.runtime._compiled[stage.name]
+        maps = harness.runtime._state.maps(compiled)
+        found += [joined_in(number, graph, maps) for number, graph in enumerate(compiled.graphs)]
+    return found
+
+
+def entries_of(harness: Harness) -> dict[str, dict[Row, Any]]:
+    """The maps of all stages."""
+    compiled = [harness.runtime._compiled[stage.name] for stage in harness.program.stages]
+    maps = [harness.runtime._state.maps(stage) for stage in compiled]
+    return {name: dict(held.entries) for stage in maps for name, held in stage.items()}
+
+
+def snapshot(joined: JoinGraph) -> Mapping[str, Any]:
+    """All that a graph has, without the marks."""
+    vertices = {
+        vertex.members: {v: tuple({j.values for j in side} for side in found.tuples) for v, found in index.items()}
+        for vertex, index in joined.vertex_values.items()
+    }
+    layers = {
+        alias: {
+            values: (dict(found.projected), [v.values for v in found.vertices])
+            for values, found in layer.join_tuples.items()
+        }
+        for alias, layer in joined.layers.items()
+    }
+    return {"vertices": vertices, "layers": layers}
+
+
+def check_graphs(harness: Harness) -> None:
+    """Each graph is the one that its maps say, and keeps the promise of the global look-ahead."""
+    for stage in harness.program.stages:
+        compiled = harness.runtime._compiled[stage.name]
+        maps = harness.runtime._state.maps(compiled)
+        for number, graph in enumerate(compiled.graphs):
+            joined = joined_in(number, graph, maps)
+            fresh = JoinGraph(graph.graph, graph.maps)
+            for member in graph.graph.members:
+                fresh.layers[member.alias].fill(maps[member.map].entries.items())
+            assert snapshot(joined) == snapshot(fresh)
+            for layer in joined.layers.values():
+                assert all(map(is_rightly_dead, layer.join_tuples.values()))
+
+
+def is_rightly_dead(found: JoinTuple) -> bool:
+    """Whether each mark has its reason: at one of the vertices beyond there are only dead join tuples, or none."""
+    return all(
+        at != entering
+        and all(_entered(near, found.vertices[at]) in near.dead for near in found.vertices[at].tuples[1 - side])
+        for entering, at in found.dead.items()
+        for side in [found.layer.sides[at]]
+    )
+
+
+def _entered(near: JoinTuple, vertex: object) -> int:
+    return next(place for place, own in enumerate(near.vertices) if own is vertex)
