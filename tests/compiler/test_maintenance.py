@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiler.nested import NESTED
 from tests.compiler.shop import TABLES, changes_of, epochs_of, relation_of
-from tests.program.interpret import Interpreter
+from tests.program.interpret import Interpreter, Sums
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.walk import scans
@@ -16,6 +18,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
+from tidemill.program.statements import Program
 
 VIEWS = {
     "filter": "SELECT id, amount * 2 AS twice FROM orders WHERE day > 1 OR customer IS NULL",
@@ -34,6 +37,12 @@ VIEWS = {
     "group_double": "SELECT part, SUM(rate) r, AVG(rate) m FROM items GROUP BY part",
     "group_join": """SELECT c.region, SUM(i.price * 2) s FROM customers c JOIN orders o ON o.customer = c.id
                      JOIN items i ON i.orders = o.id WHERE i.part < 3 GROUP BY c.region""",
+    "group_sums": """SELECT c.region, SUM(o.amount) s, COUNT(o.day) d, AVG(i.price) p,
+                     SUM(i.part) FILTER (WHERE i.part > 1) q
+                     FROM customers c JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id
+                     WHERE o.day > 0 GROUP BY c.region""",
+    "group_sums_self": """SELECT x.a, SUM(y.b) s, SUM(z.b) t, COUNT(*) n, SUM(y.b * z.b) p
+                          FROM edges x JOIN edges y ON x.b = y.a JOIN edges z ON x.b = z.a GROUP BY x.a""",
     "global": "SELECT COUNT(*) n, SUM(amount) s FROM orders",
     "global_having": "SELECT SUM(amount) s FROM orders HAVING COUNT(*) > 1",
     "having": "SELECT customer FROM orders GROUP BY customer HAVING SUM(amount) > 1 AND customer > 0",
@@ -105,7 +114,7 @@ VIEWS = {
 }  # fmt: skip
 
 
-WAYS = {"delta": "full", "recompute": "full", **{f"viewlet/{depth}": depth for depth in DEPTHS}}
+WAYS = {"delta": "full", "recompute": "full", "joingraph": "full", **{f"viewlet/{depth}": depth for depth in DEPTHS}}
 """Every strategy, and every depth of the one that has several."""
 
 
@@ -143,6 +152,50 @@ def _check(relation: Relation, strategy: str, depth: str, data: st.DataObject) -
         running.run(changes)
         tables.update({name: tables[name] + rows for name, rows in changes.items()})
         assert running.rows == evaluate(relation, tables)
+
+
+UNSERVED = {"unnest", "unnest_outer", "unnest_above", "unnest_groups"}
+"""Views whose last stage has elements of arrays, which are no rows of a relation."""
+
+
+@pytest.mark.parametrize("name", sorted(UNSERVED))
+def test_what_no_reader_could_make(name: str) -> None:
+    with pytest.raises(Unsupported, match="cannot be served"):
+        compile_view("v", relation_of(VIEWS[name]), TABLES, "joingraph", serve="read")
+
+
+@pytest.mark.parametrize("serve", ["read", "subscribe"])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in UNSERVED])
+def test_what_a_reader_makes_is_the_view(name: str, serve: str) -> None:
+    relation = relation_of(VIEWS[name])
+    program = compile_view("v", relation, TABLES, "joingraph", serve=serve)
+
+    @settings(max_examples=6)
+    @given(st.data())
+    def property_(data: st.DataObject) -> None:
+        reads = _reads(relation)
+        tables = {name: ZSet() for name in reads}
+        running = Interpreter(program, TABLES, tables)
+        running.load()
+        for moves in data.draw(epochs_of(reads)) if reads else []:
+            changes = changes_of(moves, tables)
+            running.run(changes)
+            tables.update({name: tables[name] + rows for name, rows in changes.items()})
+            assert _made(running) == evaluate(relation, tables)
+
+    property_()
+
+
+def _made(running: Interpreter) -> ZSet:
+    """The rows that the reader of the last stage makes from the maps as they are."""
+    reader = running.program.stages[-1].reader
+    assert reader is not None
+    made = Interpreter(Program(reader.name, (reader,)), TABLES, {})
+    made.maps |= {name: deepcopy(sums) for name, sums in running.maps.items() if name in made.maps}
+    target = {add.target for add in reader.load}
+    made.maps |= {map_.name: Sums(map_) for map_ in reader.maps if map_.name in target}
+    made.load()
+    return made.rows
 
 
 def _reads(relation: Relation) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ def test_a_stream_is_held_by_a_map_and_not_kept() -> None:
     assert reads_state(program_of(STREAMED)) == {"customers"}
 
 
-def test_recomputation_reads_everything() -> None:
-    assert reads_state(program_of("SELECT id FROM orders", "recompute")) == {"orders"}
+def test_recomputation_reads_everything_and_its_own_rows() -> None:
+    assert reads_state(program_of("SELECT id FROM orders", "recompute")) == {"orders", "v"}
 
 
 def test_an_inner_stage_is_kept_only_where_it_is_looked_up() -> None:

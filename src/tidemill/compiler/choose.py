@@ -23,14 +23,16 @@ STRATEGIES: dict[str, Strategy] = {
     "recompute": recompute.recompute,
     "viewlet": viewlet.viewlet,
     "joingraph": joingraph.joingraph,
+    "outerjoin": delta.delta,
 }
-"""Every strategy that a view can ask for by name."""
+"""Every strategy that a view can ask for by name. The table of ``outerjoin`` is a rewrite, kept by deltas."""
 
 SUPPORTS_STREAMS = {
     "delta": delta.SUPPORTS_STREAMS,
     "recompute": recompute.SUPPORTS_STREAMS,
     "viewlet": viewlet.SUPPORTS_STREAMS,
     "joingraph": joingraph.SUPPORTS_STREAMS,
+    "outerjoin": delta.SUPPORTS_STREAMS,
 }
 
 NATIVE_WORK = 200_000
@@ -52,6 +54,7 @@ class Reason(Enum):
     ROUNDS = "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
     VIEWLET = "what a change joins with is summed up beforehand, so a change costs lookups and additions"
     GRAPH = "every row is held once, with what it meets, so a change costs what it finds on its way"
+    TABLE = "every row is held with all that it meets, as often as it meets something: for comparison only"
     AGAIN = "everything is computed again, so the cost follows the data"
     ASKED = "asked for"
     IN_MEMORY = "an in-memory warehouse stays in this process"
@@ -117,6 +120,8 @@ def reason_for(stage: Stage) -> Reason:
         return Reason.VIEWLET
     if stage.strategy == "joingraph":
         return Reason.GRAPH
+    if stage.strategy == "outerjoin":
+        return Reason.TABLE
     match stage.finish:
         case None:
             return Reason.LINEAR

@@ -12,6 +12,7 @@ from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.distinct_aggregates import distinct_aggregates
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.compiler.rewrites.outer import outer
+from tidemill.compiler.rewrites.outer_table import is_outer_table, outer_table
 from tidemill.compiler.rewrites.quantifiers import quantifiers
 from tidemill.compiler.rewrites.ranking import ranking
 from tidemill.compiler.rewrites.setops import setops
@@ -62,13 +63,19 @@ def compile_view(
     relation = ranking(normalize(quantifiers(outer(setops(relation)))))
     try:
         # Viewlets take subqueries as they are; every other strategy sees joins in their place.
-        stages = _stages(relation if strategy == "viewlet" else normalize(decorrelate(relation)), options)
+        stages = _stages(relation if strategy == "viewlet" else _joins(relation, strategy), options)
     except NotViewlet as refusal:
         stages = _stages(normalize(decorrelate(relation)), options)
         stages[-1] = replace(stages[-1], note=f"subqueries are joins, since {refusal}")
     program = Program(name, tuple(stages))
     verify(program, tables)
     return program
+
+
+def _joins(relation: Relation, strategy: str) -> Relation:
+    """``relation`` without subqueries; with strategy ``outerjoin`` its joins are full outer join tables."""
+    joined = normalize(decorrelate(relation))
+    return joined if strategy != "outerjoin" else normalize(decorrelate(quantifiers(outer(outer_table(joined)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,8 @@ def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Sta
                 # Only the rows of the view itself can be left to its readers: later stages follow those of others.
                 serve = options.serve if draft.name == options.view else Serve.BOTH
                 return joingraph(draft, keys, streams, options.lookahead, serve)
+            case "outerjoin":
+                return _outerjoin(draft, keys, streams)
         return STRATEGIES[strategy](draft, keys, streams)
     except NotViewlet as refusal:
         if draft.nests:
@@ -110,6 +119,12 @@ def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Sta
         if draft.name == options.view and options.serve is not Serve.BOTH:
             raise _unserved(options, refusal) from refusal
         return replace(delta(draft, keys, streams), note=f"no join graph, since {refusal}")
+
+
+def _outerjoin(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
+    """The table of a join, if the stage is one, and everything else by first-order deltas as well."""
+    stage = delta(draft, keys, streams)
+    return replace(stage, strategy="outerjoin") if any(map(is_outer_table, stage.maps)) else stage
 
 
 def _unserved(options: Options, refusal: NotGraph) -> Unsupported:

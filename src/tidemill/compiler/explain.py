@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tidemill.compiler.choose import reason_for
 from tidemill.compiler.costs import cost_of, cost_of_rows, cost_of_stage
 from tidemill.model.errors import Unsupported
+from tidemill.program.graph import Serve
 from tidemill.program.reads import reads_state
 from tidemill.program.statements import Program, Stage
 from tidemill.program.text import text_of_program
@@ -14,15 +15,23 @@ from tidemill.program.text import text_of_program
 NO_FIGURES: Mapping[str, int] = {}
 
 
-def explain(program: Program, *, facts: Mapping[str, str] | None = None, sizes: Mapping[str, int] = NO_FIGURES) -> str:
+def explain(
+    program: Program,
+    *,
+    facts: Mapping[str, str] | None = None,
+    sizes: Mapping[str, int] = NO_FIGURES,
+    comparison: Sequence[str] = (),
+) -> str:
     """The stages of ``program`` as a tree, each with strategy, reason, cost and maps, and then the program itself.
 
     ``facts`` are what the engine knows (runtime, measured figures) and stand first; ``sizes`` are stored rows by map.
+    ``comparison`` says what other strategies would keep and cost (see ``rivals``).
     """
     known = facts or {}
     width = max(map(len, known), default=0)
     heading = [f"view {program.view}", *(f"  {name:<{width}}  {value}" for name, value in known.items())]
-    return "\n".join([*heading, "", *_tree(program, sizes), "", text_of_program(program)])
+    compared = ["", *comparison] if comparison else []
+    return "\n".join([*heading, "", *_tree(program, sizes), *compared, "", text_of_program(program)])
 
 
 def _tree(program: Program, sizes: Mapping[str, int]) -> list[str]:
@@ -65,7 +74,14 @@ def _notes(stage: Stage, program: Program, sizes: Mapping[str, int]) -> Iterator
     for map_ in stage.maps:
         yield f"keeps map {map_.name}[{', '.join(f.name for f in map_.keys)}]{_stored(map_.name, sizes)}"
     if stage.name == program.view or stage.name in reads_state(program):
-        yield f"keeps its rows{_stored(stage.name, sizes)}"
+        yield f"{_KEEPS[stage.serve]}{_stored(stage.name, sizes)}"
+
+
+_KEEPS = {
+    Serve.BOTH: "keeps its rows",
+    Serve.SUBSCRIBE: "keeps its last changes, and no rows",
+    Serve.READ: "keeps no rows",
+}
 
 
 def _stored(name: str, sizes: Mapping[str, int]) -> str:

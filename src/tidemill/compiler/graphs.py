@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tidemill.algebra.scalars import Call, Cast, Column, Scalar
+from tidemill.algebra.scalars import Call, Cast, Column, Named, Scalar
 from tidemill.compiler.blocks import Block, Condition
 from tidemill.compiler.faults import is_exact, may_fail
 from tidemill.compiler.loops import indexable
+from tidemill.compiler.pushdown import column_of
 from tidemill.compiler.streams import Past
 from tidemill.program.graph import Graph, Lookahead, Member, Vertex
 
@@ -25,7 +26,7 @@ def graph_of(target: str, block: Block, pasts: Mapping[str, Past], lookahead: Lo
     aliases = [member.alias for member in members]
     found: dict[Pair, list[tuple[Pair, Condition]]] = {}
     for condition in block.conditions:
-        for pair, columns in _meetings(condition, block, aliases):
+        for pair, columns in meetings(condition, block, aliases):
             found.setdefault(pair, []).append((columns, condition))
     tree = _tree(aliases, list(found))
     vertices = tuple(Vertex(pair, tuple(columns for columns, _ in found.get(pair, ()))) for pair in tree)
@@ -36,14 +37,21 @@ def graph_of(target: str, block: Block, pasts: Mapping[str, Past], lookahead: Lo
         for condition in block.conditions
         if not any(condition is one for one in answered) and condition.scalar not in held
     )
-    return Graph(target, members, vertices, filters, block.outputs, lookahead)
+    return Graph(target, members, vertices, filters, _outputs(block, pasts), lookahead)
 
 
 def _member(past: Past) -> Member:
-    return Member(past.scan.alias, past.scan.relation, past.map.name, past.filters)
+    sums = tuple(Named(sum_.value.name, sum_.scalar) for sum_ in past.sums)
+    return Member(past.scan.alias, past.scan.relation, past.map.name, past.filters, sums)
 
 
-def _meetings(condition: Condition, block: Block, aliases: list[str]) -> Iterator[tuple[Pair, Pair]]:
+def _outputs(block: Block, pasts: Mapping[str, Past]) -> tuple[Named, ...]:
+    """What a path adds, with the sums that members hold in place of what they sum up; these are never keys."""
+    held = {sum_.scalar: column_of(leaf.alias, sum_) for leaf in block.leaves for sum_ in pasts[leaf.alias].sums}
+    return tuple(Named(output.name, held.get(output.scalar, output.scalar)) for output in block.outputs)
+
+
+def meetings(condition: Condition, block: Block, aliases: list[str]) -> Iterator[tuple[Pair, Pair]]:
     """The two leaves that an equality of plain columns connects, and these columns."""
     match condition.scalar:
         case Call(function="eq", arguments=(left, right)) if not may_fail(condition.scalar):

@@ -13,43 +13,55 @@ from tidemill.algebra.relations import Relation, Scan
 from tidemill.algebra.scalars import Column, Named, Scalar, column
 from tidemill.algebra.walk import columns_in, substitute, walk
 from tidemill.compiler.loops import narrow
+from tidemill.compiler.pushdown import NO_SUMS, Sum, Sums
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, Query, Source, Step, Version
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What ``map`` holds of the rows that a stream has brought: those that pass ``filters``, and the columns in use."""
+    """What ``map`` holds of the rows that a stream has brought: those that pass ``filters``, and the columns in use.
+
+    What nobody needs row by row it holds as ``sums``.
+    """
 
     scan: Scan
     map: Map
     filters: tuple[Scalar, ...]
+    sums: tuple[Sum, ...] = ()
 
     def growth(self) -> Add:
         """What a change of the stream adds to the map."""
         fields = dict(zip((f.name for f in self.scan.columns), self.scan.fields, strict=True))
-        outputs = tuple(Named(f.name, column(fields[f.name])) for f in self.map.keys)
+        keys = (Named(f.name, column(fields[f.name])) for f in self.map.keys)
+        outputs = (*keys, *(Named(sum_.value.name, sum_.scalar) for sum_ in self.sums))
         source = Source(self.scan.relation, self.scan.alias, Version.CHANGE, self.scan.columns, filters=self.filters)
         return Add(self.map.name, narrow(Query((source,), outputs)))
 
     def holds_the_same_as(self, other: Past) -> bool:
         """Whether both hold the same rows of the same stream, as the two sides of a self join often do."""
-        return (self.scan.relation, self.map.keys, self._bare()) == (other.scan.relation, other.map.keys, other._bare())
+        return self._bare() == other._bare()
 
-    def _bare(self) -> list[Scalar]:
-        """The filters without the alias."""
+    def _bare(self) -> tuple[object, ...]:
+        """What is held, without the alias."""
         bare = {f"{self.scan.alias}.{f.name}": Column(f.name, f.type, f.nullable) for f in self.scan.columns}
-        return [substitute(condition, bare) for condition in self.filters]
+        filters = [substitute(condition, bare) for condition in self.filters]
+        return self.scan.relation, self.map.keys, filters, [(s.value, substitute(s.scalar, bare)) for s in self.sums]
 
 
-def find_pasts(stage: str, body: Relation, queries: Sequence[Query], streams: Set[str]) -> dict[str, Past]:
-    """What to hold for each alias under which ``queries`` read the state of a stream. Equal pasts share one map."""
+def find_pasts(
+    stage: str, body: Relation, queries: Sequence[Query], streams: Set[str], sums: Sums = NO_SUMS
+) -> dict[str, Past]:
+    """What to hold for each alias under which ``queries`` read the state of a stream, or only ``sums`` of it.
+
+    Equal pasts share one map.
+    """
     pasts: dict[str, Past] = {}
     for scan in walk(body):
         if isinstance(scan, Scan) and scan.relation in streams:
             readers = [query for query in queries if _loops([query], scan)]
             if readers:
-                past = _past(stage, scan, readers)
+                past = _past(stage, scan, readers, sums.get(scan.alias, ()))
                 same = next((known for known in pasts.values() if known.holds_the_same_as(past)), past)
                 pasts[scan.alias] = replace(past, map=same.map)
     return pasts
@@ -76,12 +88,12 @@ def from_past(query: Query, pasts: Mapping[str, Past]) -> Query:
     return narrow(replace(query, sources=tuple(map(moved, query.sources))))
 
 
-def _past(stage: str, scan: Scan, readers: Sequence[Query]) -> Past:
+def _past(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[Sum, ...]) -> Past:
     """The past of one scan: filtered by what all readers ask of the stream alone, with the columns that any reads."""
     own = {f.name for f in scan.fields}
     first, *others = [[f for f in source.filters if columns_in(f) <= own] for source in _loops(readers, scan)]
     filters = tuple(f for f in first if all(f in other for other in others))
-    whole = Past(scan, Map(f"{stage}:{scan.alias}", scan.columns), filters)
+    whole = Past(scan, Map(f"{stage}:{scan.alias}", scan.columns, tuple(sum_.value for sum_ in sums)), filters, sums)
     rest = [from_past(query, {scan.alias: whole}) for query in readers]
     read = {f.name for source in _loops(rest, scan) for f in source.columns}
     # A row must keep one column at least, if only to carry its weight through files and frames.

@@ -13,12 +13,13 @@
 - The first keys of a map of parts are the columns that the parts are equal in.
 - The maps of a recursion have the same keys, of which the first is the round. What changes in the rows that count is
   read by the trigger that goes on, which adds to what is found and to nothing else.
+- Join graphs, and the readers of stages whose rows are not stored, are as ``program.verify_graphs`` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.algebra.relations import Scan
 from tidemill.algebra.scalars import Column, Named, Scalar
@@ -27,6 +28,7 @@ from tidemill.algebra.walk import columns_in, expressions, walk
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
+from tidemill.program.fits import comparable, sums_up
 from tidemill.program.maps import Map, Value
 from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of
 from tidemill.program.statements import (
@@ -48,6 +50,7 @@ from tidemill.program.statements import (
     Version,
 )
 from tidemill.program.text import text_of_stage, text_of_statement
+from tidemill.program.verify_graphs import problems_of
 
 
 class BrokenInvariant(Exception):
@@ -97,6 +100,11 @@ class _Checker:
                 self._verify_rounds(rounds)
             case Finish() as finish:
                 self._verify_finish(finish)
+
+        for problem in problems_of(self.stage):
+            raise self._broken(problem)
+        if self.stage.reader is not None:
+            replace(self, stage=self.stage.reader).verify()
 
     def _verify_inputs(self) -> None:
         triggered = [trigger.relation for trigger in self.stage.triggers]
@@ -200,7 +208,7 @@ class _Checker:
         ranged = set() if read.range is None else {read.range.column}
         self._verify_keys(read, ranged, statement)
         for end in ends:
-            if not _comparable(keys[next(iter(ranged))], end.type):
+            if not comparable(keys[next(iter(ranged))], end.type):
                 raise self._broken(f'a range of "{read.map}" cannot end at a {end.type}', statement)
         return self._verify_sums(read.map, read.values, statement)
 
@@ -217,7 +225,7 @@ class _Checker:
 
     def _verify_lookup(self, step: Step, columns: Mapping[str, Type], statement: Statement) -> None:
         for name, key in step.lookup:
-            if name not in columns or not _comparable(columns[name], key.type):
+            if name not in columns or not comparable(columns[name], key.type):
                 raise self._broken(f'"{step.alias}.{name}" cannot be looked up by a {key.type}', statement)
 
     def _verify_keys(self, step: Read | Seek, ordered: set[str], statement: Statement) -> None:
@@ -255,7 +263,7 @@ class _Checker:
         keys = [f.type for f in (self.stage.output if map_ is None else map_.keys)]
         values = [] if map_ is None else [value.type for value in map_.values]
         sums = given[len(keys) :]
-        if given[: len(keys)] != keys or len(sums) != len(values) or not all(map(_sums_up, sums, values)):
+        if given[: len(keys)] != keys or len(sums) != len(values) or not all(map(sums_up, sums, values)):
             wanted, got = (", ".join(map(str, types)) for types in (keys + values, given))
             raise self._broken(f'"{statement.target}" takes ({wanted}) and not ({got})', statement)
 
@@ -331,19 +339,6 @@ def _columns(scalars: Iterable[Scalar]) -> Iterator[Column]:
     for scalar in scalars:
         outside = columns_in(scalar)
         yield from (node for node in walk(scalar) if isinstance(node, Column) and node.name in outside)
-
-
-def _comparable(column: Type, key: Type) -> bool:
-    """Exact numbers of any width are equal as numbers; everything else must be of one type."""
-    exact = (t.Int, t.BigInt, t.Decimal)
-    return column == key or (isinstance(column, exact) and isinstance(key, exact))
-
-
-def _sums_up(argument: Type, ring: Type) -> bool:
-    """Whether values of type ``argument`` can be summed in ``ring`` without loss."""
-    if isinstance(argument, t.Decimal) and isinstance(ring, t.Decimal):
-        return argument.scale == ring.scale
-    return argument == ring or (ring == t.BIGINT and isinstance(argument, t.INTEGRAL))
 
 
 def _is_wide(type_: Type) -> bool:

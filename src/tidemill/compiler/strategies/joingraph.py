@@ -8,13 +8,14 @@ can run them; a runtime that knows join graphs walks the graph instead (see ``pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from tidemill.compiler.blocks import Block, blocks
 from tidemill.compiler.graphs import graph_of
 from tidemill.compiler.linear import change_of, load_of
 from tidemill.compiler.loops import Keys, nest
+from tidemill.compiler.pushdown import Sums, push_down, with_sums
 from tidemill.compiler.stages import Draft
 from tidemill.compiler.streams import Past, find_pasts, from_past, held
 from tidemill.program.graph import Graph, Lookahead, Serve
@@ -47,10 +48,11 @@ def joingraph(
         raise NotGraph("elements of arrays are no rows of a relation")
     if serve is Serve.BOTH and not any(len(block.leaves) > 1 for _, block in found):
         raise NotGraph("it joins nothing")
-    changes = {name: list(change_of(draft, name, keys)) for name in draft.inputs}
-    whole = [Add(target, nest(block, keys)) for target, block in found]
+    sums = _sums(draft, [block for _, block in found])
+    changes = {name: [_summed(add, draft, sums) for add in change_of(draft, name, keys)] for name in draft.inputs}
+    whole = [_summed(Add(target, nest(block, keys)), draft, sums) for target, block in found]
     read = changes.values() if serve is Serve.BOTH else (*changes.values(), whole)
-    pasts = find_pasts(draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs))
+    pasts = find_pasts(draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs), sums)
     triggers = [Trigger(name, tuple(_on_change(name, changes[name], pasts, serve))) for name in draft.inputs]
     members = tuple(past.map for past in held(pasts))
     return Stage(
@@ -58,7 +60,7 @@ def joingraph(
         output=draft.output,
         inputs=draft.inputs,
         maps=(*(() if serve is Serve.READ else draft.maps), *members),
-        load=(*_growths(pasts, streams), *(() if serve is Serve.READ else load_of(draft, keys, streams))),
+        load=(*_growths(pasts, streams), *_kept_rows(load_of(draft, keys, streams), draft, serve)),
         triggers=tuple(triggers),
         finish=None if serve is Serve.READ else draft.finish,
         strategy="joingraph",
@@ -66,6 +68,15 @@ def joingraph(
         serve=serve,
         reader=None if serve is Serve.BOTH else _reader(draft, whole, pasts, members),
     )
+
+
+def _sums(draft: Draft, found: list[Block]) -> Sums:
+    """What members sum up by themselves. Aggregates that are no sums look at their rows one by one."""
+    return {} if draft.bags else {alias: sums for b in found for alias, sums in push_down(b, draft.map).items()}
+
+
+def _summed(add: Add, draft: Draft, sums: Sums) -> Add:
+    return add if draft.map is None else replace(add, query=with_sums(add.query, len(draft.map.keys), sums))
 
 
 def _on_change(name: str, adds: list[Add], pasts: Mapping[str, Past], serve: Serve) -> Iterator[Add]:
@@ -81,6 +92,13 @@ def _growths(pasts: Mapping[str, Past], streams: Set[str]) -> Iterator[Add]:
         if past.scan.relation not in streams:
             growth = past.growth()
             yield replace(growth, query=_of_state(growth.query))
+
+
+def _kept_rows(adds: Iterable[Add], draft: Draft, serve: Serve) -> Iterator[Add]:
+    """What the whole inputs bring to the view: nothing that is only made when read, and no rows that are not stored."""
+    for add in adds:
+        if serve is Serve.BOTH or (serve is Serve.SUBSCRIBE and add.target != draft.name):
+            yield add
 
 
 def _of_state(query: Query) -> Query:
