@@ -6,12 +6,12 @@ import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.results import ChangeBatch
-from tidemill.engine.views import ViewHandle
 from tidemill.model import errors
 from tidemill.runtimes.native import state
 from tidemill.storage.memory import MemoryStore
@@ -82,15 +82,16 @@ def test_a_subscriber_hears_of_each_epoch(shop: tidemill.Warehouse) -> None:
 def test_an_epoch_that_comes_while_a_subscriber_reads_is_heard_once(
     shop: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = ViewHandle.batches
+    read = MemoryStore.read
 
-    def late(self: ViewHandle, since: int = 0) -> Iterator[ChangeBatch]:
-        if shop.epoch < 3:
+    def late(self: MemoryStore, name: str, *args: Any, **bounds: Any) -> pa.Table:
+        if name == "spend" and shop.epoch < 3:
             shop.apply({"orders": [(+1, (10 + shop.epoch, "eve", 1))]})
-        return read(self, since)
+        return read(self, name, *args, **bounds)
 
-    monkeypatch.setattr(ViewHandle, "batches", late)
-    assert [batch.epoch for batch in shop.subscribe("spend", since=0, timeout=0.1)] == [1, 2]
+    feed = shop.subscribe("spend", since=0, timeout=0.1)
+    monkeypatch.setattr(MemoryStore, "read", late)
+    assert [batch.epoch for batch in feed] == [1, 2, 3]
     assert [batch.epoch for batch in shop.subscribe("spend", since=0, timeout=0.1)] == [1, 2, 3]
 
 

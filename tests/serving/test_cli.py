@@ -198,9 +198,22 @@ def test_watch_follows_a_writer_of_another_process(shop: Tidemill, tmp_path: Pat
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     writer = threading.Timer(0.3, lambda: subprocess.run(insert, cwd=tmp_path, env=environment, check=True))
     writer.start()
-    step = next(follow("warehouse", "spend", interval=0.05, timeout=60))
+    batch, columns = next(follow("warehouse", "spend", interval=0.05, timeout=60))
     writer.join()
-    assert (step.epoch, step.weight, step.row[0]) == (2, 1, "cid")
+    ((weight, row),) = batch
+    assert (batch.epoch, weight, row[0], columns[0]) == (2, 1, "cid", "customer")
+
+
+def test_watch_shows_what_is_asked_for_and_updates_as_one_line(shop: Tidemill) -> None:
+    shop("sql", "UPDATE orders SET amount = 4 WHERE customer = 'bob'")
+    watch = ("watch", "spend", "--since", "1", "--timeout", "0.2", "--interval", "0.05")
+    (line,) = shop(*watch).out.splitlines()
+    assert "->" in line
+    assert line.count("bob") == 2
+    assert shop(*watch, "--where", "customer=bob").out.splitlines() == [line]
+    assert shop(*watch, "--where", "customer=bob", "--where", "customer=ann").out.splitlines() == [line]
+    assert shop(*watch, "--where", "customer=NULL").out == ""
+    assert len(shop(*watch, "--where", "n=1", "--json").out.splitlines()) == 2
 
 
 FAILURES = [
@@ -218,6 +231,9 @@ FAILURES = [
     (("explain", "orders"), "orders"),
     (("verify", "nothing"), "nothing"),
     (("watch", "nothing"), "nothing"),
+    (("watch", "spend", "--where", "shoe=1"), "shoe"),
+    (("watch", "spend", "--where", "n=many"), "many"),
+    (("watch", "spend", "--where", "n"), "names no value"),
     (("show", "-w", "elsewhere"), "no warehouse here"),
     (("sql", "-f", "missing.sql"), "missing.sql"),
     (("bench", "nothing"), "nothing"),

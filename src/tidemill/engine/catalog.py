@@ -15,6 +15,7 @@ from typing import Any
 
 from tidemill.algebra.registry import Registry, functions_in
 from tidemill.algebra.relations import Relation
+from tidemill.algebra.walk import scans
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.sql import parse, translate
@@ -24,20 +25,26 @@ from tidemill.engine.refresh import Refresh
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.graph import Serve
 from tidemill.program.reads import row_wise
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
 
 OPTIONS = {
-    "strategy": "auto, delta, viewlet, joingraph or recompute",
+    "strategy": "auto, delta, viewlet, joingraph or recompute; for comparison also outerjoin",
     "depth": "full, naive, 1 or 0, for strategy viewlet",
     "lookahead": "global, local or none, for strategy joingraph",
     "serve": "both, subscribe or read, for strategy joingraph",
+    "keep": "how many epochs of changes stay, for serve subscribe",
     "static": "tables that never change while the view is there, separated by commas",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred or every N seconds, minutes, hours",
     "require": "incremental: refuse the view if it would be computed again",
 }
+
+
+LOG_EPOCHS = 1_000
+"""Of how many epochs a view that is only subscribed to keeps the changes, where its option ``keep`` does not say."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,39 @@ class View:
     def fields(self) -> tuple[Field, ...]:
         """The columns of the view."""
         return self.program.stages[-1].output
+
+    @property
+    def serve(self) -> Serve:
+        """What the view is for."""
+        return self.program.stages[-1].serve
+
+    @property
+    def served(self) -> str:
+        """Who is served, and from what, as EXPLAIN says it."""
+        match self.serve:
+            case Serve.READ:
+                return "readers (serve = 'read'): rows are made from its maps when read, changes are not published"
+            case Serve.SUBSCRIBE:
+                kept = f"changes of the last {self.keep} epochs are kept, rows are made from its maps when read"
+                return f"subscribers (serve = 'subscribe'): {kept}"
+        return "readers and subscribers (serve = 'both'): its rows are stored"
+
+    @property
+    def made_when_read(self) -> bool:
+        """Whether its rows are not stored, but made from its maps."""
+        return self.serve is not Serve.BOTH
+
+    @property
+    def keep(self) -> int | None:
+        """Of how many epochs its changes are kept; None: as far back as everything else."""
+        return kept_epochs(self.options, self.name) if self.serve is Serve.SUBSCRIBE else None
+
+    def reach(self, oldest: int, epoch: int) -> int:
+        """The epoch after which its changes are kept, in a warehouse that reaches from ``oldest`` to ``epoch``.
+
+        The rows that a view began with are a change as well, but not where rows are not stored.
+        """
+        return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
 
     @property
     def refresh(self) -> Refresh:
@@ -112,7 +152,7 @@ class Catalog:
 
     def table(self, name: str) -> Table:
         """The table or stream called ``name``."""
-        entry = self._find(name)
+        entry = self.entry(name)
         if isinstance(entry, View):
             raise UnknownName(
                 f'"{entry.name}" is a view, not a table', hint="A view changes when the tables it reads change."
@@ -121,12 +161,17 @@ class Catalog:
 
     def view(self, name: str) -> View:
         """The view called ``name``."""
-        entry = self._find(name)
+        entry = self.entry(name)
         if isinstance(entry, Table):
             raise UnknownName(f'"{entry.name}" is a table, not a view', hint=f'Use wh.table("{entry.name}").')
         return entry
 
-    def _find(self, name: str) -> Table | View:
+    def find(self, name: str) -> Table | View | None:
+        """The table, stream or view called ``name``, if it is there."""
+        return self._entries.get(name.lower())
+
+    def entry(self, name: str) -> Table | View:
+        """The table, stream or view called ``name``."""
         entry = self._entries.get(name.lower())
         if entry is None:
             close = difflib.get_close_matches(name.lower(), self._entries, n=1)
@@ -161,10 +206,11 @@ class Catalog:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         relation = translate(tree or query, self.relations, name=name, functions=self._registry.keys).relation
+        self._require_changes(name, scans(relation))
         program = compile_view(
             name,
             relation,
-            self.tables,
+            self.tables | self._logs(),
             strategy=options.get("strategy", "auto"),
             depth=options.get("depth", "full"),
             static=static_of(options),
@@ -174,8 +220,25 @@ class Catalog:
         if required(options, name):
             require_incremental(program)
         view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch)
-        _ = view.refresh  # a wrong refresh option is refused here and not at the first epoch
+        _ = view.refresh, view.keep  # a wrong option is refused here and not at the first epoch
+        if "keep" in options and view.keep is None:
+            raise Unsupported(
+                f'view "{name}" has no log of changes to keep',
+                detail=f"Its option keep is for serve = 'subscribe', and it has serve = '{view.serve.value}'.",
+                hint="Leave the option out, or use serve = 'subscribe'.",
+            )
         return view
+
+    def _logs(self) -> dict[str, Table]:
+        """The views that are only subscribed to, as what they are to other views: streams."""
+        logs = (view for view in self.views.values() if view.serve is Serve.SUBSCRIBE)
+        return {view.name: Table(view.name, view.fields, kept=False) for view in logs}
+
+    def _require_changes(self, name: str, read: Iterable[str]) -> None:
+        """Refuse a view over one that has no changes to follow."""
+        for view in map(self.views.get, read):
+            if view is not None and view.serve is Serve.READ:
+                raise unpublished(view.name, f'view "{name}" cannot follow "{view.name}"')
 
     @property
     def static(self) -> set[str]:
@@ -228,6 +291,27 @@ class Catalog:
         if not isinstance(statement, CreateTable):
             raise ValueError(item["ddl"])
         return statement.table
+
+
+def unpublished(view: str, what: str) -> Unsupported:
+    """The error for asking ``what`` of a view that is only read."""
+    return Unsupported(
+        what,
+        detail=f"View \"{view}\" was created with serve = 'read': its changes are not worked out.",
+        hint=f"Create \"{view}\" with serve = 'both', or with 'subscribe' where its rows need not be stored.",
+    )
+
+
+def kept_epochs(options: Mapping[str, str], name: str) -> int:
+    """How many epochs of changes an option says to keep.
+
+    >>> kept_epochs({"keep": "50"}, "v")
+    50
+    """
+    text = str(options.get("keep", LOG_EPOCHS))
+    if not text.isdecimal() or int(text) < 1:
+        raise Unsupported(f'view "{name}" cannot keep "{text}" epochs of changes', hint="Use a number from 1 on.")
+    return int(text)
 
 
 def required(options: Mapping[str, str], name: str) -> bool:

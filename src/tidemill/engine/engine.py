@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from tidemill.algebra.evaluate import evaluate
@@ -15,26 +15,27 @@ from tidemill.algebra.registry import Registry
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.walk import scans
 from tidemill.changes.batch import ChangeSet, Epoch
-from tidemill.changes.zset import Row, ZSet
+from tidemill.changes.zset import Row
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import explain
-from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.engine.catalog import Catalog, View
-from tidemill.engine.compare import differences
 from tidemill.engine.feed import Events
+from tidemill.engine.logs import Logs, logs_of, without_logs
 from tidemill.engine.memory import Budget
 from tidemill.engine.pipeline import Pipeline, Placed, Walk, check_tables
-from tidemill.engine.placement import Placement
-from tidemill.engine.results import Costs, MapSize, Verification
+from tidemill.engine.placement import DRIVER_WORK, Placement
+from tidemill.engine.predictions import compared
+from tidemill.engine.publish import Publications
+from tidemill.engine.results import Costs, MapSize
 from tidemill.engine.upkeep import Upkeep
-from tidemill.model.errors import ArithmeticFault, StorageError, Unsupported
+from tidemill.model.errors import ArithmeticFault, StorageError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
-from tidemill.storage.store import Store
+from tidemill.storage.store import AsOf, Store
 
 LOOK_AGAIN = 0.2
 """How often, in seconds, a reader looks for what another process has committed."""
@@ -62,9 +63,10 @@ class Engine:
         self.placement.room = self.budget.room
         self.pipeline = Pipeline()
         self.upkeep = Upkeep(store, keep)
+        self.logs = Logs(store)
         self.read_only = read_only
         self.lock = threading.RLock()
-        self.committed = threading.Condition(self.lock)
+        self.publications = Publications(store.epoch)
         self.closed = False
         self.events = Events(self)
         self._due: dict[str, float] = {}
@@ -79,7 +81,7 @@ class Engine:
                 self._fill(view, rebuilt=True)
 
     @contextmanager
-    def _settled(self) -> Iterator[None]:
+    def settled(self) -> Iterator[None]:
         """Alone, and with every event that was fed in an epoch: how whatever looks at the warehouse begins."""
         with self.lock:
             self.events.flush()
@@ -95,6 +97,9 @@ class Engine:
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
         """The rows of a table or view, as they are now or were at an epoch; equal rows may come in several parts."""
         self.events.flush()
+        view = self.catalog.views.get(name)
+        if view is not None and view.made_when_read:
+            return self._make(view, until)
         fields = self.catalog.relations[name]
         runtime = self._runtime(self.store.rows(name)) if until is None else None
         if isinstance(runtime, NativeRuntime):
@@ -102,6 +107,20 @@ class Engine:
                 return runtime.contents(name)
         table = self.store.read(name, fields, until=until)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
+
+    def _make(self, view: View, until: int | None) -> ChangeSet:
+        """The rows of a view that are not stored, from its maps as they are now or were at an epoch."""
+        stage = view.program.stages[-1]
+        if until is not None:
+            past = NativeRuntime(AsOf(self.store, until), self.fields_of, backend="python")
+            past.install(stage)
+            return past.produce(stage)
+        with self.lock:
+            runtime = self.pipeline[view.name].runtime
+            # The driver takes small changes to maps of any size, but not all of their rows.
+            if runtime.name == "spark" and sum(self.store.rows(map_.name) for map_ in stage.maps) > DRIVER_WORK:
+                runtime = self.placement.spark
+            return runtime.produce(stage)
 
     def answer(self, relation: Relation) -> ChangeSet:
         """The rows of a query over the current contents, summed."""
@@ -111,6 +130,10 @@ class Engine:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
         with self.lock:
             program = compile_view("query", relation, self.catalog.tables, strategy="recompute")
+            views = self.catalog.views
+            made = {name: self.contents(name) for name in read if name in views and views[name].made_when_read}
+            if made:
+                return self.placement.native.answer(program, made)
             work = sum(self.store.rows(name) for name in read)
             return self._runtime(work, row_wise=any(map(row_wise, program.stages))).answer(program)
 
@@ -129,7 +152,7 @@ class Engine:
 
     def apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
-        with self._settled():
+        with self.settled():
             self.require_writable()
             self.catalog.require_moving(changes)
             number = self.store.epoch + 1
@@ -151,26 +174,30 @@ class Engine:
             possible = check_tables(changes, self.catalog.tables, runtimes[0])
             return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
 
-    def await_epoch(self, seconds: float | None) -> None:
-        """Wait until an epoch is committed, or so long. A reader is not told by the writer's process: it looks."""
-        if not self.read_only:
-            self.committed.wait(seconds)
-            return
-        self.committed.wait(LOOK_AGAIN if seconds is None else min(seconds, LOOK_AGAIN))
-        if self.store.refresh():
-            self._reload()
+    @property
+    def look_every(self) -> float | None:
+        """After how many seconds to look for what another process has committed; None where nobody else can."""
+        return LOOK_AGAIN if self.read_only else None
+
+    def look(self) -> None:
+        """See what was committed since. A reader is not told by the writer's process."""
+        with self.lock:
+            if not self.closed and self.store.refresh():
+                self._reload()
+                self.publications.look(self.store.epoch)
 
     def refresh(self, name: str) -> int:
         """Bring a deferred view up to its inputs, as an epoch of its own; an immediate one already is."""
-        with self._settled():
+        with self.settled():
             view = self.catalog.view(name)
             if not view.refresh.deferred or view.fresh == self.store.epoch:
                 return self.store.epoch
             self.require_writable()
-            if view.fresh < self.store.oldest:
-                self._fill(view, rebuilt=True)
-                return self.store.epoch
             number = self.store.epoch + 1
+            begun = [log.created for log in logs_of(self.catalog) if log.name in view.inputs]
+            if view.fresh < max([self.store.oldest, *begun]):
+                self._fill(view, rebuilt=True, number=number)
+                return number
             pending = {name: self._since(name, view.fresh) for name in view.inputs}
             with self.between(number, sum(map(len, pending.values()))) as runtimes:
                 self._rewind(pending, runtimes)
@@ -245,14 +272,14 @@ class Engine:
         except BaseException:
             self._reload()
             raise
+        self.publications.offer(epoch)
         self._last = epoch
         self.upkeep.note(epoch)
         self.placement.rows += sum(len(c) for name, c in epoch.changes.items() if name in self.catalog.tables)
 
         def settle() -> None:
             durable()
-            with self.committed:
-                self.committed.notify_all()
+            self.publications.publish(epoch.number)
 
         return settle
 
@@ -267,14 +294,14 @@ class Engine:
 
     def create_table(self, table: Table) -> None:
         """Add an empty table or a stream."""
-        with self._settled():
+        with self.settled():
             self.require_writable()
             self.catalog.add(table)
             self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from what its inputs hold."""
-        with self._settled():
+        with self.settled():
             self.require_writable()
             self.catalog.add(view)
             try:
@@ -288,7 +315,7 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
-        with self._settled():
+        with self.settled():
             self.require_writable()
             dropped: tuple[str, ...] = (name,)
             view = self.catalog.views.get(name)
@@ -296,27 +323,38 @@ class Engine:
             if view is not None:
                 self.pipeline.remove(name)
                 dropped = maps_of(view)
+                self.publications.end(name)
+                self.logs.forget(name)
             self.placement.forget_relation(name)
             self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json(), dropped=dropped))()
             self._count_rows()
 
-    def _fill(self, view: View, *, rebuilt: bool = False) -> None:
-        """Compute a view from whole inputs. Its rows belong to the present epoch: no input has changed."""
+    def _fill(self, view: View, *, rebuilt: bool = False, number: int | None = None) -> None:
+        """Compute a view from whole inputs. Its rows belong to the present epoch, unless one is given for them."""
+        number = self.store.epoch if number is None else number
         stored: dict[str, ChangeSet] = {}
         work = sum(self.store.rows(name) for name in view.inputs)
-        with self.between(self.store.epoch, work) as runtimes:
+        with self.between(number, work) as runtimes:
             placed = self.pipeline[view.name]
             for stage in placed.program.stages:
                 rows = placed.runtime.load(stage)
+                if stage.reader is not None:
+                    continue
                 for runtime in runtimes:
                     runtime.absorb(stage.name, rows)
                 if self.pipeline.stored(stage.name):
                     stored[stage.name] = rows
             for runtime in runtimes:
                 stored.update(runtime.commit())
-        self.catalog.renew(replace(view, fresh=self.store.epoch))
+        view = replace(view, fresh=number)
         replaced = maps_of(view) if rebuilt else ()
-        self.commit(Epoch(self.store.epoch, stored, catalog=self.catalog.to_json(), replaced=replaced))()
+        dropped: tuple[str, ...] = ()
+        if rebuilt and view.made_when_read:
+            # Its log ends here, and maps of another layout cannot be read as of an epoch before.
+            view, replaced, dropped = replace(view, created=number), (), replaced
+        self.catalog.renew(view)
+        catalog = self.catalog.to_json()
+        self.commit(Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped))()
 
     def _place(self, view: View, work: int = 0) -> None:
         """Let a view be run by the runtime for work on so many rows."""
@@ -336,65 +374,6 @@ class Engine:
 
     # -- upkeep and insight -------------------------------------------------------------------------------------
 
-    def verify(self, name: str) -> Verification:
-        """A view beside its recomputation from the base tables, as of the epoch that it shows."""
-        with self._settled():
-            view = self.catalog.view(name)
-            actual, expected = self.contents(view.name).zset(), self.recompute(name)
-            missing, extra = differences(expected, actual, view.fields)
-            return Verification(view.name, sum(actual.values()), missing, extra)
-
-    def recompute(self, name: str) -> ZSet:
-        """A view from the base tables alone, as of the epoch that it shows: by Spark itself, or by the evaluator."""
-        with self._settled():
-            view = self.catalog.view(name)
-            until = view.fresh if view.refresh.deferred else None
-            if until is None and self._recomputes_on_spark(view):
-                with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
-                    return self.placement.spark.recompute(view.query, self._definitions(view)).zset()
-            return self._recompute(view, until)
-
-    def _recomputes_on_spark(self, view: View) -> bool:
-        work = sum(self.store.rows(name) for name in self._definitions(view))
-        return self.placement.choose(work, view.options.get("runtime", "auto"))[0] == "spark"
-
-    def _recompute(self, view: View, until: int | None) -> ZSet:
-        """The view by the plain evaluator: views that it reads are computed anew as well, from tables alone."""
-        inputs = {}
-        for name in view.inputs:
-            below = self.catalog.views.get(name)
-            if below is None:
-                self._require_kept(self.catalog.table(name), view)
-                inputs[name] = self.contents(name, until).zset()
-            elif below.refresh.deferred:
-                inputs[name] = self.contents(name, until).zset()
-            else:
-                inputs[name] = self._recompute(below, until)
-        return evaluate(normalize(view.relation), inputs)
-
-    def _definitions(self, view: View) -> dict[str, str | None]:
-        """What the view stands on, lowest first: a view's query, or None for rows to be taken as stored."""
-        found: dict[str, str | None] = {}
-        for name in view.inputs:
-            below = self.catalog.views.get(name)
-            if below is None:
-                self._require_kept(self.catalog.table(name), view)
-                found[name] = None
-            elif below.refresh.deferred:
-                found[name] = None
-            else:
-                found.update(self._definitions(below))
-                found[name] = below.query
-        return found
-
-    def _require_kept(self, table: Table, view: View) -> None:
-        if not table.kept:
-            raise Unsupported(
-                f'view "{view.name}" cannot be verified',
-                detail=f'It reads the stream "{table.name}", whose rows are not kept.',
-                hint="Declare it as a TABLE while you test.",
-            )
-
     def sizes(self, name: str) -> list[MapSize]:
         """The maps behind a view; where this process does not hold them, as many entries as are stored."""
         with self.lock:
@@ -409,7 +388,7 @@ class Engine:
 
     def explain(self, name: str) -> str:
         """Strategy, runtime, program, predicted and measured cost of a view, and why."""
-        with self._settled():
+        with self.settled():
             view = self.catalog.view(name)
             placed = self.pipeline[view.name]
             option = view.options.get("runtime", "auto")
@@ -419,11 +398,12 @@ class Engine:
                 "back end": self._backend(placed),
                 "refresh": view.options.get("refresh", "immediate"),
                 "shows epoch": str(view.fresh if view.refresh.deferred else self.store.epoch),
-                "stored rows": str(self.store.rows(view.name)),
+                "serves": view.served,
+                "stored rows": "none" if view.made_when_read else str(self.store.rows(view.name)),
                 "measured": placed.measured.summary(),
             }
             sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
-            return explain(view.program, facts=facts, sizes=sizes)
+            return explain(view.program, facts=facts, sizes=sizes, comparison=compared(view, self.catalog, self.store))
 
     def _backend(self, placed: Placed) -> str:
         if not isinstance(placed.runtime, NativeRuntime):
@@ -443,10 +423,11 @@ class Engine:
             if self.closed:
                 return
             behind = [view.fresh for view in self.catalog.views.values() if view.refresh.deferred]
-            maps, oldest = self._maps(), self.store.oldest
+            maps, oldest = without_logs(self._maps(), self.catalog), self.store.oldest
             try:
                 if self.upkeep.run(maps, seen=min(behind, default=self.store.epoch)):
                     self._count_rows()
+                self.logs.trim(self.catalog)
                 if self.store.oldest > oldest:
                     self.placement.forget_files(maps)
             except Exception as trouble:
@@ -454,19 +435,21 @@ class Engine:
 
     def compact(self) -> int:
         """Merge what the store can merge; returns the bytes that the newest state no longer needs."""
-        with self._settled():
+        with self.settled():
             self.require_writable()
-            freed = self.store.compact(self._maps())
+            freed = self.store.compact(without_logs(self._maps(), self.catalog))
+            self.logs.trim(self.catalog)
             self._count_rows()
             return freed
 
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs; where only so many are kept, keep that many from now on."""
-        with self._settled():
+        with self.settled():
             self.require_writable()
             if self.upkeep.keep is not None:
                 self.upkeep.keep = max(keep, 1)
             self.placement.forget_files(self._maps())
+            self.logs.trim(self.catalog, self.store.epoch - max(keep, 1) + 1)
             return self.store.vacuum(keep)
 
     def _maps(self) -> dict[str, Map]:
@@ -480,11 +463,11 @@ class Engine:
 
     def close(self) -> None:
         """End the engine's work; waiting subscribers end with it."""
-        with self._settled():
+        with self.settled():
+            self.publications.close()
             self.placement.forget()
             self.store.close()
             self.closed = True
-            self.committed.notify_all()
 
 
 def maps_of(view: View) -> tuple[str, ...]:

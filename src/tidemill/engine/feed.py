@@ -13,7 +13,7 @@ that come as columns (``replay``) go to machine code as they are, and are refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import repeat
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.changes.zset import Row
@@ -28,6 +29,7 @@ from tidemill.engine.pipeline import Walk, check_tables
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import Table
+from tidemill.program.graph import Serve
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 
@@ -38,6 +40,12 @@ if TYPE_CHECKING:
 
 FULL = 100_000
 """So many events close an epoch by themselves, so that what a crash could lose is bounded, and memory too."""
+
+FULL_ROWS = 2_000_000
+"""So many rows that wait to be published close an epoch as well."""
+
+SLICE = 8_192
+"""So many events are replayed before somebody counts the rows that they publish."""
 
 Event = tuple[str, Row, int]
 """A relation, a row in its inner form, and how often it comes."""
@@ -236,17 +244,36 @@ class Events:
     # -- events in columns --------------------------------------------------------------------------------------
 
     def _replay_columns(self, changes: Mapping[str, ChangeSet], turns: Turns, stages: Iterable[LlvmStage]) -> None:
+        """Hand the events to machine code; where their views publish every row, some at a time, to bound what waits."""
+        own = list({stage.stage.name: stage for stage in stages}.values())
+        tables = {name: change.arrow() for name, change in changes.items()}
+        publishing = any(stage.stage.serve is Serve.SUBSCRIBE for stage in own)
+        for some, rows in _slices(turns, tables, SLICE if publishing else len(turns)):
+            self._run_columns(some, rows, own)
+            if sum(stage.pending_rows for stage in own) >= FULL_ROWS:
+                self.flush()
+
+    def _run_columns(self, turns: Turns, tables: Mapping[str, pa.Table], stages: Iterable[LlvmStage]) -> None:
         if self._open is None:
             self._open = OpenEpoch(self._engine)
-        self._fed.update(changes)
+        self._fed.update(tables)
         try:
-            tables = {name: change.arrow() for name, change in changes.items()}
-            for stage in {stage.stage.name: stage for stage in stages}.values():
+            for stage in stages:
                 stage.run(turns, tables)
         except DataError as error:
             self._open.undo()
             self._open, self._fed = None, set()
             raise _told(error) from error
+
+
+def _slices(turns: Turns, tables: Mapping[str, pa.Table], size: int) -> Iterator[tuple[Turns, dict[str, pa.Table]]]:
+    """So many events at a time, with their rows."""
+    done = np.zeros(len(tables), dtype=np.int64)
+    for start in range(0, len(turns), max(size, 1)):
+        some = turns[start : start + size]
+        taken = np.bincount(some, minlength=len(tables))
+        yield some, {name: t.slice(at, n) for (name, t), at, n in zip(tables.items(), done, taken, strict=True)}
+        done += taken
 
 
 class OpenEpoch:

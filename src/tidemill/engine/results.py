@@ -1,8 +1,8 @@
-"""What readers get: bags of rows as tuples, Arrow, pandas or Spark frames; changes as weighted rows."""
+"""What readers get: bags of rows as tuples, Arrow, pandas or Spark frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,20 +121,6 @@ class Result(list[tuple[Any, ...]]):
         if len(self.fields) == 1 and len(self) == 1 and isinstance(self[0][0], str):
             return self[0][0]
         return "\n".join([" | ".join(self.columns), *(" | ".join(map(str, row)) for row in self)])
-
-
-@dataclass(frozen=True)
-class ChangeBatch:
-    """What one epoch changed in a view: iterate for ``(weight, row)`` pairs."""
-
-    epoch: int
-    changes: list[tuple[int, tuple[Any, ...]]]
-
-    def __iter__(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
-from tidemill.changes.arrow import from_arrow
 from tidemill.changes.zset import ZSet
+from tidemill.engine.batches import ChangeBatch, stored_batches
 from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.results import Bag, ChangeBatch, MapSize, Result, Verification, present_rows
+from tidemill.engine.filters import Where, parse_where
+from tidemill.engine.results import Bag, MapSize, Result, Verification, present_rows
 from tidemill.engine.select import select
+from tidemill.engine.verify import recompute, verify
 from tidemill.model.errors import EpochGone
-from tidemill.model.schema import EPOCH, Table
-from tidemill.model.types import BIGINT, Field
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
 
 
 class TableHandle(Bag):
@@ -37,23 +37,19 @@ class ViewHandle(Bag):
     def changes(self, since: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
         """What changed after epoch ``since``, as ``(weight, row)`` pairs: all epochs summed into one net change."""
         net = ZSet()
-        for _, change in self._feed(since):
-            net.update_by(change)
-        return _weighted(net, self.fields)
+        for batch in self.batches(since):
+            net.update_by(batch.net)
+        return list(zip(net.values(), present_rows(net, self.fields), strict=True))
 
-    def batches(self, since: int = 0) -> Iterator[ChangeBatch]:
-        """What changed after epoch ``since``, epoch by epoch."""
-        for epoch, change in self._feed(since):
-            if change:
-                yield ChangeBatch(epoch, _weighted(change, self.fields))
+    def batches(self, since: int = 0, *, where: Where | None = None) -> list[ChangeBatch]:
+        """What changed after epoch ``since``, epoch by epoch; with ``where`` only rows with these values.
 
-    def _feed(self, since: int) -> Iterator[tuple[int, ZSet]]:
-        """For each epoch after ``since``, in order: the sum of its weighted rows."""
+        ``where`` has a value or a collection of values for each column that it names.
+        """
         self._engine.events.flush()
-        table = self._engine.store.read(self.name, self.fields, since=since).sort_by(EPOCH)
-        tagged = from_arrow(table, (*self.fields, Field(EPOCH, BIGINT)))
-        for epoch, group in groupby(tagged, key=lambda pair: pair[0][-1]):
-            yield epoch, ZSet.summed((row[:-1], weight) for row, weight in group)
+        view = self._engine.catalog.view(self.name)
+        wanted = None if not where else parse_where(where, view.fields, view.name)
+        return stored_batches(self._engine, view, since, where=wanted)
 
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, and why."""
@@ -65,11 +61,11 @@ class ViewHandle(Bag):
 
     def recompute(self) -> list[tuple[Any, ...]]:
         """The rows that the view must have, computed from the base tables: what a refresh saves."""
-        return present_rows(self._engine.recompute(self.name).expand(), self.fields)
+        return present_rows(recompute(self._engine, self.name).expand(), self.fields)
 
     def verify(self) -> Verification:
         """The view beside its recomputation from the base tables, both ways, duplicates counted."""
-        return self._engine.verify(self.name)
+        return verify(self._engine, self.name)
 
     def refresh(self) -> int:
         """Bring a deferred view up to date; returns the epoch that it then shows."""
@@ -108,7 +104,3 @@ class Snapshot:
 
     def _bag(self, name: str, fields: tuple[Field, ...]) -> Bag:
         return Bag(fields, lambda: self._engine.contents(name, self.epoch), self._engine.placement.frame)
-
-
-def _weighted(change: ZSet, fields: tuple[Field, ...]) -> list[tuple[int, tuple[Any, ...]]]:
-    return list(zip(change.values(), present_rows(change, fields), strict=True))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,11 +15,13 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
 from tidemill.engine.engine import Engine
 from tidemill.engine.feed import Turns
+from tidemill.engine.filters import Where
 from tidemill.engine.functions import forget, register_aggregate, register_function, started
 from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
-from tidemill.engine.results import ChangeBatch, Costs, Result
+from tidemill.engine.results import Costs, Result
 from tidemill.engine.statements import execute
+from tidemill.engine.subscribe import BUFFER, Subscription
 from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
 from tidemill.model.schema import Table
@@ -228,36 +229,24 @@ class Warehouse:
         """The warehouse as it was at ``epoch``."""
         return Snapshot(self._engine, epoch)
 
-    def subscribe(self, view: str, *, since: int | None = None, timeout: float | None = None) -> Iterator[ChangeBatch]:
+    def subscribe(
+        self,
+        view: str,
+        *,
+        since: int | None = None,
+        timeout: float | None = None,
+        where: Where | None = None,
+        buffer: int = BUFFER,
+        form: str = "rows",
+    ) -> Subscription:
         """What each epoch changes in a view, as it happens, after epoch ``since`` (default: from now on).
 
-        Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds.
+        Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds. ``where`` names columns, each
+        with a value or a collection of values: only rows that have them. ``buffer`` is how many rows may wait in memory
+        for a slow reader; beyond that it reads the store, and ``FellBehind`` says when that has forgotten them.
+        ``form`` is what is ready when a batch comes: ``"rows"``, or ``"arrow"`` for ``batch.arrow()``.
         """
-        handle = self.view(view)
-        return self._follow(handle, self.epoch if since is None else since, timeout)
-
-    def _follow(self, handle: ViewHandle, seen: int, timeout: float | None) -> Iterator[ChangeBatch]:
-        while True:
-            until = self.epoch
-            if until > seen:
-                for batch in handle.batches(since=seen):
-                    # An epoch that was committed since we looked comes along, and must not come again.
-                    until = max(until, batch.epoch)
-                    yield batch
-                seen = until
-            if not self._await_after(seen, timeout):
-                return
-
-    def _await_after(self, seen: int, timeout: float | None) -> bool:
-        """Wait for an epoch after ``seen``; false where none comes in time or the warehouse is closed."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._engine.committed:
-            while not self._engine.closed and self.epoch <= seen:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._engine.await_epoch(left)
-            return not self._engine.closed
+        return Subscription(self._engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form)
 
     def compact(self) -> int:
         """Merge stored runs; returns the bytes saved."""

@@ -19,6 +19,10 @@ TidemillError
 │   ├── Corrupt               a file is missing or its checksum differs
 │   ├── FormatMismatch        written by a newer Tidemill
 │   └── EpochGone             that epoch was vacuumed, or is still to come
+│       └── FellBehind          a subscriber asks for changes that are no longer kept
+├── SourceError             a database that somebody else runs
+│   ├── SourceLost            it cannot be reached, or no longer does what was agreed
+│   └── SourceSlow            it did not answer a query in the time allowed
 └── SetupError              Java, Spark or an optional package is not available
 """
 
@@ -33,6 +37,7 @@ __all__ = [
     "DataError",
     "DuplicateKey",
     "EpochGone",
+    "FellBehind",
     "FormatMismatch",
     "LockHeld",
     "MissingRow",
@@ -42,6 +47,9 @@ __all__ = [
     "ParseError",
     "Place",
     "SetupError",
+    "SourceError",
+    "SourceLost",
+    "SourceSlow",
     "SqlError",
     "StorageError",
     "TidemillError",
@@ -172,6 +180,32 @@ class FormatMismatch(StorageError):
 
 class EpochGone(StorageError):
     """That epoch was vacuumed, or is still to come."""
+
+
+class FellBehind(EpochGone):
+    """A subscriber asks for changes that are no longer kept: it saw ``seen``, and can go on from ``resume``."""
+
+    def __init__(self, view: str, seen: int, resume: int, epoch: int) -> None:
+        super().__init__(
+            f'the changes of "{view}" after epoch {seen} are no longer kept',
+            where=f"{view}, after epoch {seen}",
+            detail=f"Epoch {seen} is the last that was seen. Those after {resume} are kept, those between are gone.",
+            hint=f'Take a fresh copy, wh.at({epoch}).view("{view}"), and subscribe with since={epoch}.',
+        )
+        self.seen = seen
+        self.resume = resume
+
+
+class SourceError(TidemillError):
+    """A database that somebody else runs does not do its part."""
+
+
+class SourceLost(SourceError):
+    """The source cannot be reached for too long, or no longer does what was agreed."""
+
+
+class SourceSlow(SourceError):
+    """The source did not answer a query in the time allowed, however often it was asked."""
 
 
 class SetupError(TidemillError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tidemill import __version__
+from tidemill.engine.batches import ChangeBatch
 from tidemill.engine.results import Bag, Result
 from tidemill.engine.warehouse import Warehouse
 from tidemill.engine.warehouse import open as open_warehouse
@@ -208,6 +209,9 @@ def apply(
 def watch(
     view: Annotated[str, typer.Argument(help="The view to follow.")],
     since: Annotated[int | None, typer.Option(help="Begin after this epoch; else with what comes next.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only rows with this value, as in customer=ann; may be repeated.")
+    ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
     timeout: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
     warehouse: Folder = _FOLDER,
@@ -215,20 +219,37 @@ def watch(
 ) -> None:
     """Print the changes of a view as they come.
 
-    Another process may write meanwhile. Each line is an epoch, a weight and a row.
+    Another process may write meanwhile. Each line is an epoch, a weight and a row; a row that changed is one line, the
+    old row -> the new one. As JSON it is two rows, the old one with weight -1. A column that --where names twice may
+    have either value.
 
     \b
     Examples:
       tidemill watch spend
+      tidemill watch spend --where customer=ann --where customer=bob
+      tidemill watch spend --since 120 --timeout 10
       tidemill watch spend --since 0 --json | tidemill apply - --format pairs -w copy
     """
     _open(warehouse, RuntimeName.native, read_only=True).close()
-    for epoch, weight, row, columns in follow(warehouse, view, since=since, interval=interval, timeout=timeout):
-        if as_json:
-            record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": epoch}
-            print(json_line(record), flush=True)
-        else:
-            print(f"{epoch:>8}  {weight:+d}  {json_line(row)}", flush=True)
+    heard = follow(warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout)
+    for batch, columns in heard:
+        for line in _as_json(batch, view, columns) if as_json else _as_text(batch):
+            print(line, flush=True)
+
+
+def _as_json(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iterator[str]:
+    for weight, row in batch:
+        record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": batch.epoch}
+        yield json_line(record)
+
+
+def _as_text(batch: ChangeBatch) -> Iterator[str]:
+    for old, new in batch.updates:
+        yield f"{batch.epoch:>8}      {json_line(old)} -> {json_line(new)}"
+    updated = {(weight, row) for old, new in batch.updates for weight, row in ((-1, repr(old)), (1, repr(new)))}
+    for weight, row in batch:
+        if (weight, repr(row)) not in updated:
+            yield f"{batch.epoch:>8}  {weight:+d}  {json_line(row)}"
 
 
 @app.command()
@@ -339,7 +360,7 @@ def vacuum(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, sql.")],
+    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, sql.")],
     scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,

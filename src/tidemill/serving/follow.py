@@ -1,4 +1,4 @@
-"""Following a view from another process: look at the folder now and then, and print what is new."""
+"""Following a view from another process: look at the folder now and then, and hand on what is new."""
 
 from __future__ import annotations
 
@@ -6,35 +6,59 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tidemill.engine.batches import ChangeBatch
+from tidemill.engine.views import ViewHandle
 from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.model.errors import BadValue
+from tidemill.sources.text import parser_of
 
-__all__ = ["Step", "follow"]
+__all__ = ["Heard", "follow"]
 
 
-class Step(NamedTuple):
-    """One weighted row of one epoch, with the view's columns."""
+class Heard(NamedTuple):
+    """What one epoch changed, with the view's columns."""
 
-    epoch: int
-    weight: int
-    row: tuple[Any, ...]
+    batch: ChangeBatch
     columns: Sequence[str]
 
 
 def follow(
-    folder: str, view: str, *, since: int | None = None, interval: float = 1.0, timeout: float | None = None
-) -> Iterator[Step]:
+    folder: str,
+    view: str,
+    *,
+    since: int | None = None,
+    where: Sequence[str] = (),
+    interval: float = 1.0,
+    timeout: float | None = None,
+) -> Iterator[Heard]:
     """What each epoch after ``since`` (default: from now on) changes in ``view``.
 
-    A writer in another process cannot wake us, so the folder is opened anew every ``interval`` seconds, to read only: a
-    reader needs no lock and sees whole epochs. Ends when nothing came for ``timeout`` seconds.
+    ``where`` are texts such as ``follower=17``; of a column that is named twice either value will do. A writer in
+    another process cannot wake us, so the folder is opened anew every ``interval`` seconds, to read only: a reader
+    needs no lock and sees whole epochs. Ends when nothing came for ``timeout`` seconds.
     """
     seen, quiet_from = since, time.monotonic()
     while timeout is None or time.monotonic() - quiet_from < timeout:
         with open_warehouse(folder, runtime="native", read_only=True) as wh:
             handle, epoch = wh.view(view), wh.epoch
-            seen = epoch if seen is None else seen
+            first, seen = seen is None, epoch if seen is None else seen
+            if epoch > seen or first:
+                batches = handle.batches(seen, where=_conditions(where, handle) if where else None)
+                yield from (Heard(batch, handle.columns) for batch in batches)
             if epoch > seen:
-                for batch in handle.batches(since=seen):
-                    yield from (Step(batch.epoch, weight, row, handle.columns) for weight, row in batch)
                 seen, quiet_from = epoch, time.monotonic()
         time.sleep(interval)
+
+
+def _conditions(texts: Sequence[str], view: ViewHandle) -> dict[str, list[Any]]:
+    """The values asked for, by column; NULL is written as such."""
+    types = {field.name.lower(): field.type for field in view.fields}
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        column, equals, value = text.partition("=")
+        if not equals:
+            raise BadValue(f'"{text}" names no value', where="--where", hint="Write --where column=value.")
+        name = column.strip()
+        parse = parser_of(types[name.lower()]) if name.lower() in types else str
+        found.setdefault(name, []).append(None if value == "NULL" else parse(value))
+    return found

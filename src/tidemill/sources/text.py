@@ -15,7 +15,7 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Type
 from tidemill.sources.frames import check_names
 
-__all__ = ["Record", "parse_json", "read_csv", "read_json"]
+__all__ = ["Record", "parse_json", "parser_of", "read_csv", "read_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def read_csv(lines: Iterable[str], table: Table, null: str, delimiter: str = ","
     if header:
         check_names(header, table)
     types: dict[str, Type] = {WEIGHT: t.BIGINT} | {field.name: field.type for field in table.fields}
-    parsers = [_parser(types[name]) for name in header]
+    parsers = [parser_of(types[name]) for name in header]
     kept.take()
     while True:
         line = reader.line_num + 1
@@ -118,7 +118,7 @@ def _next_row(
     }
 
 
-def _parser(type_: Type) -> Callable[[str], Any]:
+def parser_of(type_: Type) -> Callable[[str], Any]:
     """How a cell of ``type_`` is read. Text that it cannot read comes back as it is, for ``coerce`` to refuse."""
     match type_:
         case t.Boolean():

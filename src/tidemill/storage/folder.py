@@ -23,7 +23,7 @@ from tidemill.storage.files import explained, fault
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.layout import Current, Layout, last_token, recover, trace
 from tidemill.storage.lock import WriterLock
-from tidemill.storage.merge import Merge, merge_map
+from tidemill.storage.merge import Merge, merge_map, trim_runs
 from tidemill.storage.parts import check_number, check_reach, counts
 from tidemill.storage.runs import write_table
 from tidemill.storage.snapshot import Pins, Snapshot
@@ -240,6 +240,22 @@ class FolderStore:
         self._become(writer.publish(self._now, replace(writer.next(self._now), removed=removed, added=added)))
         self._clear()
         return sum(merge.freed for merge in merges)
+
+    def trim(self, name: str, until: int, most: int | None = None) -> int:
+        """Let go of the runs of a log of changes that end by epoch ``until``; one that is half over is written anew.
+
+        Their files stay until ``vacuum``. They are not in memory, so ``most`` says nothing here.
+        """
+        with self._merging, self._lock:
+            runs = [run for run in self._now.state.runs.get(name, ()) if run.first + run.last <= 2 * until]
+            if runs:
+                writer = self._require_writer()
+                with explained("shorten a log", self._layout.maps):
+                    kept = trim_runs(self._layout.maps, writer, self._now, name, runs, until)
+                removed = tuple(run.file for run in runs)
+                manifest = replace(writer.next(self._now), removed=removed, added={name: kept} if kept else {})
+                self._become(writer.publish(self._now, manifest))
+        return until
 
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""

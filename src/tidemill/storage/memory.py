@@ -168,6 +168,16 @@ class MemoryStore:
         with self._lock:
             return sum(self._compact(name, map_) for name, map_ in maps.items())
 
+    def trim(self, name: str, until: int, most: int | None = None) -> int:
+        """Let go of what a log of changes has of epochs up to ``until``, and of all but its newest ``most`` rows."""
+        with self._lock:
+            if most is not None:
+                until = max(until, self._tail.older(name, most))
+            self._tail.trim(name, until)
+            history = self._history(name)
+            history.parts = [part.after(until) for part in history.parts if part.last > until]
+            return until
+
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs: frees replaced content at once, the rest when it is compacted."""
         with self._lock:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from tidemill.model.schema import EPOCH
 from tidemill.program.maps import Map, map_fields
 from tidemill.storage.compact import choose, fold
 from tidemill.storage.layout import Current
@@ -45,3 +49,15 @@ def merge_map(maps: Path, writer: Writer, now: Current, map_: Map, name: str, mo
     whole = all(run in chosen or run.ended is not None or run.first > oldest for run in stored)
     folded = fold(table, map_, oldest, whole=whole)
     return Merge(name, chosen, tuple(writer.write(table, now, name) for table, _, _ in folded))
+
+
+def trim_runs(
+    maps: Path, writer: Writer, now: Current, name: str, runs: Sequence[StoredRun], until: int
+) -> tuple[StoredRun, ...]:
+    """What ``runs`` have of epochs after ``until``, written anew."""
+    kept = []
+    for run in runs:
+        if run.last > until:
+            rows = pq.read_table(maps / run.file)
+            kept.append(writer.write(rows.filter(pc.greater(rows.column(EPOCH), until)), now, name))
+    return tuple(kept)

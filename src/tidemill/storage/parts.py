@@ -8,8 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, groupby
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, groupby, takewhile
 from typing import Protocol
 
 import numpy as np
@@ -60,6 +60,13 @@ class TablePart:
         """The rows, with exactly the columns of ``schema``."""
         return self.table.select(schema.names).cast(schema)
 
+    def after(self, epoch: int) -> TablePart:
+        """What it has of later epochs; a part that is not half over is left as it is."""
+        if self.first + self.last > 2 * epoch:
+            return self
+        later = self.table.filter(pc.greater(self.table.column(EPOCH), epoch))
+        return replace(self, table=later, first=epoch + 1)
+
 
 class Tail:
     """The newest epochs, in memory and by map: in a folder those that wait in the log, in a memory store most of them.
@@ -101,6 +108,21 @@ class Tail:
             return None
         table = _gather(numbers[begin:end], self._changes[name][begin:end])
         return TablePart(table, numbers[begin], numbers[end - 1])
+
+    def older(self, name: str, most: int) -> int:
+        """The last epoch before the newest changes of map ``name``, those that have up to ``most`` rows; else 0."""
+        if self._rows[name] <= most:
+            return 0
+        sizes = accumulate(map(len, reversed(self._changes[name])))
+        newest = max(sum(1 for _ in takewhile(lambda rows: rows <= most, sizes)), 1)
+        return self._numbers[name][-newest] - 1
+
+    def trim(self, name: str, until: int) -> None:
+        """Let go of what map ``name`` has of epochs up to ``until``."""
+        gone = bisect_right(self._numbers.get(name, ()), until)
+        if gone:
+            self._rows[name] -= sum(map(len, self._changes[name][:gone]))
+            del self._numbers[name][:gone], self._changes[name][:gone]
 
     def forget(self, name: str) -> None:
         """Let go of what map ``name`` has here."""

@@ -25,7 +25,37 @@ class Run:
     last_epoch: int
 
 
-class Store(Protocol):
+class Readable(Protocol):
+    """Named maps of weighted rows with an epoch each, to be read."""
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
+
+    def rows(self, name: str) -> int:
+        """How many stored rows the map's runs hold, before summing: an upper bound of its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """A store as it was at an epoch."""
+
+    store: Readable
+    epoch: int
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` as they were."""
+        return self.store.read(name, fields, until=self.epoch if until is None else until, since=since)
+
+    def rows(self, name: str) -> int:
+        """As many as there are now: it may have been more or fewer."""
+        return self.store.rows(name)
+
+
+class Store(Readable, Protocol):
     """Named maps of weighted rows with an epoch each. One writer; readers see whole epochs only."""
 
     @property
@@ -44,16 +74,8 @@ class Store(Protocol):
     def positions(self) -> Mapping[str, str]:
         """Where each source stood at the last epoch."""
 
-    def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
-    ) -> pa.Table:
-        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
-
     def runs(self, name: str, *, until: int | None = None) -> tuple[Run, ...]:
         """The files whose rows (of epochs up to ``until``) make up the map; empty for a map never written."""
-
-    def rows(self, name: str) -> int:
-        """How many stored rows the map's runs hold, before summing: an upper bound of its size."""
 
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them."""
@@ -75,6 +97,13 @@ class Store(Protocol):
         """Merge runs and drop rows whose weights cancel, epoch by epoch for those still reachable; returns bytes freed.
         The mapping goes by the name of each stored map; maps that it does not name are left alone. With ``most``, only
         the smallest files of a map are merged, that have so many rows together."""
+
+    def trim(self, name: str, until: int, most: int | None = None) -> int:
+        """Let go of what map ``name`` has of epochs up to ``until``: for a log of changes, whose rows nobody sums.
+
+        With ``most``, what is held in memory is also cut down to the newest epochs, with about so many rows. Returns
+        the epoch after which everything is still there.
+        """
 
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""

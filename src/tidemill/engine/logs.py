@@ -1,0 +1,52 @@
+"""Logs: what is stored of views that are only subscribed to. Changes of the last epochs, which nobody sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.engine.catalog import Catalog, View
+from tidemill.program.maps import Map
+from tidemill.storage.store import Store
+
+LOG_ROWS = 5_000_000
+"""About so many rows of a log are held in memory, where its view has no option ``keep``."""
+
+
+class Logs:
+    """How far back the changes of each view go."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._forgotten: dict[str, int] = {}
+
+    def reach(self, view: View) -> int:
+        """The epoch after which the changes of a view are kept."""
+        return max(view.reach(self._store.oldest, self._store.epoch), self._forgotten.get(view.name, 0))
+
+    def trim(self, catalog: Catalog, oldest: int = 0) -> None:
+        """Let go of the changes that logs need not keep any longer; ``oldest`` is the first epoch that stays.
+
+        A deferred view that has not seen the changes of one keeps them there.
+        """
+        oldest = max(oldest, self._store.oldest)
+        for log in logs_of(catalog):
+            readers = (view for view in catalog.views.values() if log.name in view.inputs)
+            behind = [view.fresh for view in readers if view.refresh.deferred]
+            until = min([log.reach(oldest, self._store.epoch), *behind])
+            most = None if behind or "keep" in log.options else LOG_ROWS
+            self._forgotten[log.name] = self._store.trim(log.name, until, most)
+
+    def forget(self, view: str) -> None:
+        """A view is gone."""
+        self._forgotten.pop(view, None)
+
+
+def logs_of(catalog: Catalog) -> list[View]:
+    """The views that are only subscribed to."""
+    return [view for view in catalog.views.values() if view.keep is not None]
+
+
+def without_logs(maps: Mapping[str, Map], catalog: Catalog) -> dict[str, Map]:
+    """The stored maps that may be summed up."""
+    logs = {log.name for log in logs_of(catalog)}
+    return {name: map_ for name, map_ in maps.items() if name not in logs}
