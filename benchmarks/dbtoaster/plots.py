@@ -5,35 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import matplotlib
-
-matplotlib.use("svg")
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
 
 from benchmarks.dbtoaster.case import BACKENDS, DEPTHS, Outcome
 from benchmarks.dbtoaster.paper import DBTOASTER
+from benchmarks.svg import drawn
 
 COLORS = dict(zip(DEPTHS, ("#8c8c8c", "#d98c1f", "#3a7fb8", "#2b8a4b"), strict=True))
 LINES = dict(zip(BACKENDS, (":", "-"), strict=True))
 
-# Text stays text, and the same figures give the same file.
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "tidemill",
-    "font.size": 8,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-}
-
 
 def draw_traces(outcomes: Sequence[Outcome], queries: Sequence[str], file: Path) -> None:
     """For each query refreshes a second over the fraction of the stream, and memory below."""
-    with matplotlib.rc_context(STYLE):
-        canvas = Canvas(figsize=(3.2 * len(queries), 5), layout="constrained")
+    with drawn(file, 3.2 * len(queries), 5) as canvas:
         axes = canvas.subplots(2, len(queries), squeeze=False, sharex="col")
         for column, query in enumerate(queries):
             chosen = [outcome for outcome in outcomes if outcome.case.query == query]
@@ -43,7 +28,6 @@ def draw_traces(outcomes: Sequence[Outcome], queries: Sequence[str], file: Path)
         axes[1][0].set_ylabel("MB in maps")
         lines = {line.get_label(): line for axis in axes[0] for line in axis.get_lines()}
         canvas.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines), frameon=False)
-        _save(canvas, file)
 
 
 def _draw_rates(axis: Axes, query: str, outcomes: Sequence[Outcome]) -> None:
@@ -73,8 +57,7 @@ def draw_scaling(outcomes: Sequence[Outcome], file: Path) -> None:
     rates: dict[str, dict[float, float]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.case.scale):
         rates.setdefault(outcome.case.query, {})[outcome.case.scale] = outcome.rate
-    with matplotlib.rc_context(STYLE):
-        canvas = Canvas(figsize=(5, 3.2), layout="constrained")
+    with drawn(file, 5, 3.2) as canvas:
         axis = canvas.subplots()
         for query, by_scale in rates.items():
             axis.plot(list(by_scale), list(by_scale.values()), "o-", linewidth=1.2, markersize=3, label=query)
@@ -86,9 +69,3 @@ def draw_scaling(outcomes: Sequence[Outcome], file: Path) -> None:
         axis.set_xlabel("TPC-H scale")
         axis.set_ylabel("refreshes/s")
         axis.legend(frameon=False, ncols=2)
-        _save(canvas, file)
-
-
-def _save(canvas: Canvas, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(file, format="svg", metadata={"Date": None})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from benchmarks.dbtoaster.case import BACKENDS, DEPTHS
 from benchmarks.dbtoaster.paper import DBTOASTER
+from benchmarks.tables import numbers, short
 from tidemill.serving.bench import Figure
 
 Found = dict[tuple[str, str], Figure]
@@ -29,7 +29,7 @@ def _rates(found: Found) -> Table:
         f"{depth}\n{backend}": [found.get((f"{query}/{depth}/{backend}", "refreshes/s")) for query in DBTOASTER]
         for depth, backend in product(DEPTHS, BACKENDS)
     }
-    table = _table("refreshes/s", ["paper", *(heading for heading, cells in columns.items() if any(cells))])
+    table = numbers("refreshes/s", ["paper", *(heading for heading, cells in columns.items() if any(cells))])
     table.caption = "* the first part of the stream: the time limit came before its end"
     for place, (query, published) in enumerate(DBTOASTER.items()):
         cells = [cells[place] for cells in columns.values() if any(cells)]
@@ -41,7 +41,7 @@ def _rates(found: Found) -> Table:
 def _costs(found: Found) -> Table:
     """Compile time and bytes of an entry, of the optimized program."""
     wanted = list(product(("compile_s", "bytes/entry"), BACKENDS))
-    table = _table("at depth full", [f"{metric}\n{backend}" for metric, backend in wanted])
+    table = numbers("at depth full", [f"{metric}\n{backend}" for metric, backend in wanted])
     for query in DBTOASTER:
         cells = [found.get((f"{query}/full/{backend}", metric)) for metric, backend in wanted]
         if any(cells):
@@ -51,17 +51,10 @@ def _costs(found: Found) -> Table:
 
 def _elsewhere(figures: Sequence[Figure]) -> Table:
     """Cases with a word more than the three: other scales, other ways in."""
-    table = _table("and", ["metric", "value"])
+    table = numbers("and", ["metric", "value"])
     for figure in figures:
         if figure.case.count("/") > 2 and figure.metric.endswith("/s"):
             table.add_row(figure.case, figure.metric, _rate(figure))
-    return table
-
-
-def _table(title: str, headings: Sequence[str]) -> Table:
-    table = Table("", title=title, box=box.SIMPLE_HEAD, min_width=60, pad_edge=False, collapse_padding=True)
-    for heading in headings:
-        table.add_column(heading, justify="right")
     return table
 
 
@@ -69,16 +62,3 @@ def _rate(figure: Figure | None) -> str:
     if figure is None:
         return ""
     return short(figure.value) + ("*" if "; first" in figure.baseline else "")
-
-
-def short(number: float) -> str:
-    """A number in three digits, so that eight of them stand beside each other.
-
-    >>> short(103_290.67), short(22.4e6), short(19.9), short(999.9)
-    ('103K', '22.4M', '19.9', '1.00K')
-    """
-    units = iter(("", "K", "M", "G"))
-    unit = next(units)
-    while number >= 999.5:
-        number, unit = number / 1000, next(units)
-    return f"{number:#.3g}".rstrip(".") + unit

@@ -1,0 +1,141 @@
+"""A case under way: its view in a warehouse of its own, over relations that are filled already."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+import tidemill
+from benchmarks.graphivm.case import Case
+from benchmarks.graphivm.queries import SCHEMA
+from benchmarks.graphivm.workload import Workload
+from tidemill.engine.subscribe import Subscription
+from tidemill.model.errors import Unsupported
+
+VIEW = "answer"
+
+MEMORY = "14GB"
+"""What a case may hold: a strategy that needs more is told so, before the machine swaps."""
+
+UNBOUNDED = 1 << 40
+"""The rows that may wait for who takes them after every epoch."""
+
+LOADED = 20_000
+"""So many rows are taken in at once when relations are filled; each may make hundreds in maps and view."""
+
+
+LOADING = 120.0
+"""Seconds in which the relations of a case must be filled."""
+
+
+class TooSlow(Exception):
+    """A strategy does not come to the first event in reasonable time."""
+
+
+class Subject:
+    """The view of one case. Relations are streams: only what the view itself keeps of them is held."""
+
+    def __init__(self, case: Case, workload: Workload) -> None:
+        self._case = case
+        self._workload = workload
+        self._follower: Subscription | None = None
+        self.published: list[pa.Table] = []
+        self._warehouse = tidemill.open(":memory:", runtime="native", backend=case.backend, memory=MEMORY)
+        try:
+            for relation in workload.relations:
+                self._warehouse.sql(f"CREATE STREAM {relation} ({SCHEMA[relation]})")
+            self._warehouse.sql(f"CREATE MATERIALIZED VIEW {VIEW} WITH ({_options(case)}) AS {workload.query}")
+            self._require_backend()
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _require_backend(self) -> None:
+        """A figure of compiled code must not be one of the interpreter that stood in for it."""
+        explained = self._warehouse.view(VIEW).explain()
+        if self._case.backend == "llvm" and "compiled with LLVM" not in explained:
+            raise Unsupported(f"{self._case.name} is not compiled", detail=explained)
+
+    def _load(self) -> None:
+        """Fill the relations, the last one last: with it come the rows of the view, a part at a time."""
+        begin = time.perf_counter()
+        for relation, table in self._workload.base.items():
+            for start in range(0, table.num_rows, LOADED):
+                self._warehouse.apply({relation: table.slice(start, LOADED)})
+                if time.perf_counter() - begin > LOADING:
+                    raise TooSlow(f"its relations were not filled within {LOADING:g} s")
+
+    def follow(self) -> None:
+        """From now on somebody takes all that changes in the view, as it is published: in ``published``."""
+        self._follower = self._warehouse.subscribe(VIEW, timeout=0, buffer=UNBOUNDED, form="arrow")
+
+    def replay(self, start: int, stop: int) -> float:
+        """Take in the events from ``start`` to before ``stop``, one at a time; gives the seconds until they are told.
+
+        That is when the view's changes are committed, and taken by who follows them.
+        """
+        piece = self._workload.events.cut(start, stop)
+        turns = np.ascontiguousarray(piece.turns)
+        begin = time.perf_counter()
+        self._warehouse.replay(piece.tables, turns)
+        self._warehouse.flush()
+        self.published = [batch.arrow() for batch in self._follower or ()]
+        return time.perf_counter() - begin
+
+    def apply(self) -> float:
+        """Take in all events at once; gives the seconds."""
+        tables = self._workload.events.tables
+        begin = time.perf_counter()
+        self._warehouse.apply(tables)
+        self.published = [batch.arrow() for batch in self._follower or ()]
+        return time.perf_counter() - begin
+
+    def subscribe(self, where: Mapping[str, int]) -> Subscription:
+        """What changes in the rows with these values; it ends, for the time being, where nothing waits."""
+        return self._warehouse.subscribe(VIEW, where=where, timeout=0, form="arrow")
+
+    def rows(self) -> tuple[pa.Table, float]:
+        """The rows of the view, and the seconds to read them."""
+        begin = time.perf_counter()
+        rows = self._warehouse.view(VIEW).arrow()
+        return rows, time.perf_counter() - begin
+
+    def state(self) -> int | None:
+        """The bytes of the maps; None on a back end whose maps do not know."""
+        sizes = [size.bytes for size in self._warehouse.view(VIEW).sizes()]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._warehouse.close()
+        gc.collect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _options(case: Case) -> str:
+    """What the view is made with.
+
+    >>> _options(Case("lookahead", "joins5", "joingraph", "subscribe", word="local"))
+    "strategy = 'joingraph', serve = 'subscribe', lookahead = 'local'"
+    """
+    options = [f"strategy = '{case.strategy}'"]
+    if case.strategy == "joingraph":
+        options.append(f"serve = '{case.serve}'")
+    if case.experiment == "lookahead":
+        options.append(f"lookahead = '{case.word}'")
+    return ", ".join(options)
