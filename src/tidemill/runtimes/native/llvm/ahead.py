@@ -6,12 +6,13 @@ the machine is told to fetch them. That decides nothing. A place that has moved 
 
 There are two rounds. The first asks for the slots of hash tables, by the hashes of columns of the row. Where a slot
 only says where something lies, that goes on a list, and the second round reads those slots, which are there by now,
-and asks for what they point to. What a row finds only by what another map tells it is not looked for.
+and asks for what they point to. What a row finds only by what another map tells it is not looked for; but in join
+graphs the first item of a list that a row leads to tells where its walk goes next, and two more rounds ask for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -19,10 +20,12 @@ from llvmlite import ir
 from tidemill.algebra.scalars import Column, Scalar
 from tidemill.model.types import Type
 from tidemill.program.statements import Add, Query, Read, Seek, Source, Trigger, Version
-from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, external, loop_while, number, on_stack
+from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, loop_while, number, on_stack
 from tidemill.runtimes.native.llvm.conversions import given
 from tidemill.runtimes.native.llvm.intake import TABLE, load_cell
 from tidemill.runtimes.native.llvm.layout import I8, I32, I64, PTR, Cell, Struct, at
+from tidemill.runtimes.native.llvm.memory import prefetch
+from tidemill.runtimes.native.llvm.trails import trails_of
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.compile import Input
@@ -56,7 +59,7 @@ class Lines:
     def fetch(self, place: Value, bytes_: int) -> None:
         """Ask for what lies at ``place``: the first and the last line of it."""
         for offset in {0, bytes_ - 1}:
-            _prefetch(self._builder, at(self._builder, place, offset))
+            prefetch(self._builder, at(self._builder, place, offset))
 
     def follow(self, id_: Value, base: Value, size: int, things: int = 1) -> None:
         """Ask, once the i32 at ``id_`` is there, for the thing that has that id, or for so many from there on."""
@@ -78,9 +81,9 @@ class Lines:
             found = at(builder, POINTER.load(builder, pointer, "base"), offset)
             wanted, asked = POINTER.load(builder, pointer, "bytes"), Local(builder, number(0))
             with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
-                _prefetch(builder, at(builder, found, asked.get()))
+                prefetch(builder, at(builder, found, asked.get()))
                 asked.set(builder.add(asked.get(), number(LINE)))
-            _prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
+            prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
 
 
 def emit_ahead(module: ir.Module, inputs: Sequence[Input], maps: Mapping[str, Held]) -> ir.Function | None:
@@ -88,30 +91,52 @@ def emit_ahead(module: ir.Module, inputs: Sequence[Input], maps: Mapping[str, He
     known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
     if not any(known.values()):
         return None
+    trails = {input_.number: trails_of(input_.trigger, maps) for input_ in inputs}
 
     def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-        start, stop, order, tables = arguments
         most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
         lines = Lines(builder, BLOCK * most)
-        own = {input_.number: at(builder, tables, input_.number * TABLE.size) for input_ in inputs}
-        nexts = {of: Local(builder, TABLE.load(builder, table, "next")) for of, table in own.items()}
-        with count_up(builder, start, stop) as place:
-            after = builder.append_basic_block("after")
-            switch = builder.switch(builder.load(at(builder, order, place), typ=I8), after)
-            for input_ in inputs:
-                block = builder.append_basic_block(f"input{input_.number}")
-                switch.add_case(ir.Constant(I8, input_.number), block)
-                builder.position_at_end(block)
-                row = nexts[input_.number].get()
-                nexts[input_.number].set(builder.add(row, number(1)))
-                columns = TABLE.load(builder, own[input_.number], "columns")
-                _look(builder, input_, known[input_.number], columns, row, maps, lines)
-                builder.branch(after)
-            builder.position_at_end(after)
+
+        def look(input_: Input, columns: Value, row: Value) -> None:
+            _look(builder, input_, known[input_.number], columns, row, maps, lines)
+
+        _each_event(builder, arguments, inputs, look)
         lines.follow_all()
+        for items in (False, True) if any(trails.values()) else ():
+
+            def go_on(input_: Input, columns: Value, row: Value, items: bool = items) -> None:
+                for trail in trails[input_.number]:
+                    cells = _cells(builder, input_, trail.columns, columns, row)
+                    trail.fetch(builder, maps, cells, items=items)
+
+            _each_event(builder, arguments, inputs, go_on)
         builder.ret_void()
 
     return define(module, "ahead", ir.VoidType(), [I64, I64, PTR, PTR], body, "noinline")
+
+
+def _each_event(
+    builder: ir.IRBuilder,
+    arguments: tuple[Value, ...],
+    inputs: Sequence[Input],
+    do: Callable[[Input, Value, Value], None],
+) -> None:
+    """Run what ``do`` emits for each event of a block, given its input, the columns of that and the row."""
+    start, stop, order, tables = arguments
+    own = {input_.number: at(builder, tables, input_.number * TABLE.size) for input_ in inputs}
+    nexts = {of: Local(builder, TABLE.load(builder, table, "next")) for of, table in own.items()}
+    with count_up(builder, start, stop) as place:
+        after = builder.append_basic_block("after")
+        switch = builder.switch(builder.load(at(builder, order, place), typ=I8), after)
+        for input_ in inputs:
+            block = builder.append_basic_block(f"input{input_.number}")
+            switch.add_case(ir.Constant(I8, input_.number), block)
+            builder.position_at_end(block)
+            row = nexts[input_.number].get()
+            nexts[input_.number].set(builder.add(row, number(1)))
+            do(input_, TABLE.load(builder, own[input_.number], "columns"), row)
+            builder.branch(after)
+        builder.position_at_end(after)
 
 
 def _look(
@@ -123,14 +148,21 @@ def _look(
     maps: Mapping[str, Held],
     lines: Lines,
 ) -> None:
-    places = {f.name: place for place, f in enumerate(input_.fields)}
-    cells: dict[str, Cell] = {}
-    for name in dict.fromkeys(column for _, pairs in accesses for _, column in pairs):
-        field = input_.fields[places[name]]
-        cells[name] = given(builder, load_cell(builder, columns, places[name], row, field), field.type)
+    used = tuple(dict.fromkeys(column for _, pairs in accesses for _, column in pairs))
+    cells = _cells(builder, input_, used, columns, row)
     for name, pairs in accesses:
         held = maps[name]
         held.code.look(builder, held.handle(builder), {key: cells[column] for key, column in pairs}, lines)
+
+
+def _cells(builder: ir.IRBuilder, input_: Input, names: Sequence[str], columns: Value, row: Value) -> dict[str, Cell]:
+    """Some cells of a row, as maps have them."""
+    places = {f.name: place for place, f in enumerate(input_.fields)}
+    cells: dict[str, Cell] = {}
+    for name in names:
+        field = input_.fields[places[name]]
+        cells[name] = given(builder, load_cell(builder, columns, places[name], row, field), field.type)
+    return cells
 
 
 def _largest(accesses: Sequence[tuple[str, Known]]) -> list[tuple[str, Known]]:
@@ -159,6 +191,8 @@ def _accesses(trigger: Trigger, maps: Mapping[str, Held]) -> Iterator[tuple[str,
                 yield from _access(step.map, step.lookup, changed, maps)
             elif isinstance(step, Source) and step.version is Version.STATE:
                 yield from _access(step.relation, step.lookup, changed, maps)
+        if statement.target not in maps:  # an outbox, whose end is in cache
+            continue
         target = maps[statement.target].map
         outputs = [output.scalar for output in statement.query.outputs[: len(target.keys)]]
         yield from _access(
@@ -190,10 +224,3 @@ def _access(
                 pairs.append((key, column))
     if pairs:
         yield name, tuple(sorted(pairs))
-
-
-def _prefetch(builder: ir.IRBuilder, place: Value) -> None:
-    kinds = [PTR, I32, I32, I32]
-    intrinsic = external(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)
-    reading, keep, data = number(0, I32), number(3, I32), number(1, I32)
-    builder.call(intrinsic, [place, reading, keep, data])

@@ -14,6 +14,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm import memory
+from tidemill.runtimes.native.llvm.adjacency import AdjacentStore
 from tidemill.runtimes.native.llvm.blocks import (
     UNHURRIED,
     Body,
@@ -80,9 +81,14 @@ class ChangeCode:
         orders: Sequence[tuple[tuple[str, ...], str]],
         guarded: Sequence[str],
         journaled: bool,
+        entered: ir.Function | None = None,
     ) -> None:
+        """With ``entered`` slices are arrays, and that function is called with each entry that is new."""
         self.module, self.map, self.journaled = module, map_, journaled
         self.symbol = _shape(map_, indexes, orders, guarded, journaled)
+        if entered is not None:
+            self.symbol += f" as {entered.name}"
+        self._entered = entered
         self.record, self.handle = Record(map_), Struct()
         self.handle.field("account", PTR)
         self.handle.field("epoch", I32)
@@ -99,7 +105,10 @@ class ChangeCode:
         clustered = next((i for i, places in enumerate(spans) if not slices and self._clusters(places)), None)
         self.orders = [self._make_order(f"order{i}", places, i == clustered) for i, places in enumerate(spans)]
         self.store: Store
-        if slices:
+        if slices and entered is not None:
+            distinct = list(dict.fromkeys(slices))
+            self.store = AdjacentStore(module, map_, self.record, self.handle, self.keys, distinct)
+        elif slices:
             self.store = PooledStore(self.record, self.handle, self.keys, list(dict.fromkeys(slices)))
         elif clustered is not None:
             self.store = ClusteredStore(self.record, self.handle, self.keys, self.orders[clustered])
@@ -173,6 +182,7 @@ class ChangeCode:
             new, faults = self.rings.plus(builder, old, addend)
             refuse(builder, faults)
             self.rings.store(builder, entry, new)
+            self._reweigh(builder, handle, entry, new.weight)
             self._count_negatives(builder, handle, old, new)
             status = self._add_to_orders(builder, handle, keys, addend)
             with builder.if_then(builder.icmp_unsigned("==", new.weight, number(0)), likely=False):
@@ -197,8 +207,12 @@ class ChangeCode:
                     self.rings.store_zero(builder, absent)
             self._reserve_orders(builder, handle)
             self.store.reserve(builder, handle)
+            if isinstance(self.store, AdjacentStore):
+                self.store.reserve_items(builder, handle, record)
             self.record.store(builder, record, "stamp", self.handle.load(builder, handle, "epoch"))
-            self.store.insert(builder, handle, hash_, record)
+            entry = self.store.insert(builder, handle, hash_, record)
+            if self._entered is not None:
+                builder.call(self._entered, [entry])
             self._count_negatives(builder, handle, None, numbers)
             status = self._add_to_orders(builder, handle, keys, numbers)
             with builder.if_then(builder.icmp_unsigned("==", numbers.weight, number(0)), likely=False):
@@ -290,6 +304,7 @@ class ChangeCode:
             self._reserve_orders(builder, handle)
             old = self.rings.load(builder, entry)
             self.rings.store(builder, entry, new)
+            self._reweigh(builder, handle, entry, new.weight)
             self._count_negatives(builder, handle, old, new)
             builder.ret(self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new)))
 
@@ -385,6 +400,19 @@ class ChangeCode:
         recording = self.handle.load(builder, handle, "recording")
         with builder.if_then(builder.icmp_unsigned("!=", recording, number(0, I32)), likely=True):
             yield
+
+    def _reweigh(self, builder: ir.IRBuilder, handle: Value, entry: Value, weight: Value) -> None:
+        """Tell the arrays that an entry is in its weight."""
+        store = self.store
+        if not isinstance(store, AdjacentStore):
+            return
+
+        def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+            store.reweigh(builder, *arguments)
+            builder.ret_void()
+
+        function = self.function("reweigh", ir.VoidType(), [PTR, PTR, I64], body, "noinline")
+        builder.call(function, [handle, entry, weight])
 
     def _count_negatives(self, builder: ir.IRBuilder, handle: Value, old: Numbers | None, new: Numbers | None) -> None:
         for name in self.guarded:

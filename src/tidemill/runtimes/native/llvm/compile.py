@@ -7,6 +7,7 @@
 ``events``     Arrow batches of several inputs, mixed, each row an event
 ``replace.k``  the k-th target that is computed anew
 ``clear.k``    the k-th map that holds what is to be handed on
+``produce``    all rows of a join graph that are not stored
 =============  ==================================================================================
 """
 
@@ -27,9 +28,11 @@ from tidemill.runtimes.native.llvm.ahead import BLOCK, emit_ahead
 from tidemill.runtimes.native.llvm.blocks import Local, count_up, loop_while
 from tidemill.runtimes.native.llvm.conversions import value_type
 from tidemill.runtimes.native.llvm.frame import Faults, Frame, NotCompiled, Texts
+from tidemill.runtimes.native.llvm.graphs import GraphCode, posts
 from tidemill.runtimes.native.llvm.intake import TABLE, Record, load_cells, load_weight
 from tidemill.runtimes.native.llvm.layout import I1, I8, I32, I64, PTR, Cell, at
 from tidemill.runtimes.native.llvm.maps import MapCode
+from tidemill.runtimes.native.llvm.outbox import Posted
 from tidemill.runtimes.native.llvm.queries import Held, Row, index_of
 from tidemill.runtimes.native.llvm.statements import Statements
 
@@ -37,6 +40,9 @@ FieldsOf = Callable[[str], tuple[Field, ...]]
 
 SCRATCH = "scratch of "
 """What the name of the map begins with in which a new target is summed."""
+
+SHOWN = "shown "
+"""What the name of a map begins with that is filled when rows are read."""
 
 WIDEST = 64
 """No more columns have a bit in a record's mask of NULLs."""
@@ -70,6 +76,8 @@ class StageCode:
     mirrors: tuple[str, ...]
     inputs: dict[str, Input]
     replaces: tuple[Replace, ...]
+    outbox: Posted | None
+    shown: Posted | None
 
 
 def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
@@ -93,26 +101,31 @@ class _Emission:
         self._own = {map_.name: map_ for map_ in stage.maps}
         self._maps: dict[str, Held] = {}
         self._replaces = _replaces_of(stage)
+        self._graph = GraphCode(self._module, stage, self._maps)
 
     def emit(self) -> StageCode:
         _check_finish(self._stage)
+        if self._stage.reader is not None:
+            _check_finish(self._stage.reader)
         _check_replaces(self._stage, self._replaces)
         mirrors = self._mirrors()
         for map_ in self._stage.maps:
             self._hold(map_)
         for mirror in mirrors.values():
             self._hold(mirror)
-        if self._stage.finish is None:
+        if self._stage.finish is None and self._graph.outbox is None:
             self._hold(Map(self._stage.name, self._stage.output), journaled=False)
         for statement in self._replaces:
             target = self._own[statement.target]
             self._hold(replace(target, name=SCRATCH + target.name), journaled=False, bare=True)
         inputs = {trigger.relation: self._input(k, trigger, mirrors) for k, trigger in enumerate(self._stage.triggers)}
+        self._graph.look_ahead()
         self._emit_replaces()
         self._emit_clears()
         for input_ in inputs.values():
             self._emit_input(input_)
         self._emit_events(list(inputs.values()))
+        self._emit_produce()
         return StageCode(
             self._stage,
             self._module,
@@ -122,6 +135,8 @@ class _Emission:
             tuple(mirrors),
             inputs,
             self._replaces,
+            self._graph.outbox,
+            self._graph.shown,
         )
 
     # -- what there is ------------------------------------------------------------------------------------------
@@ -138,7 +153,9 @@ class _Emission:
         }
 
     def _state_sources(self) -> Iterator[Source]:
-        return (source for source in sources_of(self._stage) if source.version is Version.STATE)
+        yield from (source for source in sources_of(self._stage) if source.version is Version.STATE)
+        for query in self._graph.read_queries():
+            yield from (step for step in query.sources if isinstance(step, Source))
 
     def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
         for key in map_.keys:
@@ -158,6 +175,7 @@ class _Emission:
             () if bare else sorted(orders(self._stage).get(map_.name, ())),
             () if bare else sorted(guards(self._stage).get(map_.name, ())),
             journaled,
+            self._graph.entered(map_.name),
         )
         place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
         place.initializer = ir.Constant(PTR, None)
@@ -217,7 +235,7 @@ class _Emission:
         weight, *rest = frame.function.args
         places = iter(rest)
         cells = {f.name: Cell(next(places), next(places) if f.nullable else None) for f in input_.fields}
-        statements = Statements(frame, self._stage, self._maps)
+        statements = Statements(frame, self._stage, self._maps, self._graph.sight, self._graph.outbox)
         for statement in input_.trigger.statements:
             if isinstance(statement, Add):
                 statements.add(statement, Row(cells, weight))
@@ -225,6 +243,21 @@ class _Emission:
             statements.absorb(self._maps[input_.relation], Row(cells, weight))
         frame.done()
         return frame.function
+
+    def _emit_produce(self) -> None:
+        """``produce()``: walk from all entries of one member."""
+        reader = self._stage.reader
+        if reader is None:
+            return
+        for map_ in reader.maps:
+            if map_.name not in self._graph.members:
+                self._hold(replace(map_, name=SHOWN + map_.name), bare=True)
+        frame = self._function("produce", [])
+        statements = Statements(frame, reader, self._maps, self._graph.sight, self._graph.shown)
+        for statement in reader.load:
+            own = self._graph.shown is not None and statement.target == reader.name
+            statements.add(statement if own else replace(statement, target=SHOWN + statement.target), None)
+        frame.done()
 
     def _emit_batch(self, input_: Input, row: ir.Function) -> None:
         """``fire.k(rows, columns, weights, failed)``."""
@@ -305,8 +338,7 @@ class _Emission:
 
     def _sweep(self, frame: Frame, input_: Input) -> None:
         targets = dict.fromkeys(s.target for s in input_.trigger.statements if isinstance(s, Add))
-        for target in targets:
-            held = self._maps[target]
+        for held in (self._maps[target] for target in targets if target in self._maps):
             if held.map.values:  # without values an entry of weight 0 is gone at once
                 frame.check(held.code.sweep(frame.builder, held.handle(frame.builder)))
 
@@ -320,7 +352,7 @@ def _call_row(frame: Frame, row: ir.Function, weight: ir.Value, cells: Sequence[
 
 def handed_on(stage: Stage, replaces: Sequence[Replace]) -> list[str]:
     """The maps whose entries are taken out: the stage's own output, and where new targets are summed."""
-    output = [stage.name] if stage.finish is None else []
+    output = [stage.name] if stage.finish is None and not posts(stage) else []
     return output + list(dict.fromkeys(SCRATCH + statement.target for statement in replaces))
 
 

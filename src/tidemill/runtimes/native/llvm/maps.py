@@ -15,14 +15,17 @@ from llvmlite import ir
 
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm import sums
+from tidemill.runtimes.native.llvm.adjacency import AdjacentStore
 from tidemill.runtimes.native.llvm.blocks import Local, Value, number
 from tidemill.runtimes.native.llvm.cells import encode
 from tidemill.runtimes.native.llvm.changing import ChangeCode
 from tidemill.runtimes.native.llvm.epochs import EpochCode
 from tidemill.runtimes.native.llvm.keys import any_null
 from tidemill.runtimes.native.llvm.layout import I1, I128, PTR, Cell, DoubleSum, Ring
+from tidemill.runtimes.native.llvm.lists import ListCode
 from tidemill.runtimes.native.llvm.orders import minus
 from tidemill.runtimes.native.llvm.rings import Numbers
+from tidemill.runtimes.native.llvm.slices import Slice
 from tidemill.runtimes.native.llvm.stores import PooledStore
 
 if TYPE_CHECKING:
@@ -62,11 +65,15 @@ class MapCode:
         orders: Sequence[Order] = (),
         guarded: Sequence[str] = (),
         journaled: bool = True,
+        entered: ir.Function | None = None,
     ) -> None:
-        """``guarded`` names the values (or ``_weight``) whose negative entries are counted."""
+        """``guarded`` names the values (or ``_weight``) whose negative entries are counted.
+
+        With ``entered`` the entries of a slice lie behind each other, and that function is called with each new entry.
+        """
         self.map = map_
         self.orders = tuple(orders)
-        self.changing = ChangeCode(module, map_, indexes, orders, guarded, journaled)
+        self.changing = ChangeCode(module, map_, indexes, orders, guarded, journaled, entered)
         self.epochs = EpochCode(self.changing)
         self._record, self._handle = self.changing.record, self.changing.handle
         self._keys, self._rings, self._store = self.changing.keys, self.changing.rings, self.changing.store
@@ -108,6 +115,24 @@ class MapCode:
         """
         with self._each(builder, handle, index, keys) as entry:
             body(builder, entry)
+
+    def lists(self, index: Index) -> ListCode | None:
+        """The arrays of an index, where its slices are some."""
+        places = self._keys.places(index)
+        if isinstance(self._store, AdjacentStore) and places in self._store.indexes:
+            return self._store.list_of(places)
+        return None
+
+    def slice(self, builder: ir.IRBuilder, handle: Value, lists: ListCode, keys: Sequence[Cell]) -> Slice:
+        """What has ``keys`` in the columns of an index, nothing where one of them is NULL."""
+        null = any_null(builder, keys)
+        possible = number(1, I1) if null is None else builder.not_(null)
+        return lists.slice(builder, handle, [cell.value for cell in keys], possible)
+
+    def record(self, builder: ir.IRBuilder, handle: Value, id_: Value) -> Value:
+        """The entry with that id, in a map whose slices are arrays."""
+        assert isinstance(self._store, AdjacentStore)
+        return self._store.at(builder, handle, id_)
 
     @contextmanager
     def _each(self, builder: ir.IRBuilder, handle: Value, index: Index | None, keys: Sequence[Cell]) -> Iterator[Value]:

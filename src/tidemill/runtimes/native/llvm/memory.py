@@ -59,6 +59,10 @@ class Memory:
         finally:
             self._account[1] = budget
 
+    def charge(self, bytes_: int) -> None:
+        """Count bytes that have come, or with a minus those that have gone, without being asked for here."""
+        self._account[0] += bytes_
+
     @property
     def used(self) -> int:
         """Bytes in use."""
@@ -201,3 +205,10 @@ def _copy(builder: ir.IRBuilder, name: str, target: Value, source: Value, bytes_
     size = number(bytes_) if isinstance(bytes_, int) else bytes_
     intrinsic = external(builder.module, name, ir.VoidType(), [PTR, PTR, I64, ir.IntType(1)])
     builder.call(intrinsic, [target, source, size, number(0, ir.IntType(1))])
+
+
+def prefetch(builder: ir.IRBuilder, place: Value) -> None:
+    """Tell the machine that a cache line will be read; any address will do."""
+    intrinsic = external(builder.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
+    reading, keep, data = number(0, I32), number(3, I32), number(1, I32)
+    builder.call(intrinsic, [place, reading, keep, data])

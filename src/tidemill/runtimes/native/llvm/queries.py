@@ -185,13 +185,17 @@ class QueryCode:
         places = {f.name: place for place, f in enumerate(held.map.keys)}
         for f in source.columns:
             self._cells[f"{alias}.{f.name}"] = taken(builder, code.key(builder, entry, places[f.name]), f.type)
-        for value in source.values:
-            self._cells[f"{alias}.{value.name}"] = Cell(code.value(builder, entry, _place(held, value)))
+        self._bind_values(held, source, entry)
         weight = code.weight(builder, entry)
         self._cells[f"{alias}.{WEIGHT}"] = Cell(weight)
         self._weights.append(weight)
         self._where(source.filters, then)
         self._weights.pop()
+
+    def _bind_values(self, held: Held, source: Source, entry: ir.Value) -> None:
+        for value in source.values:
+            number = held.code.value(self._builder, entry, _place(held, value))
+            self._cells[f"{source.alias}.{value.name}"] = Cell(number)
 
     def _read(self, step: Read, then: Continue) -> None:
         """The numbers of one key or of a range, as variables: zero where there are none."""

@@ -7,28 +7,37 @@ O(|change|), as in the Python back end; and the rows of a stage come from the sa
 from __future__ import annotations
 
 import ctypes
+import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.algebra.decimals import EXACT
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import row_wise
+from tidemill.program.statements import Stage
 from tidemill.runtimes.native.finishing import Finishing
-from tidemill.runtimes.native.llvm.compile import Input, StageCode, fills_by_firing, handed_on
-from tidemill.runtimes.native.llvm.frame import NotCompiled
+from tidemill.runtimes.native.llvm.compile import SHOWN, Input, StageCode, fills_by_firing, handed_on
 from tidemill.runtimes.native.llvm.handles import NativeMap, out_of_memory
 from tidemill.runtimes.native.llvm.intake import Batch
 from tidemill.runtimes.native.llvm.jit import Library, load
 from tidemill.runtimes.native.llvm.layout import Status
 from tidemill.runtimes.native.llvm.memory import Memory
+from tidemill.runtimes.native.llvm.outbox import Posted
+from tidemill.runtimes.native.llvm.posting import Outbox
+from tidemill.runtimes.native.llvm.queries import Held
 from tidemill.runtimes.native.llvm.strings import Strings
+from tidemill.runtimes.native.llvm.walks import PASSED
+from tidemill.runtimes.native.python import compile_stage
 
 LARGE_STATE = 2 << 20
 """Maps of more bytes are not in the fastest caches: then it pays to look at events before they are taken in."""
@@ -68,6 +77,7 @@ class LlvmStage:
         self._library = load(code.module)
         self._functions = _Functions(self._library)
         self._maps: dict[str, NativeMap] = {}
+        self._outboxes: dict[str, Outbox] = {}
         self._packers: dict[str, Any] = {}
         self._pending: set[int] = set()
         self._since_begin = False
@@ -84,7 +94,13 @@ class LlvmStage:
     @property
     def size(self) -> int:
         """The bytes of all its maps."""
-        return sum(held.bytes for held in self._maps.values())
+        posted = sum(outbox.bytes for outbox in self._outboxes.values())
+        return posted + sum(held.bytes for held in self._maps.values())
+
+    @property
+    def pending_rows(self) -> int:
+        """How many rows the open epoch has put out so far."""
+        return sum(map(len, self._outboxes.values()))
 
     @property
     def loads(self) -> bool:
@@ -98,6 +114,11 @@ class LlvmStage:
     def sizes(self) -> dict[str, tuple[int, int]]:
         """For each map its entries and its memory."""
         return {name: (len(held), held.bytes) for name, held in self._maps.items()}
+
+    @property
+    def passed(self) -> int:
+        """How many items of a join graph walks have passed over, because it was known that they lead nowhere."""
+        return ctypes.c_int64.from_address(self._library.address(PASSED)).value if self.stage.graphs else 0
 
     def prepare(self) -> None:
         """Read the state from the store, unless it is here already."""
@@ -116,15 +137,23 @@ class LlvmStage:
     def _create(self) -> None:
         # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
         self._since_begin = True
+        passing = dict(self._passing())
         for name, held in self.code.maps.items():
-            native = self._maps[name] = NativeMap(held.code, self._library, self.memory, self.strings)
-            ctypes.c_void_p.from_address(self._library.address(held.place.name)).value = native.address
+            if name not in passing:
+                self._maps[name] = self._make(held)
+        for posted in (self.code.outbox, self.code.shown):
+            if posted is not None:
+                outbox = self._outboxes[posted.place.name] = Outbox(posted.code, self.memory, self.strings)
+                ctypes.c_void_p.from_address(self._library.address(posted.place.name)).value = outbox.address
 
     def free(self) -> None:
         """Give all memory back; the next change reads the state anew."""
         for held in self._maps.values():
             held.free()
+        for outbox in self._outboxes.values():
+            outbox.free()
         self._maps.clear()
+        self._outboxes.clear()
         self._pending.clear()
 
     # -- an epoch -----------------------------------------------------------------------------------------------
@@ -182,10 +211,16 @@ class LlvmStage:
 
     def _drain(self) -> ChangeSet:
         """Take the rows out that the statements have added to the stage's own output."""
+        if self.code.outbox is not None:
+            return self._post(self.code.outbox)
         output = self._maps[self.stage.name]
         rows = output.entries() if len(output) else None
         self._clear(self.stage.name)
-        return ChangeSet.of((), self.stage.output) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
+        return _nothing(self.stage) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
+
+    def _post(self, posted: Posted) -> ChangeSet:
+        outbox = self._outboxes[posted.place.name]
+        return ChangeSet.of_arrow(outbox.drain(), self.stage.output) if len(outbox) else _nothing(self.stage)
 
     def _clear(self, name: str) -> None:
         number = handed_on(self.stage, self.code.replaces).index(name)
@@ -210,8 +245,35 @@ class LlvmStage:
         return ChangeSet.of(self._finish.whole(self._maps).items(), self.stage.output)
 
     def produce(self) -> ChangeSet:
-        """The rows of a stage that does not store them."""
-        raise NotCompiled("the reader of a join graph")
+        """The rows of a stage that does not store them: those of all walks from the entries of one member."""
+        self.prepare()
+        if self.code.shown is not None:
+            self._check(self._functions.produce()(), None)
+            return self._post(self.code.shown)
+        reader = self.stage.reader
+        assert reader is not None
+        if reader.finish is None:
+            return _nothing(self.stage)  # nothing is posted where no row can ever be
+        filled = {name.removeprefix(SHOWN): self._make(held) for name, held in self._passing()}
+        try:
+            self._check(self._functions.produce()(), None)
+            finish = compile_stage(replace(reader, load=()), _no_fields).finish
+            assert finish is not None
+            with decimal.localcontext(EXACT):
+                return ChangeSet.of(finish.whole(filled).items(), self.stage.output)
+        finally:
+            for map_ in filled.values():
+                map_.free()
+
+    def _passing(self) -> list[tuple[str, Held]]:
+        """The maps that are there only while rows are read."""
+        return [(name, held) for name, held in self.code.maps.items() if name.startswith(SHOWN)]
+
+    def _make(self, held: Held) -> NativeMap:
+        """An empty map, which emitted code finds in its place."""
+        native = NativeMap(held.code, self._library, self.memory, self.strings)
+        ctypes.c_void_p.from_address(self._library.address(held.place.name)).value = native.address
+        return native
 
     def changes(self) -> Iterator[tuple[str, ChangeSet]]:
         """What the epoch has done to each map, in the form in which it is stored."""
@@ -239,6 +301,8 @@ class LlvmStage:
             if self._maps:
                 for name in handed_on(self.stage, self.code.replaces):
                     self._clear(name)
+            for outbox in self._outboxes.values():
+                outbox.clear()
 
     def _journaled(self) -> list[str]:
         others = handed_on(self.stage, self.code.replaces)
@@ -331,6 +395,9 @@ class _Functions:
     def clear(self, number: int) -> Any:
         return self._find(f"clear.{number}")
 
+    def produce(self) -> Any:
+        return self._find("produce")
+
     def events(self) -> Any:
         return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
 
@@ -338,6 +405,14 @@ class _Functions:
         if name not in self._known:
             self._known[name] = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._library.address(name))
         return self._known[name]
+
+
+def _nothing(stage: Stage) -> ChangeSet:
+    return ChangeSet.of((), stage.output)
+
+
+def _no_fields(relation: str) -> tuple[Field, ...]:
+    raise KeyError(relation)  # a reader reads maps alone
 
 
 def _columns(change: ChangeSet, map_: Map) -> pa.Table:

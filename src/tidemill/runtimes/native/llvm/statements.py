@@ -17,23 +17,49 @@ from tidemill.program.statements import Add, Query, Replace, Stage, Statement
 from tidemill.runtimes.native.llvm.conversions import given
 from tidemill.runtimes.native.llvm.frame import FALSE, Frame, NotCompiled
 from tidemill.runtimes.native.llvm.layout import I64, I128, Cell, Ring
+from tidemill.runtimes.native.llvm.lookups import Found, Lookup
+from tidemill.runtimes.native.llvm.outbox import Posted
 from tidemill.runtimes.native.llvm.queries import Held, Maps, QueryCode, Row
+from tidemill.runtimes.native.llvm.walks import Sight, WalkCode
 
 
 class Statements:
-    """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output."""
+    """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output.
 
-    def __init__(self, frame: Frame, stage: Stage, maps: Maps) -> None:
+    Where the stage is a join graph its queries are walks, with that ``sight``; its rows may go to an ``outbox``.
+    """
+
+    def __init__(
+        self, frame: Frame, stage: Stage, maps: Maps, sight: Sight | None = None, outbox: Posted | None = None
+    ) -> None:
         self._frame = frame
         self._stage = stage
         self._maps = maps
+        self._sight = sight
+        self._outbox = outbox
+        self._known: dict[Lookup, Found] = {}
 
-    def add(self, statement: Add, row: Row) -> None:
-        """``target += query``, for the one row of a change."""
+    def add(self, statement: Add, row: Row | None) -> None:
+        """``target += query``, for the one row of a change, or where there is none for all that maps hold."""
         check_reads(statement)
+        if self._outbox is not None and statement.target == self._outbox.map.name:
+            self._query(statement.query, row, self._outbox).emit(self._outbox.map, self._post)
+            return
         target = self._maps[statement.target]
-        query = QueryCode(self._frame, self._stage, self._maps, statement.query, row)
+        query = self._query(statement.query, row, None)
         query.emit(target.map, partial(self._add_to, target, statement.query.weight is not None))
+        # What was looked up in the target is no longer what it was.
+        self._known = {lookup: found for lookup, found in self._known.items() if lookup[0] != statement.target}
+
+    def _query(self, query: Query, row: Row | None, outbox: Posted | None) -> QueryCode:
+        if self._sight is None:
+            return QueryCode(self._frame, self._stage, self._maps, query, row)
+        return WalkCode(self._frame, self._stage, self._maps, query, row, self._sight, outbox, self._known)
+
+    def _post(self, keys: Sequence[Cell], weight: ir.Value, _: Sequence[Ring]) -> None:
+        assert self._outbox is not None
+        builder = self._frame.builder
+        self._outbox.code.add(builder, self._outbox.handle(builder), keys, weight)
 
     def _add_to(
         self, target: Held, sparse: bool, keys: Sequence[Cell], weight: ir.Value, values: Sequence[Ring]

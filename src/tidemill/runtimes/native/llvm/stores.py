@@ -138,15 +138,19 @@ class PooledStore:
     def __init__(self, record: Record, handle: Struct, keys: KeyCode, indexes: Sequence[Places]) -> None:
         self._record, self._handle, self._keys = record, handle, keys
         self.indexes = tuple(indexes)
-        for i in range(len(self.indexes)):
-            record.field(f"next{i}", I32)
-            record.field(f"previous{i}", I32)
-        for name in ("table", *(f"slice{i}" for i in range(len(self.indexes)))):
-            handle.part(name, TABLE)
+        handle.part("table", TABLE)
+        self._declare(record, handle)
         handle.field("records", PTR)
         handle.field("capacity", I64)
         handle.field("high", I64)
         handle.field("free", I32)
+
+    def _declare(self, record: Record, handle: Struct) -> None:
+        """Say what the indexes need in every record and in the handle."""
+        for i in range(len(self.indexes)):
+            record.field(f"next{i}", I32)
+            record.field(f"previous{i}", I32)
+            handle.part(f"slice{i}", TABLE)
 
     def create(self, builder: ir.IRBuilder, handle: Value) -> None:
         self._handle.store(builder, handle, "high", number(1))  # the id 0 is no record
@@ -192,7 +196,7 @@ class PooledStore:
         full = builder.icmp_unsigned(">=", high, capacity)
         none_free = builder.icmp_unsigned("==", free, number(0, I32))
         with builder.if_then(builder.and_(full, none_free), likely=False):
-            more = builder.add(builder.mul(capacity, number(2)), number(8))
+            more = builder.add(builder.add(capacity, builder.lshr(capacity, number(1))), number(8))
             old, new = (builder.mul(records, number(self._record.size)) for records in (capacity, more))
             records = resize(builder, account, self._handle.load(builder, handle, "records"), old, new)
             check_granted(builder, account, records)
@@ -201,7 +205,7 @@ class PooledStore:
 
     def insert(self, builder: ir.IRBuilder, handle: Value, hash_: Value, record: Value) -> Value:
         id_ = self._take_id(builder, handle)
-        entry = self._at(builder, handle, id_)
+        entry = self.at(builder, handle, id_)
         self._record.store(builder, record, "tag", tables.tag_of(builder, hash_))
         copy(builder, entry, record, self._record.payload)
         slot = tables.claim(builder, self._table(builder, handle), hash_, SLOT.size)
@@ -238,7 +242,7 @@ class PooledStore:
         first = self._first_of_slice(builder, handle, i, cells)
         id_ = Local(builder, builder.select(_is_null(builder, first), number(0, I32), self._id(builder, handle, first)))
         with loop_while(builder, lambda: builder.icmp_unsigned("!=", id_.get(), number(0, I32))):
-            entry = self._at(builder, handle, id_.get())
+            entry = self.at(builder, handle, id_.get())
             id_.set(self._record.load(builder, entry, f"next{i}"))
             yield entry
 
@@ -271,17 +275,17 @@ class PooledStore:
                 with further:
                     head = SLOT.load(builder, slot, "id")
                     self._record.store(builder, entry, f"next{i}", head)
-                    self._record.store(builder, self._at(builder, handle, head), f"previous{i}", id_)
+                    self._record.store(builder, self.at(builder, handle, head), f"previous{i}", id_)
                     SLOT.store(builder, slot, "id", id_)
 
     def _unlink(self, builder: ir.IRBuilder, handle: Value, i: int, entry: Value, id_: Value) -> None:
         with self._unless_null(builder, entry, i) as cells:
             following, previous = (self._record.load(builder, entry, f"{name}{i}") for name in ("next", "previous"))
             with builder.if_then(builder.icmp_unsigned("!=", following, number(0, I32))):
-                self._record.store(builder, self._at(builder, handle, following), f"previous{i}", previous)
+                self._record.store(builder, self.at(builder, handle, following), f"previous{i}", previous)
             with builder.if_else(builder.icmp_unsigned("!=", previous, number(0, I32))) as (inner, front):
                 with inner:
-                    self._record.store(builder, self._at(builder, handle, previous), f"next{i}", following)
+                    self._record.store(builder, self.at(builder, handle, previous), f"next{i}", following)
                 with front:
                     self._unlink_front(builder, handle, i, cells, id_, following)
 
@@ -318,7 +322,7 @@ class PooledStore:
         found = Local(builder, ir.Constant(PTR, None))
 
         def held(slot: Value) -> Value:
-            found.set(self._at(builder, handle, SLOT.load(builder, slot, "id")))
+            found.set(self.at(builder, handle, SLOT.load(builder, slot, "id")))
             return matches(found.get())
 
         slot = tables.probe(builder, table, hash_, SLOT.size, held)
@@ -328,7 +332,7 @@ class PooledStore:
         self, builder: ir.IRBuilder, handle: Value, i: int, cells: Sequence[Value]
     ) -> Callable[[Value], Value]:
         def matches(slot: Value) -> Value:
-            entry = self._at(builder, handle, SLOT.load(builder, slot, "id"))
+            entry = self.at(builder, handle, SLOT.load(builder, slot, "id"))
             return self._keys.matches_at(builder, entry, self.indexes[i], cells)
 
         return matches
@@ -342,7 +346,7 @@ class PooledStore:
         found = Local(builder, free)
         with builder.if_else(builder.icmp_unsigned("!=", free, number(0, I32))) as (reused, fresh):
             with reused:
-                following = self._record.load(builder, self._at(builder, handle, free), "stamp")
+                following = self._record.load(builder, self.at(builder, handle, free), "stamp")
                 self._handle.store(builder, handle, "free", following)
             with fresh:
                 high = self._handle.load(builder, handle, "high")
@@ -350,7 +354,8 @@ class PooledStore:
                 self._handle.store(builder, handle, "high", builder.add(high, number(1)))
         return found.get()
 
-    def _at(self, builder: ir.IRBuilder, handle: Value, id_: Value) -> Value:
+    def at(self, builder: ir.IRBuilder, handle: Value, id_: Value) -> Value:
+        """The record with that id."""
         offset = builder.mul(builder.zext(id_, I64), number(self._record.size))
         return at(builder, self._handle.load(builder, handle, "records"), offset)
 

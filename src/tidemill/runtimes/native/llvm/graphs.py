@@ -1,0 +1,77 @@
+"""What a stage has besides if it is a join graph: outboxes, what walks know ahead, and what new records revive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from llvmlite import ir
+
+from tidemill.program.graph import Lookahead
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Query, Stage
+from tidemill.runtimes.native.llvm.beyond import Ahead
+from tidemill.runtimes.native.llvm.layout import I64, PTR
+from tidemill.runtimes.native.llvm.outbox import OutboxCode, Posted
+from tidemill.runtimes.native.llvm.queries import Held
+from tidemill.runtimes.native.llvm.walks import PASSED, Sight
+
+
+class GraphCode:
+    """The parts of a module that are for the join graphs of ``stage``; ``maps`` are those that the module holds."""
+
+    def __init__(self, module: ir.Module, stage: Stage, maps: Mapping[str, Held]) -> None:
+        self._module, self._stage = module, stage
+        self.members = tuple(dict.fromkeys(member.map for graph in stage.graphs for member in graph.members))
+        self.outbox = self._post(stage, "outbox")
+        self.shown = None if stage.reader is None else self._post(stage.reader, "shown")
+        self.sight = Sight(stage.graphs[0].lookahead, Ahead(module, maps)) if stage.graphs else None
+        if stage.graphs:
+            passed = ir.GlobalVariable(module, I64, PASSED)
+            passed.initializer = ir.Constant(I64, 0)
+
+    def _post(self, stage: Stage, name: str) -> Posted | None:
+        """Where the rows of a join graph go that come from no map."""
+        if not posts(self._stage) or stage.finish is not None:
+            return None
+        place = ir.GlobalVariable(self._module, PTR, name)
+        place.initializer = ir.Constant(PTR, None)
+        return Posted(Map(stage.name, stage.output), OutboxCode(self._module, stage.output), place)
+
+    def read_queries(self) -> Iterator[Query]:
+        """What makes the rows of the stage when they are read."""
+        if self._stage.reader is not None:
+            yield from (statement.query for statement in self._stage.reader.load)
+
+    def entered(self, name: str) -> ir.Function | None:
+        """``entered.k(entry)``: what is to be done for a new entry of a member; None for other maps."""
+        if name not in self.members:
+            return None
+        symbol = f"entered.{self.members.index(name)}"
+        if symbol not in self._module.globals:
+            function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), [PTR]), symbol)
+            function.linkage = "internal"
+            function.attributes.add("nounwind")
+        return self._module.globals[symbol]
+
+    def look_ahead(self) -> None:
+        """Find out what walks can know ahead, and let every new record of a member revive what waited for it."""
+        if self.sight is None:
+            return
+        if self.sight.lookahead is Lookahead.GLOBAL:
+            for query in (*self._triggered(), *self.read_queries()):
+                self.sight.ahead.plan(query)
+        for name in self.members:
+            function = self.entered(name)
+            assert function is not None
+            builder = ir.IRBuilder(function.append_basic_block("entry"))
+            self.sight.ahead.revive(builder, name, function.args[0])
+            builder.ret_void()
+
+    def _triggered(self) -> Iterator[Query]:
+        for trigger in self._stage.triggers:
+            yield from (statement.query for statement in trigger.statements if isinstance(statement, Add))
+
+
+def posts(stage: Stage) -> bool:
+    """Whether rows that come from no map are put into an outbox, and are not summed up until they are asked for."""
+    return bool(stage.graphs)

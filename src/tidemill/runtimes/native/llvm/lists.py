@@ -1,0 +1,354 @@
+"""Adjacency: from the values of some key columns to an array of what is in the others, one item behind the other.
+
+An item has the key columns that are not looked up, the weight, the id of its record in the pool, and flags. So a walk
+that follows an index reads memory in order, and comes to a record only for what items do not have. Items lie column by
+column (see ``outbox.Columns``), so that many are copied at once. A list has room for a power of two of items, in one
+piece of memory with all others of its index; a slot of a hash table says where.
+
+A record knows its place in the list, so that its weight is changed, and itself taken out, without a search: the last
+item of the list takes its place. Weights are bytes here; one that does not fit is ``LARGE`` and is read in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.llvm import tables
+from tidemill.runtimes.native.llvm.blocks import Local, Value, check, count_up, define, number
+from tidemill.runtimes.native.llvm.keys import equal
+from tidemill.runtimes.native.llvm.layout import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Record,
+    Status,
+    Struct,
+    at,
+    cell_type,
+    size_of,
+)
+from tidemill.runtimes.native.llvm.memory import check_granted, copy, prefetch, release, resize
+from tidemill.runtimes.native.llvm.outbox import LANES, LARGE, Columns, columns_of, null_of
+from tidemill.runtimes.native.llvm.slices import Slice
+from tidemill.runtimes.native.llvm.tables import TABLE
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.ahead import Lines
+
+UNIT = 8
+"""Lists begin at multiples of so many bytes, and these are what places in memory are counted in."""
+
+SIZES = 32
+"""A list has room for ``2 ** bits`` items, with fewer ``bits`` than this."""
+
+BEHIND = 16 * LANES // UNIT
+"""So much memory lies behind the last list: items are read some at a time, the last of which may not be there."""
+
+LIKELY_UNITS = 16
+"""So much of a list is asked for ahead of time."""
+
+NOTHING = ir.Constant(PTR, None)
+
+LISTS = Struct()
+"""All lists of an index: ``high`` is where new ones begin, ``free...`` where old ones of each size are."""
+LISTS.part("table", TABLE)
+LISTS.field("memory", PTR)
+LISTS.field("capacity", I64)
+LISTS.field("high", I64)
+for _bits in range(SIZES):
+    LISTS.field(f"free{_bits}", I32)
+
+
+class ListCode:
+    """The lists of one index of a map, within its handle at ``part``."""
+
+    def __init__(
+        self, module: ir.Module, map_: Map, record: Record, handle: Struct, part: str, places: Sequence[int]
+    ) -> None:
+        self._module, self.record, self._handle, self._part = module, record, handle, part
+        self.places = tuple(places)
+        self._place = f"place in {part}"
+        handle.part(part, LISTS)
+        record.field(self._place, I32)
+        cells: dict[str, ir.Type] = {"id": I32, "weight": I8, "flags": I8}
+        self._own = [i for i in range(len(map_.keys)) if i not in self.places]
+        self._nullable = [i for i in self._own if map_.keys[i].nullable]
+        cells |= {f"key{i}": cell_type(map_.keys[i].type) for i in self._own}
+        cells |= {null_of(f"key{i}"): I8 for i in self._nullable}
+        self.columns: Columns = columns_of(cells)
+        self.slot = Struct()
+        for name, type_ in (("tag", I32), ("count", I32), ("place", I32), ("bits", I8), ("flags", I8)):
+            self.slot.field(name, type_)
+        self._cells = [cell_type(map_.keys[i].type) for i in self.places]
+        for i, type_ in enumerate(self._cells):
+            self.slot.field(f"cell{i}", type_)
+
+    # ------------------------------------------------------------------------------------------------- as a whole
+
+    def create(self, builder: ir.IRBuilder, handle: Value, account: Value) -> None:
+        """Make it empty, or return the status that says why not."""
+        LISTS.store(builder, self._lists(builder, handle), "high", number(1))  # the place 0 is none
+        tables.create(builder, account, self._table(builder, handle), self.slot.size)
+
+    def destroy(self, builder: ir.IRBuilder, handle: Value, account: Value) -> None:
+        """Give the memory back."""
+        lists = self._lists(builder, handle)
+        tables.destroy(builder, account, self._table(builder, handle), self.slot.size)
+        bytes_ = builder.mul(LISTS.load(builder, lists, "capacity"), number(UNIT))
+        release(builder, account, LISTS.load(builder, lists, "memory"), bytes_)
+        LISTS.store(builder, lists, "memory", NOTHING)
+        LISTS.store(builder, lists, "capacity", number(0))
+
+    def clear(self, builder: ir.IRBuilder, handle: Value, account: Value) -> None:
+        """Forget all lists, or return the status that says why not."""
+        tables.clear(builder, account, self._table(builder, handle), self.slot.size)
+        LISTS.store(builder, self._lists(builder, handle), "high", number(1))
+        for bits in range(SIZES):
+            LISTS.store(builder, self._lists(builder, handle), f"free{bits}", number(0, I32))
+
+    def bytes(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        """The memory of all lists."""
+        capacity = LISTS.load(builder, self._lists(builder, handle), "capacity")
+        table = tables.bytes_of(builder, self._table(builder, handle), self.slot.size)
+        return builder.add(table, builder.mul(capacity, number(UNIT)))
+
+    # ----------------------------------------------------------------------------------------------------- finding
+
+    def find(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Value:
+        """The slot of the list of these values, or null."""
+
+        def matches(slot: Value) -> Value:
+            held = [self.slot.load(builder, slot, f"cell{i}") for i in range(len(self._cells))]
+            return equal(builder, held, cells)
+
+        hash_ = tables.hash_of(builder, cells)
+        return tables.probe(builder, self._table(builder, handle), hash_, self.slot.size, matches)
+
+    def slice(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value], possible: Value) -> Slice:
+        """The list of these values, empty where there is none or where it is not ``possible``."""
+        slot = Local(builder, NOTHING)
+        with builder.if_then(possible):
+            slot.set(self.find(builder, handle, cells))
+        return self.at(builder, handle, slot.get(), cells)
+
+    def at(self, builder: ir.IRBuilder, handle: Value, slot: Value, cells: Sequence[Value]) -> Slice:
+        """The list of a slot, empty where it is null."""
+        rows, data, capacity = Local(builder, number(0)), Local(builder, NOTHING), Local(builder, number(0))
+        with builder.if_then(builder.icmp_unsigned("!=", slot, NOTHING)):
+            rows.set(builder.zext(self.slot.load(builder, slot, "count"), I64))
+            data.set(self._data(builder, handle, self.slot.load(builder, slot, "place")))
+            capacity.set(self._room(builder, self.slot.load(builder, slot, "bits")))
+        return Slice(self, slot, data.get(), capacity.get(), rows.get(), tuple(cells))
+
+    def slice_of(self, builder: ir.IRBuilder, handle: Value, entry: Value) -> tuple[Slice, Value]:
+        """The list that a record is in, whose columns of the index are not NULL, and its place there."""
+        cells = self.cells_of(builder, entry)
+        found = self.at(builder, handle, self.find(builder, handle, cells), cells)
+        return found, builder.zext(self.record.load(builder, entry, self._place), I64)
+
+    def cells_of(self, builder: ir.IRBuilder, entry: Value) -> list[Value]:
+        """What a record has in the columns of the index."""
+        return [self.record.load(builder, entry, f"key{place}") for place in self.places]
+
+    @contextmanager
+    def each_id(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Iterator[Value]:
+        """Run what is emitted within for the id of every item of a list."""
+        found = self.slice(builder, handle, cells, number(1, I1))
+        with count_up(builder, number(0), found.rows) as place:
+            yield found.load(builder, place, "id")
+
+    def look(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value], lines: Lines) -> None:
+        """Ask for the slot of a list, and then for its first items."""
+        slot = self._home(builder, handle, cells)
+        lines.fetch(slot, self.slot.size)
+        first = LISTS.load(builder, self._lists(builder, handle), "memory")
+        lines.follow(self.slot.address(builder, slot, "place"), first, UNIT, LIKELY_UNITS)
+
+    def fetch_slot(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> None:
+        """Ask for the memory in which the slot of a list would be."""
+        prefetch(builder, self._home(builder, handle, cells))
+
+    def fetch_items(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> None:
+        """Ask for the first items of a list whose slot is there by now; the guess may be wrong, and costs little."""
+        place = self.slot.load(builder, self._home(builder, handle, cells), "place")
+        prefetch(builder, self._data(builder, handle, place))
+
+    @contextmanager
+    def guessed(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Iterator[Slice]:
+        """Run what is emitted within for the list that is most likely that of ``cells``, if there is one at all."""
+        slot = self._home(builder, handle, cells)
+        tag = tables.tag_of(builder, tables.hash_of(builder, cells))
+        with builder.if_then(builder.icmp_unsigned("==", tables.tag_at(builder, slot), tag)):
+            yield self.at(builder, handle, slot, cells)
+
+    def _home(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Value:
+        return tables.home(builder, self._table(builder, handle), tables.hash_of(builder, cells), self.slot.size)
+
+    # ---------------------------------------------------------------------------------------------------- changing
+
+    def reserve(self, builder: ir.IRBuilder, handle: Value, account: Value, record: Value) -> None:
+        """See to it that a record can be appended, or return the status that says why not."""
+        tables.reserve(builder, account, self._table(builder, handle), self.slot.size)
+        slot = self.find(builder, handle, self.cells_of(builder, record))
+        bits = Local(builder, number(0, I8))
+        full = Local(builder, builder.icmp_unsigned("==", slot, NOTHING))
+        with builder.if_then(builder.not_(full.get())):
+            now = self.slot.load(builder, slot, "bits")
+            count = builder.zext(self.slot.load(builder, slot, "count"), I64)
+            full.set(builder.icmp_unsigned("==", count, self._room(builder, now)))
+            bits.set(builder.add(now, number(1, I8)))
+        with builder.if_then(full.get()):
+            check(builder, builder.call(self._extend(), [account, self._lists(builder, handle), bits.get()]))
+
+    def append(self, builder: ir.IRBuilder, handle: Value, entry: Value, id_: Value) -> None:
+        """Put a record at the end of its list; ``reserve`` has seen to it that there is room."""
+        cells = self.cells_of(builder, entry)
+        slot = Local(builder, self.find(builder, handle, cells))
+        with builder.if_then(builder.icmp_unsigned("==", slot.get(), NOTHING)):
+            slot.set(self._begin(builder, handle, cells))
+        count = self.slot.load(builder, slot.get(), "count")
+        room = self._room(builder, self.slot.load(builder, slot.get(), "bits"))
+        with builder.if_then(builder.icmp_unsigned("==", builder.zext(count, I64), room), likely=False):
+            self._enlarge(builder, handle, slot.get())
+        self.slot.store(builder, slot.get(), "count", builder.add(count, number(1, I32)))
+        self.record.store(builder, entry, self._place, count)
+        place, found = builder.zext(count, I64), self.at(builder, handle, slot.get(), cells)
+        found.store(builder, place, "id", id_)
+        found.store(builder, place, "weight", _small(builder, self.record.load(builder, entry, "weight")))
+        found.store(builder, place, "flags", number(0, I8))
+        for i in self._own:
+            found.store(builder, place, f"key{i}", self.record.load(builder, entry, f"key{i}"))
+        for i in self._nullable:
+            bit = builder.lshr(self.record.load(builder, entry, "nulls"), number(i))
+            found.store(builder, place, null_of(f"key{i}"), builder.and_(builder.trunc(bit, I8), number(1, I8)))
+
+    def remove(self, builder: ir.IRBuilder, handle: Value, entry: Value, record: Callable[[Value], Value]) -> None:
+        """Take a record out of its list; ``record`` gives the record of an id."""
+        found, place = self.slice_of(builder, handle, entry)
+        last = builder.sub(found.rows, number(1))
+        with builder.if_then(builder.icmp_unsigned("!=", place, last)):
+            for name in self.columns.types:
+                found.store(builder, place, name, found.load(builder, last, name))
+            moved = record(found.load(builder, place, "id"))
+            self.record.store(builder, moved, self._place, builder.trunc(place, I32))
+        self.slot.store(builder, found.slot, "count", builder.trunc(last, I32))
+        with builder.if_then(builder.icmp_unsigned("==", last, number(0))):
+            self._release(builder, handle, *(self.slot.load(builder, found.slot, name) for name in ("place", "bits")))
+            tables.vacate(builder, self._table(builder, handle), found.slot, self.slot.size)
+
+    def reweigh(self, builder: ir.IRBuilder, handle: Value, entry: Value, weight: Value) -> None:
+        """Let the item of a record have another weight."""
+        found, place = self.slice_of(builder, handle, entry)
+        found.store(builder, place, "weight", _small(builder, weight))
+
+    # ------------------------------------------------------------------------------------------------------ memory
+
+    def _begin(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Value:
+        """A new list without items."""
+        slot = tables.claim(builder, self._table(builder, handle), tables.hash_of(builder, cells), self.slot.size)
+        for i, cell in enumerate(cells):
+            self.slot.store(builder, slot, f"cell{i}", cell)
+        self.slot.store(builder, slot, "count", number(0, I32))
+        self.slot.store(builder, slot, "place", self._take(builder, handle, number(0, I8)))
+        for name in ("bits", "flags"):
+            self.slot.store(builder, slot, name, number(0, I8))
+        return slot
+
+    def _enlarge(self, builder: ir.IRBuilder, handle: Value, slot: Value) -> None:
+        """Let a list have twice the room."""
+        place, bits = (self.slot.load(builder, slot, name) for name in ("place", "bits"))
+        larger = builder.add(bits, number(1, I8))
+        new = self._take(builder, handle, larger)
+        rows = builder.zext(self.slot.load(builder, slot, "count"), I64)
+        for name, type_ in self.columns.types.items():
+            source, target = (
+                self.columns.first(builder, self._data(builder, handle, of), self._room(builder, room), name)
+                for of, room in ((place, bits), (new, larger))
+            )
+            copy(builder, target, source, builder.mul(rows, number(size_of(type_))))
+        self._release(builder, handle, place, bits)
+        self.slot.store(builder, slot, "place", new)
+        self.slot.store(builder, slot, "bits", larger)
+
+    def _extend(self) -> ir.Function:
+        """``extend(account, lists, bits)``: have memory for one more list of that size."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+            account, lists, bits = arguments
+            free = builder.load(_free(builder, lists, bits), typ=I32, align=4)
+            needed = builder.add(LISTS.load(builder, lists, "high"), self._units(builder, bits))
+            needed = builder.add(needed, number(BEHIND))
+            capacity = LISTS.load(builder, lists, "capacity")
+            there = builder.icmp_unsigned("<=", needed, capacity)
+            with builder.if_then(builder.or_(builder.icmp_unsigned("!=", free, number(0, I32)), there)):
+                builder.ret(number(0, I32))
+            with builder.if_then(builder.icmp_unsigned(">=", needed, number(1 << 32)), likely=False):
+                builder.ret(number(Status.MEMORY, I32))  # a place is a number of 32 bits
+            more = builder.add(needed, builder.lshr(needed, number(1)))
+            old, new = (builder.mul(units, number(UNIT)) for units in (capacity, more))
+            data = resize(builder, account, LISTS.load(builder, lists, "memory"), old, new)
+            check_granted(builder, account, data)
+            LISTS.store(builder, lists, "memory", data)
+            LISTS.store(builder, lists, "capacity", more)
+            builder.ret(number(0, I32))
+
+        return define(self._module, f"lists.extend.{self.columns.width}", I32, [PTR, PTR, I8], body, "noinline")
+
+    def _take(self, builder: ir.IRBuilder, handle: Value, bits: Value) -> Value:
+        """The place of a list of that size; ``reserve`` has seen to it that there is one."""
+        lists = self._lists(builder, handle)
+        head = _free(builder, lists, bits)
+        free = builder.load(head, typ=I32, align=4)
+        found = Local(builder, free)
+        with builder.if_else(builder.icmp_unsigned("!=", free, number(0, I32))) as (reused, fresh):
+            with reused:
+                following = builder.load(self._data(builder, handle, free), typ=I32, align=4)
+                builder.store(following, head, align=4)
+            with fresh:
+                high = LISTS.load(builder, lists, "high")
+                found.set(builder.trunc(high, I32))
+                LISTS.store(builder, lists, "high", builder.add(high, self._units(builder, bits)))
+        return found.get()
+
+    def _release(self, builder: ir.IRBuilder, handle: Value, place: Value, bits: Value) -> None:
+        """Let the next list of this size have the place; until then it holds that of the next one to be used."""
+        head = _free(builder, self._lists(builder, handle), bits)
+        builder.store(builder.load(head, typ=I32, align=4), self._data(builder, handle, place), align=4)
+        builder.store(place, head, align=4)
+
+    def _units(self, builder: ir.IRBuilder, bits: Value) -> Value:
+        """How much memory a list of that size takes."""
+        bytes_ = builder.mul(self._room(builder, bits), number(self.columns.width))
+        return builder.udiv(builder.add(bytes_, number(UNIT - 1)), number(UNIT))
+
+    def _room(self, builder: ir.IRBuilder, bits: Value) -> Value:
+        return builder.shl(number(1), builder.zext(bits, I64))
+
+    def _data(self, builder: ir.IRBuilder, handle: Value, place: Value) -> Value:
+        first = LISTS.load(builder, self._lists(builder, handle), "memory")
+        return at(builder, first, builder.mul(builder.zext(place, I64), number(UNIT)))
+
+    def _lists(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return self._handle.address(builder, handle, self._part)
+
+    def _table(self, builder: ir.IRBuilder, handle: Value) -> Value:
+        return LISTS.address(builder, self._lists(builder, handle), "table")
+
+
+def _free(builder: ir.IRBuilder, lists: Value, bits: Value) -> Value:
+    first = LISTS.address(builder, lists, "free0")
+    return at(builder, first, builder.mul(builder.zext(bits, I64), number(4)))
+
+
+def _small(builder: ir.IRBuilder, weight: Value) -> Value:
+    """A weight as a byte."""
+    small = builder.trunc(weight, I8)
+    fits = builder.icmp_signed("==", builder.sext(small, I64), weight)
+    return builder.select(fits, small, number(LARGE, I8))

@@ -1,0 +1,88 @@
+"""What a walk looks up: lists and single entries, as early as it can, and each of them once for a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from tidemill.algebra.scalars import Column
+from tidemill.program.statements import Query, Source, Stage, Version
+from tidemill.runtimes.native.llvm.blocks import number
+from tidemill.runtimes.native.llvm.conversions import given
+from tidemill.runtimes.native.llvm.frame import Frame
+from tidemill.runtimes.native.llvm.layout import PTR, Cell
+from tidemill.runtimes.native.llvm.queries import Held, Maps, QueryCode, Row, index_of
+from tidemill.runtimes.native.llvm.slices import Slice
+
+NOTHING = ir.Constant(PTR, None)
+
+Found: TypeAlias = Slice | ir.Value
+"""A list, or the entry of a whole key (null where there is none)."""
+
+Lookup = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""A map, columns of it, and the columns of the row that they are looked up by."""
+
+
+class LookupCode(QueryCode):
+    """A query that looks up by columns. ``known`` has what queries of the same row have looked up before it."""
+
+    def __init__(
+        self, frame: Frame, stage: Stage, maps: Maps, query: Query, row: Row | None, known: dict[Lookup, Found]
+    ) -> None:
+        super().__init__(frame, stage, maps, query, row)
+        self._known_lookups = known
+        self._found: dict[str, Found] = {}
+
+    def _look_up_by_row(self) -> None:
+        """Look up what the row itself leads to, unless a walk before has done so."""
+        for step in self._query.sources:
+            lookup = self._by_row(step)
+            if lookup is not None and lookup not in self._known_lookups and self._row is not None:
+                name, index, columns = lookup
+                types = {f.name: f.type for f in self._maps[name].map.keys}
+                pairs = zip(index, columns, strict=True)
+                keys = [given(self._builder, self._row.cells[column], types[key]) for key, column in pairs]
+                self._known_lookups[lookup] = self._look_up(self._maps[name], index, keys)
+
+    def _by_row(self, step: object) -> Lookup | None:
+        """How a plain source is looked up by columns of the row alone."""
+        if not isinstance(step, Source) or step.version is not Version.STATE or not self._is_plain(step):
+            return None
+        rows = [s for s in self._query.sources if isinstance(s, Source) and s.version is Version.CHANGE]
+        columns = {f"{row.alias}.{f.name}": f.name for row in rows for f in row.columns}
+        index, sought = index_of(step, self._maps[step.relation].map), dict(step.lookup)
+        scalars = [sought[name] for name in index]
+        names = [columns[s.name] for s in scalars if isinstance(s, Column) and s.name in columns]
+        return (step.relation, index, tuple(names)) if len(names) == len(index) else None
+
+    def _is_plain(self, source: Source) -> bool:
+        """Whether a source is looked up by columns as they are, of which nothing must be computed."""
+        held = self._maps[source.relation]
+        types = {f.name: f.type for f in held.map.keys}
+        index = index_of(source, held.map)
+        plain = all(isinstance(scalar, Column) and scalar.type == types[name] for name, scalar in source.lookup)
+        return plain and bool(index) and (len(index) == len(types) or held.code.lists(index) is not None)
+
+    def _find(self, source: Source) -> Found:
+        """The list, or the one entry, that a plain source is about; looked up now, unless it was before."""
+        lookup = self._by_row(source)
+        if source.alias in self._found:
+            return self._found[source.alias]
+        if lookup is not None and lookup in self._known_lookups:
+            return self._known_lookups[lookup]
+        builder, held = self._builder, self._maps[source.relation]
+        index, types = index_of(source, held.map), {f.name: f.type for f in held.map.keys}
+        cells = {name: given(builder, self._expressions.cell(scalar), types[name]) for name, scalar in source.lookup}
+        return self._look_up(held, index, [cells[name] for name in index])
+
+    def _look_up(self, held: Held, index: tuple[str, ...], keys: Sequence[Cell]) -> Found:
+        builder, lists = self._builder, held.code.lists(index)
+        handle = held.handle(builder)
+        return held.code.find(builder, handle, keys) if lists is None else held.code.slice(builder, handle, lists, keys)
+
+    def _is_there(self, found: Found) -> ir.Value:
+        if isinstance(found, Slice):
+            return self._builder.icmp_unsigned("!=", found.rows, number(0))
+        return self._builder.icmp_unsigned("!=", found, NOTHING)

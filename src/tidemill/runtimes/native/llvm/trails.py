@@ -1,0 +1,86 @@
+"""What an event will need two steps on: the lists that the first item of a list leads to, asked for before its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tidemill.algebra.scalars import Column
+from tidemill.program.statements import Add, Query, Source, Trigger, Version
+from tidemill.runtimes.native.llvm.blocks import number
+from tidemill.runtimes.native.llvm.layout import Cell
+from tidemill.runtimes.native.llvm.queries import index_of
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.queries import Held
+
+Index = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """From ``columns`` of a row to a list of the map ``first``, and from ``keys`` of its items to one of ``then``."""
+
+    first: str
+    index: Index
+    columns: tuple[str, ...]
+    then: str
+    further: Index
+    keys: tuple[str, ...]
+
+    def fetch(self, builder: ir.IRBuilder, maps: Mapping[str, Held], cells: Mapping[str, Cell], *, items: bool) -> None:
+        """Ask for the slot of the second list, or once that is there for its items; the first is there by now."""
+        held, other = maps[self.first], maps[self.then]
+        lists, further = held.code.lists(self.index), other.code.lists(self.further)
+        assert lists is not None
+        assert further is not None
+        sought = [cells[column].value for column in self.columns]
+        handle = held.handle(builder)
+        with lists.guessed(builder, handle, sought) as found:
+            names = [f.name for f in held.map.keys]
+            keys = [found.key(builder, number(0), names.index(key)).value for key in self.keys]
+            fetch = further.fetch_items if items else further.fetch_slot
+            fetch(builder, other.handle(builder), keys)
+
+
+def trails_of(trigger: Trigger, maps: Mapping[str, Held]) -> list[Trail]:
+    """The ways of two steps that walks from a row of ``trigger`` take."""
+    queries = [statement.query for statement in trigger.statements if isinstance(statement, Add)]
+    return list(dict.fromkeys(trail for query in queries for trail in _trails(query, maps)))
+
+
+def _trails(query: Query, maps: Mapping[str, Held]) -> Iterator[Trail]:
+    sources = [step for step in query.sources if isinstance(step, Source)]
+    rows = [source for source in sources if source.version is Version.CHANGE]
+    lists = [source for source in sources if source.version is Version.STATE and _has_lists(source, maps)]
+    for first in lists:
+        by = _columns(first, rows, maps)
+        for then in lists:
+            keys = _columns(then, [first], maps)
+            if by and keys:
+                one, other = (index_of(source, maps[source.relation].map) for source in (first, then))
+                yield Trail(first.relation, one, by, then.relation, other, keys)
+
+
+def _has_lists(source: Source, maps: Mapping[str, Held]) -> bool:
+    return (
+        bool(source.lookup)
+        and maps[source.relation].code.lists(index_of(source, maps[source.relation].map)) is not None
+    )
+
+
+def _columns(source: Source, known: list[Source], maps: Mapping[str, Held]) -> tuple[str, ...] | None:
+    """The columns of one of ``known`` that ``source`` is looked up by, as they are."""
+    columns = {f"{other.alias}.{f.name}": f for other in known for f in other.columns}
+    types = {f.name: f.type for f in maps[source.relation].map.keys}
+    sought = dict(source.lookup)
+    found = []
+    for name in index_of(source, maps[source.relation].map):
+        scalar = sought[name]
+        if not isinstance(scalar, Column) or scalar.name not in columns or scalar.type != types[name]:
+            return None
+        found.append(columns[scalar.name].name)
+    return tuple(found)
