@@ -7,27 +7,41 @@ the paper's ``Q<U>``: what the query says differently because of ``update``, onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relations import Filter, Join, Project, Relation, Scan
 from tidemill.algebra.scalars import Named, Scalar
-from tidemill.algebra.walk import conjunction
-from tidemill.changes.zset import ZSet
+from tidemill.algebra.walk import columns_in, conjunction
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.types import Field
 
 
 @dataclass(frozen=True)
 class Product:
     """A view: ``outputs`` of the rows of the product of ``leaves`` for which all ``conditions`` hold.
 
-    A relation may stand among the leaves under several aliases. Scalars are over ``alias.column``.
+    A relation may stand among the leaves under several aliases. Scalars are over ``alias.column``. A leaf of the
+    relation ``""`` is none of the source's: it is bound in every term, to rows that the query brings along.
     """
 
     leaves: tuple[Scan, ...]
     conditions: tuple[Scalar, ...]
     outputs: tuple[Named, ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of all leaves, in order: what the conditions and outputs may read."""
+        return tuple(field for leaf in self.leaves for field in leaf.fields)
+
+    @cached_property
+    def ties(self) -> tuple[frozenset[str], ...]:
+        """For each condition, the aliases of the leaves that it reads."""
+        owners = {field.name: leaf.alias for leaf in self.leaves for field in leaf.fields}
+        return tuple(frozenset(owners[name] for name in columns_in(condition)) for condition in self.conditions)
 
     @property
     def relations(self) -> tuple[str, ...]:
@@ -82,15 +96,30 @@ class SignedQuery:
         free = [leaf.alias for leaf in self.view.leaves if leaf.relation == relation and leaf.alias not in term.bound]
         chosen = [some for size in range(1, len(free) + 1) for some in combinations(free, size)]
         return [
-            Term(term.sign * (-1) ** (len(some) + 1), {**term.bound, **dict.fromkeys(some, change)})
-            for some in chosen
+            Term(term.sign * (-1) ** (len(some) + 1), {**term.bound, **dict.fromkeys(some, change)}) for some in chosen
         ]
+
+    def after_all(self, changes: Mapping[str, ZSet]) -> SignedQuery:
+        """``Q<U>`` where ``U`` changes several relations at once: a transaction, or a batch of them.
+
+        The changes are taken one after the other. What stands for the earlier ones is asked after the later ones too,
+        so it is compensated for them: ``D`` becomes ``D + (Q - D)<U>``.
+
+        >>> view = Product((Scan("r", "r", ()), Scan("s", "s", ())), (), ())
+        >>> print(view.query.after_all({"r": ZSet({(1,): 1}), "s": ZSet({(2,): -1})}))
+        pi([1] x s) - pi(r x [2]) + pi([1] x [2])
+        """
+        total = replace(self, terms=())
+        for relation, change in changes.items():
+            if change:
+                total = total + (self - total).after(relation, change)
+        return total
 
     def __add__(self, other: SignedQuery) -> SignedQuery:
         return replace(self, terms=self.terms + other.terms)
 
     def __neg__(self) -> SignedQuery:
-        return replace(self, terms=tuple(replace(term, sign=-term.sign) for term in self.terms))
+        return replace(self, terms=tuple(Term(-term.sign, term.bound) for term in self.terms))
 
     def __sub__(self, other: SignedQuery) -> SignedQuery:
         return self + -other
@@ -109,6 +138,26 @@ class SignedQuery:
         """The terms that only a source can answer."""
         return replace(self, terms=tuple(term for term in self.terms if self.needs_source(term)))
 
+    def __str__(self) -> str:
+        """The query as the paper writes it: ``pi_W([4, 2] x r2) - pi_W([4, 2] x [2, 3])``; conditions are left out."""
+        return _sum_text([self._text(term) for term in self.terms])
+
+    def _text(self, term: Term) -> tuple[str, str]:
+        """The sign in front of a term, which takes in those of tuples that stand alone, and what follows it."""
+        sign, factors = term.sign, []
+        for leaf in self.view.leaves:
+            rows = term.bound.get(leaf.alias)
+            if rows is None:
+                factors.append(leaf.relation if leaf.relation == leaf.alias else f"{leaf.relation} {leaf.alias}")
+            elif len(rows) == 1:
+                ((row, weight),) = rows.items()
+                sign = sign if weight > 0 else -sign
+                factors.append(_tuple_text(row, abs(weight)))
+            else:
+                factors.append(f"({rows_text(rows)})")
+        names = ",".join(output.name for output in self.view.outputs)
+        return "+" if sign > 0 else "-", f"pi{'_' if names else ''}{names}({' x '.join(factors)})"
+
     def answer(self, relations: Mapping[str, ZSet]) -> ZSet:
         """The signed rows of the query in a state of the source: its meaning, and what the oracle says."""
         total = ZSet()
@@ -123,3 +172,22 @@ class SignedQuery:
         known = {alias: rows for alias, rows in contents.items() if rows is not None}
         rows = evaluate(replace(self.view, leaves=leaves).algebra, known)
         return rows if term.sign > 0 else -rows
+
+
+def rows_text(rows: ZSet) -> str:
+    """Signed rows as the paper writes them.
+
+    >>> rows_text(ZSet({(1, None): 2, (4, 2): -1})), rows_text(ZSet())
+    ('2[1, NULL] - [4, 2]', '0')
+    """
+    return _sum_text([("+" if weight > 0 else "-", _tuple_text(row, abs(weight))) for row, weight in rows.items()])
+
+
+def _sum_text(parts: Sequence[tuple[str, str]]) -> str:
+    first, *others = parts or [("+", "0")]
+    return ("-" if first[0] == "-" else "") + first[1] + "".join(f" {sign} {text}" for sign, text in others)
+
+
+def _tuple_text(row: Row, times: int) -> str:
+    values = ", ".join("NULL" if value is None else str(value) for value in row)
+    return f"{times if times > 1 else ''}[{values}]"

@@ -84,5 +84,8 @@ class Source(Protocol):
     def forget(self, upto: Position) -> None:
         """The warehouse has stored everything up to here durably: the source need not remember it any longer."""
 
+    def remove(self) -> None:
+        """Take out of the source what it keeps for this reader, and let go of it: for a view that is dropped."""
+
     def close(self) -> None:
         """Let go of the source; what it remembers for us stays, so that ``start`` can go on."""

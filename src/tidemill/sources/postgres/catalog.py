@@ -1,0 +1,119 @@
+"""The tables of a PostgreSQL schema, and how its values become ours from the text that the server writes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from tidemill.model import types as t
+from tidemill.model.coerce import coercer
+from tidemill.model.types import Field, Type
+from tidemill.sources.postgres.connect import Connection, execute
+from tidemill.sources.remote import RemoteColumn, RemoteTable
+
+__all__ = ["OWN", "decoder", "read_tables"]
+
+OWN = "_tidemill"
+"""How the names of the tables, functions and triggers begin that are ours."""
+
+_COLUMNS = """
+SELECT c.relname, c.relpersistence = 'p', row_security_active(c.oid), a.attname, t.typname, a.atttypmod,
+       format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '',
+       coalesce(co.collisdeterministic, true), array_position(i.indkey::int2[], a.attnum),
+       current_setting('server_encoding') = 'UTF8', t.typnamespace = 'pg_catalog'::regnamespace
+FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation co ON co.oid = a.attcollation
+LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relkind = 'r'
+      AND NOT starts_with(c.relname, $2) AND has_table_privilege(c.oid, 'SELECT')
+ORDER BY c.relname, a.attnum
+"""
+_PLAIN: dict[str, Type] = {
+    "int2": t.INT,
+    "int4": t.INT,
+    "int8": t.BIGINT,
+    "float4": t.DOUBLE,
+    "float8": t.DOUBLE,
+    "text": t.STRING,
+    "varchar": t.STRING,
+    "bpchar": t.STRING,
+    "bool": t.BOOLEAN,
+    "date": t.DATE,
+    "timestamp": t.TIMESTAMP,
+    "timestamptz": t.TIMESTAMP,
+}
+
+
+def read_tables(connection: Connection, schema: str, from_log: bool) -> list[RemoteTable]:
+    """The ordinary tables of ``schema`` that we may read. ``from_log``: what the log leaves out is left out."""
+    rows = execute(connection, _COLUMNS, schema, OWN)
+    return [_table(schema, name, list(columns), from_log) for name, columns in groupby(rows, itemgetter(0))]
+
+
+def _table(schema: str, name: str, rows: list[tuple[Any, ...]], from_log: bool) -> RemoteTable:
+    logged, filtered = rows[0][1:3]
+    if filtered:
+        return RemoteTable(schema, name, (), notes=("Row security hides rows of it from us, but not their changes.",))
+    if from_log and not logged:
+        return RemoteTable(schema, name, (), notes=("It is unlogged, so its changes are not in the log.",))
+    columns: list[RemoteColumn] = []
+    notes, key = [], []
+    for _, _, _, column, type_name, modifier, shown, required, generated, exact, place, utf8, own in rows:
+        type_ = _type_of(type_name, modifier) if own else None
+        if place is not None:
+            key.append((place, column))
+        taken = any(column.lower() == known.field.name for known in columns)
+        if type_ is None or taken or (generated and from_log):
+            notes.append(f"Column {column} of type {shown}{' (generated)' * generated} is left out.")
+            continue
+        # Text padded with blanks is compared without them there, and with them here.
+        equal = exact and type_name not in ("bpchar", "float4")
+        columns.append(
+            RemoteColumn(
+                column,
+                Field(column.lower(), type_, nullable=not required),
+                "text" if type_name == "varchar" else type_name,
+                equal,
+                equal and (utf8 or type_ != t.STRING),
+                "float8" if type_name == "float4" else "",
+            )
+        )
+    return RemoteTable(schema, name, tuple(columns), tuple(column for _, column in sorted(key)), tuple(notes))
+
+
+def _type_of(name: str, modifier: int) -> Type | None:
+    """Our type for one of PostgreSQL's; NUMERIC without digits has as many as we have.
+
+    >>> _type_of("numeric", 4 + (9 << 16) + 2), _type_of("numeric", -1), _type_of("bytea", -1)
+    (Decimal(precision=9, scale=2), Decimal(precision=38, scale=18), None)
+    """
+    if name != "numeric":
+        return _PLAIN.get(name)
+    if modifier < 0:
+        return t.Decimal(t.MAX_PRECISION, 18)
+    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
+    return t.Decimal(precision, scale) if scale <= precision <= t.MAX_PRECISION else None
+
+
+def decoder(column: RemoteColumn, widened: bool = False) -> Callable[[str], Any]:
+    """How the text of a value becomes one of the column's type; ``widened`` where the server has widened it."""
+    type_ = column.field.type
+    convert = coercer(type_)
+    match type_:
+        case t.Int() | t.BigInt():
+            return int
+        case t.Boolean():
+            return lambda text: text in ("t", "true")
+        case t.Decimal():
+            return lambda text: convert(Decimal(text))
+        case t.Double() if column.widened and not widened:
+            return lambda text: convert(struct.unpack("f", struct.pack("f", float(text)))[0])
+        case t.Double():
+            return lambda text: convert(float(text))
+    return convert

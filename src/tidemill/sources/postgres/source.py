@@ -1,0 +1,219 @@
+"""A PostgreSQL database as an autonomous source.
+
+A look is one REPEATABLE READ transaction: its snapshot says which transactions are visible, they are told, and the
+queries are answered in the same snapshot. Where the connection breaks in the middle, the look is taken anew over a
+new one. Nothing is locked, and no writer waits for us.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+import psycopg
+
+from tidemill.model.errors import Unsupported
+from tidemill.sources.dialects import POSTGRES
+from tidemill.sources.joins import answer_here
+from tidemill.sources.polled import Asked, Polled
+from tidemill.sources.postgres.catalog import decoder, read_tables
+from tidemill.sources.postgres.connect import Address, Connection, Link, execute
+from tidemill.sources.postgres.outbox import Outbox
+from tidemill.sources.postgres.slot import Slot, may_decode
+from tidemill.sources.postgres.snapshots import Seen, Snapshot
+from tidemill.sources.postgres.transactions import Transaction, flushed
+from tidemill.sources.render import Decoder, Incoming, Statement
+from tidemill.sources.source import Answered, Committed, Message, Position
+
+__all__ = ["PostgresSource"]
+
+
+class PostgresSource(Polled):
+    """A schema of a PostgreSQL database. Positions are snapshots (``postgres.snapshots``).
+
+    ``changes`` says how changes are learnt: ``'slot'`` (logical decoding), ``'outbox'`` (triggers), or ``'auto'``, the
+    slot where server and role allow it. ``setup='create'`` allows that what is missing is made in the database.
+    ``held`` bounds the transactions that are held here; ``pages`` has every query explained for the pages it reads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        *,
+        schema: str = "public",
+        tables: Iterable[str] | None = None,
+        changes: str = "auto",
+        setup: str = "exists",
+        reader: str | None = None,
+        poll: float = 0.05,
+        patience: float = 60.0,
+        query_timeout: float | None = None,
+        held: int = 1000,
+        pages: bool = False,
+    ) -> None:
+        super().__init__(name, POSTGRES, query_timeout)
+        # What is wrong from the beginning is said soon; what breaks later may well come back.
+        self._link = Link(name, address, min(patience, 5.0))
+        self._held = held
+        self._pages = pages
+        try:
+            kind = self._link.run(lambda connection: _kind(connection, changes))
+            there = self._link.run(lambda connection: read_tables(connection, schema, kind.FROM_LOG))
+            self._changes = kind(schema, reader or name, self._use(there, tables), poll)
+            if setup == "create":
+                self._link.run(self._changes.create)
+            self._link.run(self._changes.check)
+            self._link.close()
+        except BaseException:
+            self._link.close()
+            raise
+        self._link.prepare = self._changes.prepare
+        self._link.patience = patience
+        self._seen = Seen(Snapshot(0, 0, frozenset()))
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self.name!r}, {str(self._link.address)!r})"
+
+    @property
+    def changes(self) -> str:
+        """How changes are learnt: ``slot`` or ``outbox``."""
+        return "slot" if self._changes.FROM_LOG else "outbox"
+
+    def start(self, since: Position | None) -> Position:
+        """Begin after ``since``, or now."""
+        seen = None if since is None else Seen.parse(since)
+        self._seen = self._link.run(lambda connection: self._changes.start(connection, seen))
+        self._asked.clear()
+        self._messages.clear()
+        return str(self._seen)
+
+    def forget(self, upto: Position) -> None:
+        """Let the database forget what came up to here, unless another reader needs it."""
+        self._link.run(lambda connection: self._changes.forget(connection, Seen.parse(upto)))
+
+    def close(self) -> None:
+        """Close the connection; slot or outbox stay."""
+        self._link.close()
+
+    def remove(self) -> None:
+        """Take out of the database what it keeps for this source: the end of it, for DROP SOURCE."""
+        self._link.run(self._changes.remove)
+        self._link.close()
+
+    def _look(self, asked: Sequence[Asked]) -> list[Message]:
+        messages, self._seen = self._link.run(lambda connection: self._snapshot(connection, asked))
+        return messages
+
+    def _snapshot(self, connection: Connection, asked: Sequence[Asked]) -> tuple[list[Message], Seen]:
+        """One look. A backlog is worked off in the snapshot that it was begun in; queries are answered at its end."""
+        execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        snapshot = Snapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
+        target = self._seen.target or snapshot
+        within = not self._changes.FROM_LOG
+        if within:
+            fresh, complete = self._fresh(connection, target, asked)
+        now = target is snapshot and (not within or complete is not None)
+        answers = [self._answer(connection, one) for one in asked] if now else []
+        execute(connection, "COMMIT")
+        if not within:
+            fresh, complete = self._fresh(connection, target, asked)
+        elif fresh:
+            flushed(connection)
+        messages, seen = self._told(fresh, target)
+        if complete is None:
+            return [*messages], seen
+        position = str(complete)
+        last = [replace(message, position=position) for message in messages[-1:]]
+        found = [replace(answer, position=position) for answer in answers if answer is not None]
+        return [*messages[:-1], *last, *found], complete
+
+    def _fresh(
+        self, connection: Connection, target: Snapshot, asked: Sequence[Asked]
+    ) -> tuple[list[Transaction], Seen | None]:
+        """What is to be told. A transaction that cannot be is refused when it is the next, and told of until then."""
+        fresh, complete = self._changes.fresh(connection, self._seen, target, self._held, wanted=bool(asked))
+        told = list(takewhile(lambda one: one.trouble is None, fresh))
+        if len(told) == len(fresh):
+            return told, complete
+        trouble = fresh[len(told)].trouble
+        if not told and trouble is not None:
+            raise trouble
+        return told, None
+
+    def _told(self, told: Sequence[Transaction], target: Snapshot) -> tuple[list[Committed], Seen]:
+        seen, messages = self._seen, []
+        for one in told:
+            seen = seen.told(target, one.mark)
+            changes = {name: rows for name, rows in one.changes.items() if rows}
+            if changes:
+                messages.append(Committed(changes, str(seen)))
+        return messages, seen
+
+    def _answer(self, connection: Connection, asked: Asked) -> Answered | None:
+        """The answer, its position still to come, or None where it takes too long; the snapshot outlives that."""
+        asking = self._plan(asked.query.view)
+        columns = asking.columns
+        decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
+        incoming = Incoming(asking, decoders, len)
+        execute(connection, "SAVEPOINT asked")
+        limit = str(max(1, round(asked.timeout * 1000))) if asked.timeout else "0"
+        execute(connection, "SELECT set_config('statement_timeout', $1, true)", limit)
+        try:
+            for statement in asking.statements(asked.query):
+                if self._pages:
+                    self.traffic.pages += _pages(connection, statement)
+                incoming.take(_records(connection, statement))
+        except psycopg.errors.QueryCanceled:
+            asked.late += 1
+            self._changes.after_error()
+            execute(connection, "ROLLBACK TO SAVEPOINT asked")
+            return None
+        execute(connection, "RELEASE SAVEPOINT asked")
+        execute(connection, "SELECT set_config('statement_timeout', '0', true)")
+        incoming.total.update_by(answer_here(asked.query))
+        return Answered(asked.number, incoming.total, "", incoming.received)
+
+    def _wait(self, seconds: float) -> None:
+        if not self._asked:
+            self._link.run(lambda connection: self._changes.wait(connection, seconds))
+
+
+def _kind(connection: Connection, changes: str) -> type[Outbox] | type[Slot]:
+    if changes == "auto":
+        return Outbox if may_decode(connection) else Slot
+    kinds: dict[str, type[Outbox] | type[Slot]] = {"outbox": Outbox, "slot": Slot}
+    if changes not in kinds:
+        raise Unsupported(f"there is no way {changes!r} to learn of changes", hint="changes = 'slot', 'outbox', 'auto'")
+    return kinds[changes]
+
+
+def _records(connection: Connection, statement: Statement) -> Iterator[list[bytes | None]]:
+    """The rows of a statement, each value as the text that came over the wire."""
+    cursor = psycopg.RawCursor(connection)
+    cursor.execute(statement.sql.encode(), statement.parameters or None)
+    result = cursor.pgresult
+    assert result is not None
+    places = range(result.nfields)
+    for number in range(result.ntuples):
+        yield [result.get_value(number, place) for place in places]
+
+
+def _of_bytes(decode: Callable[[str], Any]) -> Decoder:
+    """``decode`` for text that is still UTF-8."""
+    return lambda value: decode(value.decode())
+
+
+def _pages(connection: Connection, statement: Statement) -> int:
+    """How many pages of tables and indexes a statement reads, whether from memory or from disk."""
+    sql = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement.sql}"
+    cursor = psycopg.RawCursor(connection)
+    cursor.execute(sql.encode(), statement.parameters or None)
+    row = cursor.fetchone()
+    assert row is not None
+    explained = json.loads(row[0]) if isinstance(row[0], str) else row[0]
+    plan_ = explained[0]["Plan"]
+    return int(plan_["Shared Hit Blocks"] + plan_["Shared Read Blocks"])
