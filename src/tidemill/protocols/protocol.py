@@ -8,12 +8,12 @@ crash needs no care: what is not installed is forgotten, and the source delivers
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
 from tidemill.changes.zset import ZSet
-from tidemill.sources.queries import SignedQuery
+from tidemill.sources.queries import Product, SignedQuery
 from tidemill.sources.source import Position
 
 
@@ -51,8 +51,25 @@ class Install:
 Action = Ask | Install
 
 
+@dataclass(frozen=True)
+class Start:
+    """What a keeper begins with: the view and its rows, which show the states ``positions`` of the sources.
+
+    ``keys`` are the primary keys of relations that have one, ``homes`` tells which source a relation is in (the source
+    ``""`` where it does not say), and ``contents`` are the relations themselves, which ``copies`` alone asks for.
+    Relations are called here, and in the changes that a keeper is told, as the leaves of the view call them.
+    """
+
+    view: Product
+    rows: ZSet
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, ZSet] = field(default_factory=dict)
+
+
 class Keeper(Protocol):
-    """Keeps one view. ``rows`` are those that it starts from, which show the sources' states of the start."""
+    """Keeps one view, from a ``Start`` on. An ``Install`` without a change says that the view shows a later state."""
 
     level: Level
 

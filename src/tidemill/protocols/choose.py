@@ -1,0 +1,118 @@
+"""Which protocol keeps a view: the cheapest that promises the level of consistency that is wanted.
+
+Cost is what goes between warehouse and source. ``eca_key`` compensates nothing and asks nothing about deletes;
+``eca_local`` asks no more than ``eca``; both are strongly consistent, so that whoever wants less gets as much. Only
+completeness costs more: ``lca``, and ``sweep`` where there are several sources. What needs storage here, what transfers
+the whole view and what is wrong are for those who ask for them by name: ``copies``, ``recompute``, ``basic``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from tidemill.model.errors import Unsupported
+from tidemill.protocols.basic import Basic
+from tidemill.protocols.copies import Copies
+from tidemill.protocols.eca import Eca
+from tidemill.protocols.eca_key import EcaKey
+from tidemill.protocols.eca_local import EcaLocal
+from tidemill.protocols.keys import shown_keys
+from tidemill.protocols.lca import Lca
+from tidemill.protocols.protocol import Keeper, Level, Start
+from tidemill.protocols.recompute import Recompute
+from tidemill.protocols.sweep import Sweep
+from tidemill.sources.queries import Product
+
+
+class Need(Enum):
+    """What a protocol cannot do without."""
+
+    ONE_SOURCE = "all relations of the view in one source"
+    KEYS = "the primary key of every relation, under every alias, among the view's columns"
+    CONTENTS = "copies of the relations, stored here"
+
+
+class Entry(NamedTuple):
+    """A protocol: what makes its keeper, the level that it promises, and what it needs."""
+
+    keeper: Callable[[Start], Keeper]
+    level: Level
+    needs: frozenset[Need]
+
+
+PROTOCOLS: Mapping[str, Entry] = {
+    "basic": Entry(Basic, Level.NONE, frozenset({Need.ONE_SOURCE})),
+    "recompute": Entry(Recompute, Level.STRONG, frozenset({Need.ONE_SOURCE})),
+    "copies": Entry(Copies, Level.COMPLETE, frozenset({Need.CONTENTS})),
+    "eca": Entry(Eca, Level.STRONG, frozenset({Need.ONE_SOURCE})),
+    "eca_key": Entry(EcaKey, Level.STRONG, frozenset({Need.ONE_SOURCE, Need.KEYS})),
+    "eca_local": Entry(EcaLocal, Level.STRONG, frozenset({Need.ONE_SOURCE})),
+    "lca": Entry(Lca, Level.COMPLETE, frozenset({Need.ONE_SOURCE})),
+    "sweep": Entry(Sweep, Level.COMPLETE, frozenset()),
+}
+
+CHEAPEST = ("eca_key", "eca_local", "lca", "sweep")
+"""The protocols that are chosen unasked, cheapest first."""
+
+
+def choose(
+    consistency: str | None,
+    view: Product,
+    keys: Mapping[str, tuple[str, ...]],
+    homes: Mapping[str, str],
+    protocol: str | None = None,
+) -> str:
+    """The protocol for ``view``: the one that is asked for, where it keeps ``consistency``, or else the cheapest.
+
+    Who says nothing of consistency gets a strong one, or what the protocol that is asked for promises. ``keys`` are
+    primary keys by relation, and ``homes`` tells the source of each relation.
+    """
+    level = _level(consistency or "strong")
+    if protocol is None:
+        return next(name for name in CHEAPEST if PROTOCOLS[name].level >= level and not _lacks(name, view, keys, homes))
+    if protocol not in PROTOCOLS:
+        raise Unsupported(f'there is no protocol "{protocol}"', hint=f"Protocols are {', '.join(PROTOCOLS)}.")
+    for need in _lacks(protocol, view, keys, homes):
+        raise Unsupported(
+            f'protocol "{protocol}" cannot keep this view',
+            where=_where(need, view, keys, homes),
+            detail=f"It needs {need.value}.",
+            hint=f'Use protocol "{choose(consistency, view, keys, homes)}".',
+        )
+    if consistency is not None and PROTOCOLS[protocol].level < level:
+        raise Unsupported(
+            f'protocol "{protocol}" does not keep consistency "{consistency}"',
+            detail=f"It promises {_told(PROTOCOLS[protocol].level)}.",
+            hint=f'Use protocol "{choose(consistency, view, keys, homes)}".',
+        )
+    return protocol
+
+
+def _level(consistency: str) -> Level:
+    named = {level.name.lower(): level for level in Level if level is not Level.NONE}
+    if consistency not in named:
+        raise Unsupported(f'there is no consistency "{consistency}"', hint=f"Use one of {', '.join(named)}.")
+    return named[consistency]
+
+
+def _told(level: Level) -> str:
+    return "nothing" if level is Level.NONE else f'"{level.name.lower()}"'
+
+
+def _lacks(name: str, view: Product, keys: Mapping[str, tuple[str, ...]], homes: Mapping[str, str]) -> list[Need]:
+    """What ``name`` needs and this view has not; copies can always be made."""
+    missing = {
+        Need.ONE_SOURCE: len({homes.get(relation, "") for relation in view.relations}) > 1,
+        Need.KEYS: len(shown_keys(view, keys)) < len(view.leaves),
+        Need.CONTENTS: False,
+    }
+    return [need for need in Need if need in PROTOCOLS[name].needs and missing[need]]
+
+
+def _where(need: Need, view: Product, keys: Mapping[str, tuple[str, ...]], homes: Mapping[str, str]) -> str:
+    if need is Need.ONE_SOURCE:
+        return ", ".join(f"{relation} in {homes.get(relation, '')}" for relation in view.relations)
+    shown = {key.leaf.alias for key in shown_keys(view, keys)}
+    return "no key of " + ", ".join(leaf.alias for leaf in view.leaves if leaf.alias not in shown)

@@ -1,0 +1,83 @@
+"""The cheapest protocol that keeps a level, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.protocols.harness import BAG, KEYED, KEYS
+from tidemill.model.errors import Unsupported
+from tidemill.protocols.choose import CHEAPEST, PROTOCOLS, choose
+from tidemill.sources.queries import Product
+
+ONE = dict.fromkeys(KEYS, "shop")
+TWO = {"r1": "shop", "r2": "shop", "r3": "bank"}
+
+
+@pytest.mark.parametrize(
+    ("level", "of", "homes", "name"),
+    [
+        ("strong", KEYED, ONE, "eca_key"),
+        ("strong", BAG, ONE, "eca_local"),
+        ("convergent", BAG, ONE, "eca_local"),
+        ("weak", KEYED, ONE, "eca_key"),
+        ("consistent", KEYED, ONE, "eca_key"),
+        ("complete", KEYED, ONE, "lca"),
+        ("complete", BAG, TWO, "sweep"),
+        ("convergent", KEYED, TWO, "sweep"),
+    ],
+)
+def test_the_cheapest_that_keeps_the_level(level: str, of: Product, homes: dict[str, str], name: str) -> None:
+    assert choose(level, of, KEYS, homes) == name
+
+
+def test_without_keys_nothing_rests_on_them() -> None:
+    assert choose("strong", KEYED, {}, ONE) == "eca_local"
+    assert choose("strong", KEYED, {"r1": ("a",), "r3": ("c",)}, ONE) == "eca_local"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_protocol_can_be_asked_for(name: str) -> None:
+    assert choose(None, KEYED, KEYS, ONE, name) == name
+
+
+def test_what_is_wrong_or_dear_is_never_chosen() -> None:
+    assert not {"basic", "copies", "recompute"} & set(CHEAPEST)
+
+
+def refused(*arguments: object) -> str:
+    with pytest.raises(Unsupported) as error:
+        choose(*arguments)  # type: ignore[arg-type]
+    return error.value.render()
+
+
+def test_keys_that_are_not_shown() -> None:
+    assert refused("strong", BAG, KEYS, ONE, "eca_key") == (
+        'error: protocol "eca_key" cannot keep this view\n'
+        "  no key of r1, r2\n"
+        "detail: It needs the primary key of every relation, under every alias, among the view's columns.\n"
+        'hint: Use protocol "eca_local".'
+    )
+
+
+@pytest.mark.parametrize("name", ["basic", "recompute", "eca", "eca_key", "eca_local", "lca"])
+def test_several_sources(name: str) -> None:
+    told = refused("weak", KEYED, KEYS, TWO, name)
+    assert "r1 in shop, r2 in shop, r3 in bank" in told
+    assert 'hint: Use protocol "sweep".' in told
+
+
+def test_a_level_that_a_protocol_does_not_keep() -> None:
+    assert refused("complete", KEYED, KEYS, ONE, "eca") == (
+        'error: protocol "eca" does not keep consistency "complete"\n'
+        'detail: It promises "strong".\n'
+        'hint: Use protocol "lca".'
+    )
+
+
+def test_basic_keeps_no_level_at_all() -> None:
+    assert "detail: It promises nothing." in refused("convergent", KEYED, KEYS, ONE, "basic")
+
+
+def test_words_that_mean_nothing() -> None:
+    assert "Use one of convergent, weak, consistent, strong, complete." in refused("eventual", KEYED, KEYS, ONE)
+    assert "Protocols are basic, recompute" in refused("strong", KEYED, KEYS, ONE, "strobe")

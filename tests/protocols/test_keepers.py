@@ -1,0 +1,306 @@
+"""What each protocol asks, and what it need not ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.protocols.harness import (
+    BAG,
+    FIRST,
+    KEYED,
+    KEYS,
+    Changes,
+    MakeKeeper,
+    Run,
+    Scenario,
+    change,
+    delete,
+    equal,
+    greater,
+    insert,
+    scan,
+    view,
+)
+from tidemill.changes.zset import ZSet
+from tidemill.protocols.batches import Batched
+from tidemill.protocols.copies import Copies
+from tidemill.protocols.eca import Eca
+from tidemill.protocols.eca_key import EcaKey
+from tidemill.protocols.eca_local import EcaLocal
+from tidemill.protocols.lca import Lca
+from tidemill.protocols.protocol import Install, Keeper, Level, Start
+from tidemill.protocols.recompute import Recompute
+from tidemill.protocols.sweep import Sweep
+from tidemill.sources.queries import Product
+
+JOINED = (equal("r1.x", "r2.x"), equal("r2.y", "r3.y"))
+R1, R2, R3 = scan("r1", "ax"), scan("r2", "bxy"), scan("r3", "cy")
+
+
+def run_of(make: MakeKeeper, of: Product, *script: Changes, homes: dict[str, str] | None = None) -> Run:
+    if homes is None:
+        return Run(Scenario(of, FIRST, {"": script}, keys=KEYS), make)
+    scripts = {home: [one for one in script if homes[next(iter(one))] == home] for home in homes.values()}
+    return Run(Scenario(of, FIRST, scripts, homes, KEYS), make)
+
+
+def asked(run: Run) -> list[str]:
+    return [str(query) for query in run.asked]
+
+
+def settle(run: Run) -> None:
+    """All answers come, and the view is right."""
+    while busy := [name for name, source in run.sources.items() if source.unanswered]:
+        run.reply(busy[0])
+    assert run.rows == run.there[-1]
+    assert run.keeper.idle
+    run.check_certificates()
+
+
+# ------------------------------------------------------------------------------------------------------------------ eca
+
+
+def test_a_changed_row_is_one_update_and_one_query() -> None:
+    run = run_of(Eca, BAG, change("r1", (1, 1), (1, 2)))
+    run.update()
+    assert asked(run) == ["pi_X,C((-[1, 1] + [1, 2]) x r2 x r3)"]
+    settle(run)
+
+
+def test_a_transaction_of_all_relations_is_one_query() -> None:
+    run = run_of(Eca, BAG, {**insert("r1", 2, 1), **insert("r2", 2, 1, 1), **insert("r3", 2, 1)})
+    run.update()
+    assert asked(run) == [
+        "pi_X,C([2, 1] x r2 x r3) + pi_X,C(r1 x [2, 1, 1] x r3) - pi_X,C([2, 1] x [2, 1, 1] x r3)"
+        " + pi_X,C(r1 x r2 x [2, 1]) - pi_X,C([2, 1] x r2 x [2, 1]) - pi_X,C(r1 x [2, 1, 1] x [2, 1])"
+    ]
+    settle(run)
+    assert sum(run.rows.values()) == 8
+
+
+def test_a_view_of_one_relation_asks_nothing() -> None:
+    for make in (Eca, EcaLocal, EcaKey, Lca, Sweep):
+        run = run_of(make, view([R1], [], "r1.a"), insert("r1", 2, 1), delete("r1", 1, 1))
+        run.update()
+        run.update()
+        assert run.asked == []
+        assert run.verdict().level is Level.COMPLETE
+
+
+@pytest.mark.parametrize("make", [Eca, EcaLocal])
+def test_queries_stay_short_while_many_are_under_way(make: MakeKeeper) -> None:
+    rows = {"r1": (1,), "r2": (1, 1), "r3": (1,)}
+    script = [insert(relation, number, *rest) for number in range(2, 8) for relation, rest in rows.items()]
+    run = run_of(make, BAG, *script)
+    for _ in script:
+        run.update()
+    assert max(len(query.terms) for query in run.asked) == 3
+    settle(run)
+    assert sum(run.rows.values()) == 7**3
+
+
+def test_other_relations_only_move_the_position() -> None:
+    run = run_of(Eca, view([R1, R2], JOINED[:1], "r1.a"), insert("r1", 2, 1))
+    assert run.keeper.updated(insert("elsewhere", 1), "7") == [Install(ZSet(), {"": "7"})]
+
+
+# ------------------------------------------------------------------------------------------------------------ recompute
+
+
+def test_recompute_asks_after_every_period() -> None:
+    run = run_of(lambda start: Recompute(start, 2), BAG, *(insert("r1", n, 1) for n in range(2, 7)))
+    for _ in range(5):
+        run.update()
+    assert asked(run) == ["pi_X,C(r1 x r2 x r3)"] * 2
+    run.reply()
+    run.reply()
+    assert not run.keeper.idle
+    assert run.keeper.level is Level.CONSISTENT
+
+
+# -------------------------------------------------------------------------------------------------------------- eca_key
+
+
+def test_a_row_that_is_deleted_while_its_query_is_under_way() -> None:
+    """The paper's proof overlooks it: the answer shows the row, since the query itself holds it."""
+    run = run_of(EcaKey, KEYED, insert("r1", 2, 1), delete("r1", 2, 1))
+    run.update()
+    run.update()
+    run.reply()
+    assert run.answers == [ZSet({(2, 1, 1): 1})]
+    assert run.rows == ZSet({(1, 1, 1): 1})
+
+
+def test_a_key_that_comes_back_while_the_first_query_is_under_way() -> None:
+    run = run_of(EcaKey, KEYED, insert("r1", 2, 1), delete("r1", 2, 1), insert("r1", 2, 1))
+    for _ in range(3):
+        run.update()
+    settle(run)
+    assert len(run.asked) == 2
+    assert run.rows.weight((2, 1, 1)) == 1
+
+
+def test_keys_must_be_shown_for_every_alias() -> None:
+    one, two = scan("r2", "bxy", "one"), scan("r2", "bxy", "two")
+    half = view([one, two], [equal("one.y", "two.x")], "one.b two.y")
+    with pytest.raises(ValueError, match="does not show the key"):
+        EcaKey(Start(half, ZSet(), keys=KEYS))
+
+
+# ------------------------------------------------------------------------------------------------------------ eca_local
+
+
+def test_rows_that_fail_a_condition_of_their_own_are_irrelevant() -> None:
+    of = view([R1, R2], [*JOINED[:1], greater("r2.y", "r2.x")], "r1.x r2.y")
+    run = run_of(EcaLocal, of, insert("r2", 2, 5, 1), insert("r2", 3, 1, 5), delete("r2", 2, 5, 1))
+    for _ in range(3):
+        run.update()
+    assert asked(run) == ["pi_X,Y(r1 x [3, 1, 5])"]
+    settle(run)
+
+
+def test_columns_that_are_not_read_do_not_matter() -> None:
+    of = view([R1, R2], JOINED[:1], "r1.a r2.b")
+    run = run_of(EcaLocal, of, change("r2", (1, 1, 1), (1, 1, 9)), change("r2", (1, 1, 9), (1, 2, 9)))
+    run.update()
+    assert run.asked == []
+    run.update()
+    assert asked(run) == ["pi_A,B(r1 x [1, 2, 9])"]
+    settle(run)
+
+
+def test_compensation_that_cannot_join_is_not_asked() -> None:
+    run = run_of(EcaLocal, BAG, insert("r1", 2, 1), insert("r2", 2, 7, 1))
+    run.update()
+    run.update()
+    assert asked(run)[1] == "pi_X,C(r1 x [2, 7, 1] x r3)"
+    settle(run)
+
+
+def test_deletes_by_key_ask_nothing_in_the_midst_of_queries() -> None:
+    run = run_of(EcaLocal, BAG, insert("r1", 2, 1), delete("r3", 1, 1), insert("r2", 2, 1, 1))
+    run.update()
+    run.update()
+    assert len(run.asked) == 1
+    run.update()
+    assert asked(run)[1] == "pi_X,C(r1 x [2, 1, 1] x r3) - pi_X,C([2, 1] x [2, 1, 1] x r3)"
+    settle(run)
+
+
+def test_an_insert_under_way_that_is_deleted_is_taken_back() -> None:
+    run = run_of(EcaLocal, BAG, insert("r3", 2, 1), delete("r3", 2, 1))
+    run.update()
+    run.update()
+    assert asked(run) == ["pi_X,C(r1 x r2 x [2, 1])", "-pi_X,C(r1 x r2 x [2, 1])"]
+    settle(run)
+
+
+def test_rows_without_keys_are_asked_about() -> None:
+    run = run_of(EcaLocal, BAG, delete("r1", 1, 1))
+    run.update()
+    assert asked(run) == ["-pi_X,C([1, 1] x r2 x r3)"]
+    settle(run)
+
+
+# -------------------------------------------------------------------------------------------------------------- batches
+
+
+def test_updates_that_come_during_a_query_are_one_batch() -> None:
+    script = [insert("r1", number, 1) for number in range(2, 10)]
+    run = run_of(lambda start: Batched(Eca(start)), BAG, *script)
+    for _ in script:
+        run.update()
+    assert len(run.asked) == 1
+    settle(run)
+    assert len(run.asked) == 2
+    assert asked(run)[1].startswith("pi_X,C(([3, 1] + [4, 1] + [5, 1]")
+
+
+def test_a_batch_has_a_limit() -> None:
+    script = [insert("r1", number, 1) for number in range(2, 9)]
+    run = run_of(lambda start: Batched(Eca(start), most=3), BAG, *script)
+    for _ in script:
+        run.update()
+    assert len(run.asked) == 3
+    settle(run)
+
+
+def test_what_cancels_within_a_batch_is_not_asked() -> None:
+    run = run_of(lambda start: Batched(Eca(start)), BAG, insert("r1", 2, 1), insert("r1", 3, 1), delete("r1", 3, 1))
+    for _ in range(3):
+        run.update()
+    settle(run)
+    assert len(run.asked) == 1
+
+
+def test_nothing_waits_for_an_answer_that_nobody_asked_for() -> None:
+    run = run_of(lambda start: Batched(Recompute(start, 2)), BAG, insert("r1", 2, 1), insert("r1", 3, 1))
+    run.update()
+    run.update()
+    assert len(run.asked) == 1
+    settle(run)
+
+
+def test_batches_of_a_complete_keeper_are_strong() -> None:
+    made: Keeper = Batched(Lca(Scenario(BAG, FIRST, {"": []}).start()))
+    assert made.level is Level.STRONG
+
+
+# ---------------------------------------------------------------------------------------------------------------- sweep
+
+THREE = {"r1": "s1", "r2": "s2", "r3": "s3"}
+
+
+def test_sweep_asks_each_source_once() -> None:
+    run = run_of(Sweep, BAG, insert("r2", 2, 1, 1), homes=THREE)
+    run.update("s2")
+    run.reply("s1")
+    run.reply("s3")
+    assert asked(run) == ["pi_c0,c1([1, 1] x r1)", "pi_X,C([1, 1] x r3)"]
+    settle(run)
+
+
+def test_sweep_compensates_here_for_updates_that_wait() -> None:
+    run = run_of(Sweep, BAG, insert("r2", 2, 1, 1), insert("r1", 2, 1), insert("r3", 2, 1), homes=THREE)
+    for source in ("s2", "s1", "s3"):
+        run.update(source)
+    run.reply("s1")
+    assert run.answers == [ZSet({(1, 1): 2})]
+    assert asked(run)[1] == "pi_X,C([1, 1] x r3)"
+    settle(run)
+    assert len(run.asked) == 6
+    assert run.verdict().level is Level.COMPLETE
+
+
+def test_sweep_stops_where_nothing_joins() -> None:
+    run = run_of(Sweep, BAG, insert("r2", 2, 7, 7), homes=THREE)
+    run.update("s2")
+    run.reply("s1")
+    assert len(run.asked) == 1
+    settle(run)
+
+
+def test_sweep_of_a_source_with_two_relations_asks_both_at_once() -> None:
+    run = run_of(Sweep, BAG, insert("r3", 2, 1), homes={"r1": "s1", "r2": "s1", "r3": "s2"})
+    run.update("s2")
+    assert asked(run) == ["pi_X,C([2, 1] x r1 x r2)"]
+    settle(run)
+
+
+def test_nobody_else_may_be_called_swept() -> None:
+    swept = scan("r1", "ax", "swept")
+    of = view([swept, R2], [equal("swept.x", "r2.x")], "swept.a r2.b")
+    run = run_of(Sweep, of, insert("r2", 2, 1, 1), homes={"r1": "s1", "r2": "s2"})
+    run.update("s2")
+    settle(run)
+    assert run.rows == ZSet({(1, 1): 1, (1, 2): 1})
+
+
+# ------------------------------------------------------------------------------------------------ answers nobody asked
+
+
+@pytest.mark.parametrize("make", [Copies, Sweep])
+def test_answers_that_nobody_asked_for(make: MakeKeeper) -> None:
+    keeper = make(Scenario(BAG, FIRST, {"": []}).start())
+    with pytest.raises(ValueError, match="nobody asked"):
+        keeper.answered(1, ZSet(), "1")
