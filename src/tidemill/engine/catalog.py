@@ -20,7 +20,10 @@ from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.sql import parse, translate
 from tidemill.compiler.frontends.statements import CreateTable, Tree
+from tidemill.engine.cores import Kept, keep
+from tidemill.engine.ddl import ddl
 from tidemill.engine.functions import declare, signature_of, signature_to_json
+from tidemill.engine.origins import Origin
 from tidemill.engine.refresh import Refresh
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import Table
@@ -39,6 +42,8 @@ OPTIONS = {
     "static": "tables that never change while the view is there, separated by commas",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred or every N seconds, minutes, hours",
+    "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies, recompute or basic",
+    "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
     "require": "incremental: refuse the view if it would be computed again",
 }
 
@@ -51,7 +56,8 @@ LOG_EPOCHS = 1_000
 class View:
     """A materialized view: what it means, what keeps it fresh, and since when it is known.
 
-    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows.
+    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
+    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables.
     """
 
     name: str
@@ -61,6 +67,7 @@ class View:
     program: Program
     created: int
     fresh: int
+    cores: tuple[Kept, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -123,11 +130,12 @@ class View:
 
 
 class Catalog:
-    """Names to tables and views. ``relations`` is what the front end resolves names with."""
+    """Names to tables, views and sources. ``relations`` is what the front end resolves names with."""
 
     def __init__(self, registry: Registry) -> None:
         self._entries: dict[str, Table | View] = {}
         self._registry = registry
+        self.origins: dict[str, Origin] = {}
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -141,8 +149,13 @@ class Catalog:
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
-        """The fields of everything that a query may read."""
+        """The fields of everything that a query over the warehouse may read."""
         return {name: entry.fields for name, entry in self._entries.items()}
+
+    @property
+    def remote(self) -> dict[str, tuple[Field, ...]]:
+        """The fields of the tables of sources, which views may read, as ``source.table``."""
+        return {name: fields for origin in self.origins.values() for name, fields in origin.relations.items()}
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
@@ -181,10 +194,32 @@ class Catalog:
         return entry
 
     def add(self, entry: Table | View) -> None:
-        """Add a new table or view."""
+        """Add a new table or view; what of a view lies in sources becomes tables of its own."""
         if entry.name in self._entries:
             raise NameTaken(f'"{entry.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        if isinstance(entry, View):
+            self._entries |= {kept.core.name: kept.table for kept in entry.cores}
         self._entries[entry.name] = entry
+
+    def connect(self, origin: Origin) -> None:
+        """Add a source."""
+        if origin.name in self.origins:
+            raise NameTaken(f'source "{origin.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        self.origins[origin.name] = origin
+
+    def disconnect(self, name: str) -> Origin:
+        """Remove a source that no view reads."""
+        if name not in self.origins:
+            known = ", ".join(self.origins) or "none"
+            raise UnknownName(f'there is no source "{name}"', hint=f"Sources: {known}.")
+        readers = [view.name for view in self.views.values() if any(name in kept.homes for kept in view.cores)]
+        if readers:
+            raise Unsupported(
+                f'source "{name}" cannot be dropped',
+                detail=f"It is read by {', '.join(readers)}.",
+                hint="Drop those first.",
+            )
+        return self.origins.pop(name)
 
     def renew(self, view: View) -> None:
         """Put a view's new facts in the place of its old ones."""
@@ -197,7 +232,9 @@ class Catalog:
             raise Unsupported(
                 f'"{name}" cannot be dropped', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
             )
-        del self._entries[name]
+        gone = self._entries.pop(name)
+        for kept in gone.cores if isinstance(gone, View) else ():
+            del self._entries[kept.core.name]
 
     def define(self, name: str, query: str, options: Mapping[str, str], epoch: int, tree: Tree | None = None) -> View:
         """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
@@ -205,12 +242,14 @@ class Catalog:
             if option not in OPTIONS:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
-        relation = translate(tree or query, self.relations, name=name, functions=self._registry.keys).relation
+        readable = self.relations | self.remote
+        relation = translate(tree or query, readable, name=name, functions=self._registry.keys).relation
         self._require_changes(name, scans(relation))
+        relation, cores = keep(name, relation, options, self.origins.values())
         program = compile_view(
             name,
             relation,
-            self.tables | self._logs(),
+            self.tables | self._logs() | {kept.core.name: kept.table for kept in cores},
             strategy=options.get("strategy", "auto"),
             depth=options.get("depth", "full"),
             static=static_of(options),
@@ -219,7 +258,7 @@ class Catalog:
         )
         if required(options, name):
             require_incremental(program)
-        view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch)
+        view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch, cores=cores)
         _ = view.refresh, view.keep  # a wrong option is refused here and not at the first epoch
         if "keep" in options and view.keep is None:
             raise Unsupported(
@@ -257,7 +296,12 @@ class Catalog:
 
     def to_json(self) -> dict[str, Any]:
         """The catalog as it stands in a manifest."""
-        entries = {"entries": [_entry_to_json(entry) for entry in self._entries.values()]}
+        own = {kept.core.name for view in self.views.values() for kept in view.cores}
+        entries: dict[str, Any] = {
+            "entries": [_entry_to_json(entry) for name, entry in self._entries.items() if name not in own]
+        }
+        if self.origins:
+            entries["sources"] = [origin.to_json() for origin in self.origins.values()]
         called = set().union(*(functions_in(view.relation) for view in self.views.values()))
         known = [signature_to_json(function.signature) for function in self._registry if function.key in called]
         return entries | ({"functions": known} if known else {})
@@ -268,6 +312,8 @@ class Catalog:
         catalog, outdated = cls(registry), []
         for item in data.get("functions", ()):
             declare(registry, signature_of(item))
+        for item in data.get("sources", ()):
+            catalog.connect(Origin.from_json(item))
         for item in data.get("entries", ()):
             try:
                 entry = catalog._entry_of(item)
@@ -343,28 +389,3 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         "fresh": entry.fresh,
         "fingerprint": entry.fingerprint,
     }
-
-
-def ddl(table: Table) -> str:
-    """The statement that makes ``table``.
-
-    >>> from tidemill.model import types as t
-    >>> ddl(Table("orders", (Field("id", t.BIGINT, nullable=False), Field("note", t.STRING)), primary_key=("id",)))
-    'CREATE TABLE `orders` (`id` BIGINT NOT NULL, `note` STRING, PRIMARY KEY (`id`))'
-    """
-    parts = [f"{_quote(f.name)} {f.type}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
-    if table.primary_key:
-        parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
-    for ref in table.references:
-        by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
-        parts.append(f"FOREIGN KEY ({_quoted(ref.columns)}) REFERENCES {_quote(ref.table)}{by}")
-    kind = "TABLE" if table.kept else "STREAM"
-    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)})"
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _quoted(names: tuple[str, ...]) -> str:
-    return ", ".join(map(_quote, names))

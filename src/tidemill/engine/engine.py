@@ -20,8 +20,10 @@ from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import explain
 from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.feed import Events
+from tidemill.engine.followings import Followings
 from tidemill.engine.logs import Logs, logs_of, without_logs
 from tidemill.engine.memory import Budget
+from tidemill.engine.origins import Origin
 from tidemill.engine.pipeline import Pipeline, Placed, Walk, check_tables
 from tidemill.engine.placement import DRIVER_WORK, Placement
 from tidemill.engine.predictions import compared
@@ -69,6 +71,7 @@ class Engine:
         self.publications = Publications(store.epoch)
         self.closed = False
         self.events = Events(self)
+        self.followings = Followings(self)
         self._due: dict[str, float] = {}
         self._last = Epoch(0)
         self.registry = Registry()
@@ -312,6 +315,26 @@ class Engine:
                     self.pipeline.remove(view.name)
                     self.catalog.drop(view.name)
                 raise
+        if view.cores:
+            try:
+                self.followings.begin(view)
+            except BaseException:
+                self.drop(view.name)
+                raise
+
+    def connect(self, origin: Origin) -> None:
+        """Add a source."""
+        with self.settled():
+            self.require_writable()
+            self.catalog.connect(origin)
+            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
+
+    def disconnect(self, name: str) -> None:
+        """Remove a source that no view reads."""
+        with self.settled():
+            self.require_writable()
+            self.catalog.disconnect(name)
+            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
@@ -321,8 +344,9 @@ class Engine:
             view = self.catalog.views.get(name)
             self.catalog.drop(name)
             if view is not None:
+                self.followings.drop(view)
                 self.pipeline.remove(name)
-                dropped = maps_of(view)
+                dropped = (*maps_of(view), *(kept.core.name for kept in view.cores))
                 self.publications.end(name)
                 self.logs.forget(name)
             self.placement.forget_relation(name)
@@ -401,7 +425,7 @@ class Engine:
                 "serves": view.served,
                 "stored rows": "none" if view.made_when_read else str(self.store.rows(view.name)),
                 "measured": placed.measured.summary(),
-            }
+            } | self.followings.facts(view)
             sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
             return explain(view.program, facts=facts, sizes=sizes, comparison=compared(view, self.catalog, self.store))
 
@@ -464,6 +488,7 @@ class Engine:
     def close(self) -> None:
         """End the engine's work; waiting subscribers end with it."""
         with self.settled():
+            self.followings.close()
             self.publications.close()
             self.placement.forget()
             self.store.close()

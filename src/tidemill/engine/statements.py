@@ -10,11 +10,13 @@ from tidemill.compiler.frontends import statements as sql
 from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
 from tidemill.engine.engine import Engine
+from tidemill.engine.origins import Origin
 from tidemill.engine.results import Result
 from tidemill.engine.select import select
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, STRING, Field
+from tidemill.protocols.cores import CORE
 
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
@@ -46,8 +48,19 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     return Result(message=f"created view {statement.name}")
 
 
+def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
+    """Look at somebody else's database, and remember how to reach it and which tables it has."""
+    if statement.if_not_exists and statement.name in engine.catalog.origins:
+        return Result(message=f"source {statement.name} exists already")
+    origin = Origin.found(statement.name, statement.kind, statement.options)
+    engine.connect(origin)
+    return Result(message=f"created source {origin.name} with {', '.join(origin.relations) or 'no tables'}")
+
+
 def drop(engine: Engine, statement: sql.Drop) -> Result:
-    """Remove a table, stream or view."""
+    """Remove a table, stream, source or view."""
+    if statement.kind == "source":
+        return _drop_source(engine, statement)
     if statement.name not in engine.catalog and statement.if_exists:
         return Result(message=f"there is no {statement.name}")
     if statement.kind == "view":
@@ -59,6 +72,13 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
         engine.drop(table.name)
     return Result(message=f"dropped {statement.name}")
+
+
+def _drop_source(engine: Engine, statement: sql.Drop) -> Result:
+    if statement.name not in engine.catalog.origins and statement.if_exists:
+        return Result(message=f"there is no source {statement.name}")
+    engine.disconnect(statement.name)
+    return Result(message=f"dropped source {statement.name}")
 
 
 def insert(engine: Engine, statement: sql.Insert) -> Result:
@@ -123,11 +143,18 @@ def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
     return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
 
 
+def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
+    """List sources with the tables that they offer."""
+    rows = [(o.name, o.kind, ", ".join(o.tables)) for o in engine.catalog.origins.values()]
+    return Result(rows, (Field("name", STRING), Field("type", STRING), Field("tables", STRING)))
+
+
 def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
     """List tables and streams."""
     rows = [
         (table.name, "table" if table.kept else "stream", ", ".join(table.primary_key))
         for table in engine.catalog.tables.values()
+        if CORE not in table.name
     ]
     return Result(rows, (Field("name", STRING), Field("kind", STRING), Field("primary_key", STRING)))
 
@@ -145,6 +172,7 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
 
 
 _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
+    sql.CreateSource: create_source,
     sql.CreateTable: create_table,
     sql.CreateView: create_view,
     sql.Delete: delete,
@@ -153,6 +181,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.Insert: insert,
     sql.RefreshView: refresh_view,
     sql.Select: answer,
+    sql.ShowSources: show_sources,
     sql.ShowTables: show_tables,
     sql.ShowViews: show_views,
     sql.Update: update,

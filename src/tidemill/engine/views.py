@@ -9,6 +9,7 @@ from tidemill.engine.batches import ChangeBatch, stored_batches
 from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.filters import Where, parse_where
+from tidemill.engine.following import Certificate
 from tidemill.engine.results import Bag, MapSize, Result, Verification, present_rows
 from tidemill.engine.select import select
 from tidemill.engine.verify import recompute, verify
@@ -66,6 +67,10 @@ class ViewHandle(Bag):
     def verify(self) -> Verification:
         """The view beside its recomputation from the base tables, both ways, duplicates counted."""
         return verify(self._engine, self.name)
+
+    def certificate(self) -> Certificate:
+        """Of a view over sources: how right its rows are, and which state of each source they show."""
+        return self._engine.followings.certificate(self._engine.catalog.view(self.name))
 
     def refresh(self) -> int:
         """Bring a deferred view up to date; returns the epoch that it then shows."""

@@ -25,6 +25,7 @@ from tidemill.engine.subscribe import BUFFER, Subscription
 from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
 from tidemill.model.schema import Table
+from tidemill.protocols.cores import CORE
 from tidemill.sources.files import load_files
 from tidemill.sources.frames import changes_of
 from tidemill.storage.folder import FolderStore
@@ -209,6 +210,14 @@ class Warehouse:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
         return self._engine.costs()
 
+    def sync(self, view: str | None = None, *, timeout: float | None = None) -> int:
+        """Bring a view over sources, or all of them, up to what the sources have committed; returns the epoch.
+
+        Ends when the sources have nothing more to tell, or after ``timeout`` seconds.
+        """
+        self._engine.followings.sync(view, timeout)
+        return self.epoch
+
     def table(self, name: str) -> TableHandle:
         """A table, to be read."""
         return TableHandle(self._engine, self._engine.catalog.table(name))
@@ -219,7 +228,7 @@ class Warehouse:
 
     def tables(self) -> tuple[str, ...]:
         """The names of all tables and streams."""
-        return tuple(self._engine.catalog.tables)
+        return tuple(name for name in self._engine.catalog.tables if CORE not in name)
 
     def views(self) -> tuple[str, ...]:
         """The names of all views, each after those that it reads."""

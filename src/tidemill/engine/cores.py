@@ -1,0 +1,80 @@
+"""What of a view lies in sources, and which protocol keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidemill.algebra.relations import Relation
+from tidemill.engine.origins import Origin
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
+from tidemill.protocols.choose import PROTOCOLS, choose
+from tidemill.protocols.cores import Core, split
+from tidemill.protocols.protocol import Keeper, Level, Start
+
+COPIES = "copies"
+"""The protocol for which every table of a source that a view reads is a core: then there is nothing to ask."""
+
+CONSISTENCY = "strong"
+"""What a view over sources is, where its option ``consistency`` does not say."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A core, the protocol that keeps it, and what the sources tell of its relations."""
+
+    core: Core
+    protocol: str
+    keys: Mapping[str, tuple[str, ...]]
+
+    @property
+    def table(self) -> Table:
+        """The table that holds its rows."""
+        return Table(self.core.name, self.core.fields)
+
+    @property
+    def homes(self) -> frozenset[str]:
+        """The sources that it reads."""
+        return frozenset(map(home, self.core.product.relations))
+
+    @property
+    def level(self) -> Level:
+        """What its protocol promises."""
+        return PROTOCOLS[self.protocol].level
+
+    def keeper(self, start: Start) -> Keeper:
+        """The protocol at work, from ``start`` on. A copy of one table needs no more than to be told what changes."""
+        return PROTOCOLS["lca" if self.protocol == COPIES else self.protocol].keeper(start)
+
+
+def keep(
+    view: str, relation: Relation, options: Mapping[str, str], origins: Iterable[Origin]
+) -> tuple[Relation, tuple[Kept, ...]]:
+    """``relation`` with its cores taken out, and a protocol for each of them, as the options want it."""
+    keys = {name: key for origin in origins for name, key in origin.keys.items()}
+    remote = {name for origin in origins for name in origin.relations}
+    protocol = options.get("protocol")
+    rest, cores = split(view, relation, remote, single=protocol == COPIES)
+    if not cores:
+        for option in ("protocol", "consistency"):
+            if option in options:
+                raise Unsupported(
+                    f'view "{view}" has the option {option}, and reads no source', hint="Leave the option out."
+                )
+    wanted = options.get("consistency", "convergent" if protocol in ("basic", "recompute") else CONSISTENCY)
+    return rest, tuple(Kept(core, _protocol(core, wanted, keys, protocol), keys) for core in cores)
+
+
+def _protocol(core: Core, wanted: str, keys: Mapping[str, tuple[str, ...]], protocol: str | None) -> str:
+    homes = {relation: home(relation) for relation in core.product.relations}
+    return choose(wanted, core.product, keys, homes, protocol)
+
+
+def home(relation: str) -> str:
+    """The source that a table is in.
+
+    >>> home("shop.orders")
+    'shop'
+    """
+    return relation.partition(".")[0]

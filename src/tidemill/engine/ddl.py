@@ -1,0 +1,33 @@
+"""Tables as the statements that make them: how the catalog stores them."""
+
+from __future__ import annotations
+
+from tidemill.model.schema import Table
+
+__all__ = ["ddl"]
+
+
+def ddl(table: Table) -> str:
+    """The statement that makes ``table``.
+
+    >>> from tidemill.model import types as t
+    >>> from tidemill.model.types import Field
+    >>> ddl(Table("orders", (Field("id", t.BIGINT, nullable=False), Field("note", t.STRING)), primary_key=("id",)))
+    'CREATE TABLE `orders` (`id` BIGINT NOT NULL, `note` STRING, PRIMARY KEY (`id`))'
+    """
+    parts = [f"{_quote(f.name)} {f.type}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
+    if table.primary_key:
+        parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
+    for ref in table.references:
+        by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
+        parts.append(f"FOREIGN KEY ({_quoted(ref.columns)}) REFERENCES {_quote(ref.table)}{by}")
+    kind = "TABLE" if table.kept else "STREAM"
+    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)})"
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_quote, names))
