@@ -46,3 +46,19 @@ def test_cores_and_rest_mean_the_view(name: str) -> None:
     assert evaluate(rest, rows) == evaluate(relation, ROWS)
     assert [f.name for f in rest.fields] == [f.name for f in relation.fields]
     assert all(set(core.product.relations) <= REMOTE for core in cores)
+
+
+def test_only_columns_that_are_needed_travel() -> None:
+    query = (
+        "SELECT o.customer, SUM(i.order_id) AS s FROM shop.orders o JOIN shop.items i ON i.order_id = o.id GROUP BY 1"
+    )
+    _, (core,) = split("v", translate(query, TABLES, name="v").relation, REMOTE)
+    assert [f.name for f in core.fields] == ["customer", "order_id"]
+
+
+def test_tables_alone_where_they_are_copied() -> None:
+    query = "SELECT o.id FROM shop.orders o JOIN shop.items i ON i.order_id = o.id WHERE o.amount > 5"
+    relation = translate(query, TABLES, name="v").relation
+    rest, cores = split("v", relation, REMOTE, single=True)
+    assert [core.product.relations for core in cores] == [("shop.orders",), ("shop.items",)]
+    assert evaluate(rest, {core.name: core.product.query.answer(ROWS) for core in cores}) == evaluate(relation, ROWS)

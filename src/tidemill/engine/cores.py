@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.relations import Relation
+from tidemill.algebra.walk import scans
+from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.engine.origins import Origin
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
@@ -52,9 +54,12 @@ def keep(
     view: str, relation: Relation, options: Mapping[str, str], origins: Iterable[Origin]
 ) -> tuple[Relation, tuple[Kept, ...]]:
     """``relation`` with its cores taken out, and a protocol for each of them, as the options want it."""
-    keys = {name: key for origin in origins for name, key in origin.keys.items()}
-    remote = {name for origin in origins for name in origin.relations}
+    known = list(origins)
+    keys = {name: key for origin in known for name, key in origin.keys.items()}
+    remote = {name for origin in known for name in origin.relations}
     protocol = options.get("protocol")
+    if not remote.isdisjoint(scans(relation)):
+        relation = normalize(relation)  # only columns that the view needs should travel
     rest, cores = split(view, relation, remote, single=protocol == COPIES)
     if not cores:
         for option in ("protocol", "consistency"):

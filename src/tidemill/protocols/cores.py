@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.relations import Filter, Join, Project, Relation, Scan
-from tidemill.algebra.walk import children, expressions, outer_columns, subqueries, with_children, with_subqueries
+from tidemill.algebra.relations import Aggregate, Filter, Join, Project, Relation, Scan
+from tidemill.algebra.walk import (
+    children,
+    columns_in,
+    expressions,
+    outer_columns,
+    subqueries,
+    with_children,
+    with_subqueries,
+)
 from tidemill.compiler.blocks import blocks
 from tidemill.compiler.rewrites.apart import apart
 from tidemill.compiler.rewrites.rename import fresh, rename
@@ -56,11 +64,13 @@ class _Cutter:
         self._single = single
         self.cores: list[Core] = []
 
-    def cut(self, node: Relation) -> Relation:
+    def cut(self, node: Relation, needed: Set[str] | None = None) -> Relation:
+        """``node`` with its cores taken out, of which only the columns ``needed`` above it travel; None means all."""
         # A subquery that asks about the rows around it cannot be asked without them.
         if self._is_core(node) and not outer_columns(node):
-            return self._taken(node)
-        below = with_children(node, [self.cut(child) for child in children(node)])
+            return self._taken(node, needed)
+        read = _read_below(node, needed)
+        below = with_children(node, [self.cut(child, read) for child in children(node)])
         return with_subqueries(below, lambda nested: replace(nested, relation=self.cut(nested.relation)))
 
     def _is_core(self, node: Relation) -> bool:
@@ -71,14 +81,29 @@ class _Cutter:
         plain = isinstance(node, Filter | Project | Join) and not any(map(subqueries, expressions(node)))
         return plain and all(map(self._is_core, children(node)))
 
-    def _taken(self, node: Relation) -> Relation:
+    def _taken(self, node: Relation, needed: Set[str] | None) -> Relation:
         (block,) = blocks(apart(node))
+        # A row must keep one column at least, if only to be counted.
+        kept = [f for f in node.fields if needed is None or f.name in needed] or list(node.fields[:1])
         names: list[str] = []
-        for field in node.fields:
+        for field in kept:
             names.append(fresh(field.name.rpartition(".")[2], names))
-        fields = tuple(Field(n, f.type, f.nullable) for n, f in zip(names, node.fields, strict=True))
+        fields = tuple(Field(n, f.type, f.nullable) for n, f in zip(names, kept, strict=True))
         leaves = tuple(leaf for leaf in block.leaves if isinstance(leaf, Scan))
-        product = Product(leaves, tuple(c.scalar for c in block.conditions), block.outputs)
+        outputs = {output.name: output for output in block.outputs}
+        conditions = tuple(condition.scalar for condition in block.conditions)
+        product = Product(leaves, conditions, tuple(outputs[f.name] for f in kept))
         core = Core(f"{self._view}{CORE}{len(self.cores) + 1}", fields, product)
         self.cores.append(core)
-        return rename(Scan(core.name, core.name, fields), [f.name for f in node.fields])
+        return rename(Scan(core.name, core.name, fields), [f.name for f in kept])
+
+
+def _read_below(node: Relation, needed: Set[str] | None) -> Set[str] | None:
+    """The columns that ``node`` reads of what is below it, where that can be told from its expressions."""
+    own = {name for scalar in expressions(node) for name in columns_in(scalar)}
+    match node:
+        case Aggregate() | Project():
+            return None if any(map(subqueries, expressions(node))) else own
+        case Filter() | Join() if needed is not None and not any(map(subqueries, expressions(node))):
+            return needed | own
+    return None
