@@ -168,11 +168,12 @@ def _cases(ways: Sequence[str]) -> list[Any]:
 def _told_already(conversation: Conversation, way: str, strategy: str, batch: str) -> bool:
     """Whether a case says little that its neighbours do not: it is left to `make fuzz`.
 
-    Row by row differs from whole blocks in which changes meet within an epoch, and native cases tell. The driver runs
-    the native program over rows that Spark looks up, which ``test_capabilities`` asks of every construct. Compiled code
-    goes row by row anyhow, and leaves what is computed anew to Python; on Spark that is the filling of a view, and a
-    difference. Maps that statements read are in memory, so columns make no difference to viewlets and join graphs.
-    Where these leave everything to plain deltas, the program is the same.
+    Row by row differs from whole blocks in which changes meet within an epoch, and dictionaries tell; what is computed
+    anew is computed from whole relations either way, and from columns as from dictionaries. The driver runs the native
+    program over rows that Spark looks up, which ``test_capabilities`` asks of every construct. Compiled code goes row
+    by row anyhow, and leaves what is computed anew to Python; on Spark that is the filling of a view, and a difference.
+    Maps that statements read are in memory, so columns make no difference to viewlets and join graphs. Where these
+    leave everything to plain deltas, the program is the same.
     """
     if strategy in ("viewlet", "joingraph") and _is_delta(conversation.path, strategy):
         return True
@@ -182,8 +183,8 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
         case "driver":
             return True
         case "columns":
-            return strategy in ("viewlet", "joingraph")
-    return False
+            return strategy != "delta" or batch == "rows"
+    return strategy == "recompute" and batch == "rows"
 
 
 @cache

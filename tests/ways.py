@@ -37,6 +37,10 @@ def taking(way: str) -> Iterator[None]:
         if way == "columns":
             patch.setattr(state, "RESIDENT_ROWS", 0)
         elif way == "llvm":
+            from tidemill.runtimes.native.llvm import jit
+
+            # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
+            patch.setattr(jit, "LEVEL", 0)
             patch.setattr(backends, "BACKEND", "llvm")
         elif way == "frames":
             patch.setattr(placement, "DRIVER_WORK", -1)

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -26,7 +26,10 @@ CACHE_BYTES = 256 * 1024 * 1024
 PRUNED_AFTER = 32
 """Only one file in so many, by its name, looks at all the others."""
 
-_OPTIONS: dict[str, Any] = {"opt": 2, "reloc": "pic", "codemodel": "small"}
+LEVEL = 2
+"""How hard LLVM tries: 0 compiles in a third of the time, to code that takes several times as long to run."""
+
+_OPTIONS: dict[str, Any] = {"reloc": "pic", "codemodel": "small"}
 _HEADER = b"tidemill object "
 _libraries = itertools.count()
 _loaded: WeakKeyDictionary[ir.Module, bytes] = WeakKeyDictionary()
@@ -66,10 +69,10 @@ def load(module: ir.Module) -> Library:
 
 def compile_ir(text: str) -> bytes:
     """Optimized object code for this machine."""
-    machine = _machine()
+    machine = _machine(LEVEL)
     parsed = binding.parse_assembly(text)
     parsed.triple, parsed.data_layout = machine.triple, str(machine.target_data)
-    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=2))
+    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=LEVEL))
     passes.getModulePassManager().run(parsed, passes)
     return bytes(machine.emit_object(parsed))
 
@@ -89,23 +92,23 @@ def _link(code: bytes, exports: Iterable[str]) -> Library:
     return Library(builder.link(_linker(), f"tidemill.{next(_libraries)}"))
 
 
-@lru_cache(maxsize=1)
-def _machine() -> Any:
+@cache
+def _machine(level: int) -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()
     features = binding.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, **_OPTIONS)
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=level, **_OPTIONS)
 
 
 @lru_cache(maxsize=1)
 def _linker() -> Any:
-    return binding.create_lljit_compiler(_machine())
+    return binding.create_lljit_compiler(_machine(LEVEL))
 
 
 def _fingerprint(text: str) -> str:
     machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_default_triple())
-    made_by = (llvmlite.__version__, binding.llvm_version_info, *machine, _OPTIONS)
+    made_by = (llvmlite.__version__, binding.llvm_version_info, *machine, LEVEL, _OPTIONS)
     return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()
 
 
