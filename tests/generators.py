@@ -65,8 +65,8 @@ class Scenario:
 
 
 @st.composite
-def scenarios(draw: Draw, *, views: int = 3, epochs: int = 6) -> Scenario:
-    """A warehouse with up to ``views`` views and ``epochs`` epochs."""
+def scenarios(draw: Draw, *, views: int = 3, epochs: int = 6, least: int = 2) -> Scenario:
+    """A warehouse with up to ``views`` views and from ``least`` to ``epochs`` epochs."""
     tables = [_table(draw, name) for name in ("r", "s", "t")[: draw(st.integers(1, 3))]]
     writer = Writer(draw, {table.name: list(table.columns) for table in tables})
     made = []
@@ -79,7 +79,7 @@ def scenarios(draw: Draw, *, views: int = 3, epochs: int = 6) -> Scenario:
     streams = any(table.stream for table in tables)
     strategies = ["delta", "viewlet", "joingraph", *([] if streams else ["recompute"])]
     before = 0 if streams else draw(st.integers(0, 1))
-    count = draw(st.integers(2, epochs))
+    count = draw(st.integers(least, epochs))
     return Scenario(
         tables,
         made,

@@ -173,13 +173,17 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     program over rows that Spark looks up, which ``test_capabilities`` asks of every construct. Compiled code goes row
     by row anyhow, and leaves what is computed anew to Python; on Spark that is the filling of a view, and a difference.
     Maps that statements read are in memory, so columns make no difference to viewlets and join graphs. Where these
-    leave everything to plain deltas, the program is the same.
+    leave everything to plain deltas, the program is the same; and what their statements ask of Spark beyond that is
+    asked by joins.
     """
     if strategy in ("viewlet", "joingraph") and _is_delta(conversation.path, strategy):
         return True
     match way:
-        case "llvm" | "frames":
+        case "llvm":
             return strategy == "recompute" or batch == "rows"
+        case "frames":
+            joins = strategy == "delta" or conversation.path.stem.startswith(("graph_", "join_", "outer_join_"))
+            return strategy == "recompute" or batch == "rows" or not joins
         case "driver":
             return True
         case "columns":

@@ -149,14 +149,14 @@ def test_spark(way: str, spark: SparkSession) -> None:
 @pytest.mark.long
 def test_fuzz() -> None:
     """New scenarios in this process until the time is up."""
-    _fuzz(_on_native, batch=200, epochs=20)
+    _fuzz(_on_native, batch=200, epochs=30)
 
 
 @pytest.mark.long
 @pytest.mark.spark
 def test_fuzz_spark(spark: SparkSession) -> None:
     """New scenarios on Spark until the time is up."""
-    _fuzz(lambda scenario: _on_spark(scenario, "frames", spark), batch=20, epochs=6)
+    _fuzz(lambda scenario: _on_spark(scenario, "frames", spark), batch=10, epochs=12)
 
 
 def _fuzz(play: Callable[[Scenario], int], *, batch: int, epochs: int) -> None:
@@ -165,7 +165,7 @@ def _fuzz(play: Callable[[Scenario], int], *, batch: int, epochs: int) -> None:
     steps: list[int] = []
 
     @hypothesis.settings(max_examples=batch)
-    @hypothesis.given(scenarios(epochs=epochs))
+    @hypothesis.given(scenarios(epochs=epochs, least=epochs // 2))
     def play_some(scenario: Scenario) -> None:
         steps.append(play(scenario))
 
