@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -32,3 +33,14 @@ def spark() -> Iterator[SparkSession]:
 
     yield local_session()
     stop_local_session()
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of cases were made of stays to the end: the garbage collector need not look at it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """And at the end it may go as it would have gone."""
+    gc.unfreeze()

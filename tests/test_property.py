@@ -26,9 +26,9 @@ from tidemill.compiler.frontends.statements import CreateTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE_SCENARIOS = 300
-REOPENED_SCENARIOS = 60
-COMPILED_SCENARIOS = 12  # every stage of every scenario is compiled: half a second each
+NATIVE_SCENARIOS = 200
+REOPENED_SCENARIOS = 25
+COMPILED_SCENARIOS = 6  # every stage of every scenario is compiled: half a second each
 SPARK_SCENARIOS = 24
 
 

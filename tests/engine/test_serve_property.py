@@ -90,7 +90,7 @@ def play(scenario: Scenario, way: str) -> None:
             copies.compare_filtered(start)
 
 
-@hypothesis.settings(max_examples=25)
+@hypothesis.settings(max_examples=12)
 @hypothesis.given(scenarios())
 def test_served_alike(scenario: Scenario) -> None:
     with suppress(ArithmeticFault):  # what is not worked out cannot fail, until it is read
