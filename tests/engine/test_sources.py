@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.model.errors import EpochGone, NameTaken, ParseError, SetupError, UnknownName, Unsupported
+from tidemill.model.errors import (
+    ArithmeticFault,
+    EpochGone,
+    NameTaken,
+    ParseError,
+    SetupError,
+    UnknownName,
+    Unsupported,
+)
 from tidemill.protocols.protocol import Level
 
 SCHEMA = """
@@ -184,6 +192,22 @@ def test_what_cannot_be_is_refused(shop: Shop, tmp_path: Path) -> None:
         warehouse.sql("DROP VIEW v; DROP SOURCE shop")
         assert warehouse.sql("SHOW SOURCES").rows() == []
         assert not shop.connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+
+
+def test_a_change_that_was_refused_is_not_lost(shop: Shop) -> None:
+    shop.connection.executescript("DELETE FROM orders; INSERT INTO orders VALUES (1, 1, 5), (2, 2, 2)")
+    with tidemill.open(":memory:") as warehouse:
+        connect(warehouse, shop)
+        query = "SELECT customer, 10 / SUM(amount) AS share FROM shop.orders GROUP BY customer"
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        shop.connection.execute("INSERT INTO orders VALUES (3, 3, 0)")
+        with pytest.raises(ArithmeticFault):
+            warehouse.sync()
+        assert shown(warehouse) == Counter([(1, 2.0), (2, 5.0)])
+        shop.connection.execute("INSERT INTO orders VALUES (4, 3, 1)")
+        warehouse.sync()
+        assert shown(warehouse) == Counter([(1, 2.0), (2, 5.0), (3, 10.0)])
+        assert sorted(warehouse.table("v@1").rows()) == [(1, 5), (2, 2), (3, 0), (3, 1)]
 
 
 def test_a_source_that_forgot_is_noticed(shop: Shop, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def keep(
                 raise Unsupported(
                     f'view "{view}" has the option {option}, and reads no source', hint="Leave the option out."
                 )
-    wanted = options.get("consistency", "convergent" if protocol in ("basic", "recompute") else CONSISTENCY)
+    wanted = options.get("consistency", CONSISTENCY)
     return rest, tuple(Kept(core, _protocol(core, wanted, keys, protocol), keys) for core in cores)
 
 

@@ -184,7 +184,8 @@ class _Filling:
                 if time.monotonic() > deadline:
                     raise SourceSlow(
                         f'the rows of a view over "{name}" did not come in time',
-                        hint="Create the view while the source has less to do, or let more time pass: timeout=...",
+                        detail=f"It has answered {len(wanted) - len(asked)} of {len(wanted)} queries.",
+                        hint="Create the view while the source has less to do.",
                     )
         (self.positions[name],) = states
 

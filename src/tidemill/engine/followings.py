@@ -58,7 +58,17 @@ class Followings:
         views = [catalog.view(name)] if name is not None else list(catalog.views.values())
         if name is not None and not views[0].cores:
             raise Unsupported(f'view "{views[0].name}" reads no source', hint="It follows its tables by itself.")
-        return sum(self.of(view).catch_up(timeout) for view in views if view.cores)
+        return sum(self._catch_up(view, timeout) for view in views if view.cores)
+
+    def _catch_up(self, view: View, timeout: float | None) -> int:
+        try:
+            return self.of(view).catch_up(timeout)
+        except BaseException:
+            # Its protocols may be ahead of what was committed: the next time it goes on from there.
+            following = self._open.pop(view.name, None)
+            if following is not None:
+                following.close()
+            raise
 
     def certificate(self, view: View) -> Certificate:
         """What the rows of a view over sources show."""

@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from tidemill.runtimes.native.llvm import tables
 from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, escape, forever, number
-from tidemill.runtimes.native.llvm.keys import equal
+from tidemill.runtimes.native.llvm.keys import find_cells
 from tidemill.runtimes.native.llvm.layout import I1, I32, I64, PTR, Struct, at
 from tidemill.runtimes.native.llvm.memory import check_granted, copy, move, release, resize
 from tidemill.runtimes.native.llvm.nodes import Sums
@@ -124,13 +124,7 @@ class GroupCode:
 
     def find(self, builder: ir.IRBuilder, groups: Value, prefix: Sequence[Value]) -> Value:
         """The group of a prefix, or null."""
-
-        def matches(group: Value) -> Value:
-            held = [self.group.load(builder, group, f"cell{i}") for i in range(len(self.prefix))]
-            return equal(builder, held, prefix)
-
-        hash_ = tables.hash_of(builder, prefix)
-        return tables.probe(builder, self.table(builder, groups), hash_, self.group.size, matches)
+        return find_cells(builder, self.table(builder, groups), self.group, prefix)
 
     def find_or_begin(self, builder: ir.IRBuilder, groups: Value, prefix: Sequence[Value]) -> Value:
         """The group of a prefix, an empty array where there was none."""

@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.blocks import Value, number
-from tidemill.runtimes.native.llvm.layout import F64, I1, I64, Cell, Record, cell_type
-from tidemill.runtimes.native.llvm.tables import hash_of
+from tidemill.runtimes.native.llvm.layout import F64, I1, I64, Cell, Record, Struct, cell_type
+from tidemill.runtimes.native.llvm.tables import hash_of, probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,15 @@ def any_null(builder: ir.IRBuilder, cells: Sequence[Cell]) -> Value | None:
     for flag in flags[1:]:
         found = builder.or_(found, flag)
     return found
+
+
+def find_cells(builder: ir.IRBuilder, table: Value, slot: Struct, cells: Sequence[Value]) -> Value:
+    """The slot of a table that holds these cells, as its fields ``cell0``, ``cell1`` ..., or null."""
+
+    def matches(found: Value) -> Value:
+        return equal(builder, [slot.load(builder, found, f"cell{i}") for i in range(len(cells))], cells)
+
+    return probe(builder, table, hash_of(builder, cells), slot.size, matches)
 
 
 def equal(builder: ir.IRBuilder, some: Sequence[Value], others: Sequence[Value]) -> Value:

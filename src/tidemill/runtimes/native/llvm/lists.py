@@ -20,7 +20,7 @@ from llvmlite import ir
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm import tables
 from tidemill.runtimes.native.llvm.blocks import Local, Value, check, count_up, define, number
-from tidemill.runtimes.native.llvm.keys import equal
+from tidemill.runtimes.native.llvm.keys import find_cells
 from tidemill.runtimes.native.llvm.layout import (
     I1,
     I8,
@@ -123,13 +123,7 @@ class ListCode:
 
     def find(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Value:
         """The slot of the list of these values, or null."""
-
-        def matches(slot: Value) -> Value:
-            held = [self.slot.load(builder, slot, f"cell{i}") for i in range(len(self._cells))]
-            return equal(builder, held, cells)
-
-        hash_ = tables.hash_of(builder, cells)
-        return tables.probe(builder, self._table(builder, handle), hash_, self.slot.size, matches)
+        return find_cells(builder, self._table(builder, handle), self.slot, cells)
 
     def slice(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value], possible: Value) -> Slice:
         """The list of these values, empty where there is none or where it is not ``possible``."""
