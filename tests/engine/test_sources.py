@@ -6,7 +6,7 @@ import random
 import sqlite3
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,9 @@ from tidemill.model.errors import (
     Unsupported,
 )
 from tidemill.protocols.protocol import Level
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCHEMA = """
     CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, amount INTEGER);
@@ -169,6 +172,19 @@ def test_sources_and_tables_of_the_warehouse_together(shop: Shop) -> None:
         assert shown(warehouse) == Counter({("ann", counts[1]): 1, ("bob", counts[2]): 1})
         assert warehouse.view("w").rows() == [(max(counts[1], counts[2]),)]
         assert warehouse.tables() == ("customers",)
+
+
+@pytest.mark.spark
+def test_views_over_sources_on_spark(shop: Shop, tmp_path: Path, spark: SparkSession) -> None:
+    with tidemill.open(tmp_path / "warehouse", runtime="spark", spark=spark) as warehouse:
+        connect(warehouse, shop)
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {GROUPS.format('shop', 'shop')}")
+        warehouse.sql("CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM v")
+        shop.change(10)
+        warehouse.sync()
+        assert shown(warehouse) == shop.answer(GROUPS)
+        assert warehouse.view("v").verify().ok
+        assert warehouse.view("w").verify().ok
 
 
 def test_what_cannot_be_is_refused(shop: Shop, tmp_path: Path) -> None:

@@ -35,17 +35,20 @@ def recompute(engine: Engine, name: str) -> ZSet:
     with engine.settled():
         view = engine.catalog.view(name)
         until = view.fresh if view.refresh.deferred else None
-        if until is None and not _is_open(engine, view) and _is_on_spark(engine, view):
+        if until is None and not _is_ours(engine, view) and _is_on_spark(engine, view):
             with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
                 return engine.placement.spark.recompute(view.query, _definitions(engine, view)).zset()
         return _recompute(engine, view, until)
 
 
-def _is_open(engine: Engine, view: View) -> bool:
-    """Whether SQL leaves open what the rows of a view are: Spark's choice is then as good as ours, and may differ."""
-    if leaves_open(view.relation) or "any_value" in view.query.lower():
+def _is_ours(engine: Engine, view: View) -> bool:
+    """Whether only we can say what the rows of a view are, and not Spark.
+
+    Where SQL leaves that open, Spark's choice is as good as ours and may differ. Tables of sources it does not know.
+    """
+    if view.cores or leaves_open(view.relation) or "any_value" in view.query.lower():
         return True
-    return any(_is_open(engine, engine.catalog.views[name]) for name in view.inputs if name in engine.catalog.views)
+    return any(_is_ours(engine, engine.catalog.views[name]) for name in view.inputs if name in engine.catalog.views)
 
 
 def leaves_open(relation: Relation) -> bool:
