@@ -12,10 +12,11 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import BOOLEAN, INT, Field
 from tidemill.protocols.audit import Verdict, audit
+from tidemill.protocols.batches import Batched
 from tidemill.protocols.protocol import Action, Ask, Install, Keeper, Level, Start
 from tidemill.sources.queries import Product, SignedQuery
 from tidemill.sources.recorded import RecordedSource
-from tidemill.sources.source import Answered, Committed
+from tidemill.sources.source import Committed, Message
 
 Changes = Mapping[str, ZSet]
 MakeKeeper = Callable[[Start], Keeper]
@@ -61,13 +62,17 @@ def change(relation: str, old: Row, new: Row) -> Changes:
 
 @dataclass
 class Scenario:
-    """A view, the relations at the beginning, which source each is in, and what each source will do."""
+    """A view, the relations at the beginning, which source each is in, and what each source will do.
+
+    ``merged`` is how the sources are heard in batches: merged ones, or of one update each; None: as they are.
+    """
 
     view: Product
     rows: Mapping[str, ZSet]
     script: Mapping[str, Sequence[Changes]]
     homes: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    merged: bool | None = None
 
     def __post_init__(self) -> None:
         self._states: dict[tuple[int, ...], ZSet] = {}
@@ -112,6 +117,7 @@ class Run:
     def __init__(self, scenario: Scenario, make: MakeKeeper) -> None:
         self.scenario = scenario
         self.sources = scenario.sources()
+        self.heard = {name: self._heard(source) for name, source in self.sources.items()}
         start = scenario.start()
         self.keeper = make(start)
         self.rows = start.rows
@@ -123,6 +129,9 @@ class Run:
         self.answers: list[ZSet] = []
         self._numbers: dict[tuple[str, int], int] = {}
 
+    def _heard(self, source: RecordedSource) -> RecordedSource | Batched:
+        return source if self.scenario.merged is None else Batched(source, "0", merged=self.scenario.merged)
+
     def commit(self, source: str = "") -> None:
         """S_up: the next update of the script."""
         self.sources[source].commit(self.scenario.script[source][int(self.sources[source].position)])
@@ -132,16 +141,23 @@ class Run:
         self.sources[source].answer()
 
     def receive(self, source: str = "") -> Sequence[Action]:
-        """W_up or W_ans, whichever message is next."""
-        match self.sources[source].receive():
-            case Committed(changes=changes, position=position):
-                self.done[source] += 1
-                self.there.append(self.scenario.state(self.done))
-                return self._act(self.keeper.updated(changes, position, source))
-            case Answered(number=number, rows=rows, position=position):
-                self.answers.append(rows)
-                return self._act(self.keeper.answered(self._numbers.pop((source, number)), rows, position, source))
-        raise AssertionError("nothing was under way")
+        """W_up or W_ans, whichever message is next; in batches, what it leads to: nothing, or several of them."""
+        message = self.heard[source].receive(0)
+        for _ in range(self.sources[source].traffic.notifications - self.done[source]):
+            self.done[source] += 1
+            self.there.append(self.scenario.state(self.done))
+        done: list[Action] = []
+        while message is not None:
+            done += self._take(message, source)
+            message = None if self.scenario.merged is None else self.heard[source].receive(0)
+        return done
+
+    def _take(self, message: Message, source: str) -> Sequence[Action]:
+        if isinstance(message, Committed):
+            return self._act(self.keeper.updated(message.changes, message.position, source))
+        self.answers.append(message.rows)
+        number = self._numbers.pop((source, message.number))
+        return self._act(self.keeper.answered(number, message.rows, message.position, source))
 
     def update(self, source: str = "") -> Sequence[Action]:
         """S_up and W_up at once."""
@@ -169,7 +185,7 @@ class Run:
         for action in actions:
             if isinstance(action, Ask):
                 self.asked.append(action.query)
-                self._numbers[action.source, self.sources[action.source].ask(action.query)] = action.number
+                self._numbers[action.source, self.heard[action.source].ask(action.query)] = action.number
             else:
                 self.rows = self.rows + action.change
                 self.here.append(self.rows)

@@ -28,28 +28,14 @@ from tests.protocols.harness import (
     written,
 )
 from tidemill.protocols.basic import Basic
-from tidemill.protocols.batches import Batched
 from tidemill.protocols.choose import PROTOCOLS
 from tidemill.protocols.eca import Eca
 from tidemill.protocols.eca_key import EcaKey
 from tidemill.protocols.lca import Lca
 from tidemill.protocols.protocol import Keeper, Level, Start
 from tidemill.protocols.recompute import Recompute
-from tidemill.protocols.sweep import Sweep
 
 STRONG = LEVELS - {Level.COMPLETE}
-
-
-def batched(start: Start) -> Keeper:
-    return Batched(Eca(start))
-
-
-def batched_lca(start: Start) -> Keeper:
-    return Batched(Lca(start), most=2)
-
-
-def batched_sweep(start: Start) -> Keeper:
-    return Batched(Sweep(start))
 
 
 def every_second(start: Start) -> Keeper:
@@ -59,9 +45,8 @@ def every_second(start: Start) -> Keeper:
 KEEPERS: dict[str, MakeKeeper] = {
     **{name: entry.keeper for name, entry in PROTOCOLS.items()},
     "recompute every second": every_second,
-    "eca in batches": batched,
-    "lca in batches": batched_lca,
-    "sweep in batches": batched_sweep,
+    **{f"{name} in batches": PROTOCOLS[name].keeper for name in ("recompute", "eca", "eca_key", "eca_local", "sweep")},
+    "eca one by one": Eca,
 }
 
 TABLE = {
@@ -70,16 +55,20 @@ TABLE = {
     "recompute every second": frozenset({Level.WEAK, Level.CONSISTENT}),
     "copies": LEVELS,
     "eca": STRONG,
-    "eca in batches": STRONG,
     "eca_key": STRONG,
     "eca_local": STRONG,
     "lca": LEVELS,
-    "lca in batches": STRONG,
     "sweep": LEVELS,
-    "sweep in batches": STRONG,
+    **{f"{name} in batches": STRONG for name in ("recompute", "eca", "eca_key", "eca_local", "sweep")},
+    "eca one by one": LEVELS,
 }
 
 ORTHOGONAL = ("iiii", "iddd", "immm", "didm", "ddmi", "dmid", "mimd", "mdim", "mmdi")
+
+
+def merged(name: str) -> bool | None:
+    """How the sources of a protocol in ``KEEPERS`` are heard."""
+    return {"in batches": True, "one by one": False}.get(name.partition(" ")[2])
 
 
 def chosen() -> Iterator[list[Changes]]:
@@ -95,7 +84,8 @@ def chosen() -> Iterator[list[Changes]]:
 def runs(name: str, made: Iterable[Sequence[Changes]]) -> Iterator[Run]:
     """Every execution of the scripts, with the keys that a protocol can use."""
     for script in made:
-        scenario = Scenario(KEYED if name == "eca_key" else BAG, FIRST, {"": script}, keys=KEYS)
+        of = KEYED if name.startswith("eca_key") else BAG
+        scenario = Scenario(of, FIRST, {"": script}, keys=KEYS, merged=merged(name))
         yield from executions(scenario, KEEPERS[name])
 
 
@@ -139,7 +129,7 @@ def test_levels_over_several_sources(name: str, homes: dict[str, str]) -> None:
     levels = LEVELS
     for script in chain(scripts(2), islice(scripts(3), None, None, 151), islice(chosen(), None, None, 97)):
         own = {home: [one for one in script if homes[next(iter(one))] == home] for home in homes.values()}
-        for run in executions(Scenario(BAG, FIRST, own, homes), KEEPERS[name]):
+        for run in executions(Scenario(BAG, FIRST, own, homes, merged=merged(name)), KEEPERS[name]):
             levels &= run.verdict().kept
             run.check_certificates()
             assert run.keeper.idle

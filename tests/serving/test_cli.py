@@ -68,7 +68,7 @@ def shop(tidemill: Tidemill) -> Tidemill:
     return tidemill
 
 
-COMMANDS = ("demo", "sql", "load", "apply", "watch", "show", "explain", "verify", "compact", "vacuum", "bench")
+COMMANDS = ("demo", "sql", "load", "apply", "watch", "show", "explain", "verify", "audit", "compact", "vacuum", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -11,6 +12,7 @@ from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.casts import cast_value
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.layers import MOST_PARTITIONS, Layer, Layered
 from tidemill.algebra.ordering import Order, rank
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
@@ -278,6 +280,52 @@ def endless() -> ArithmeticFault:
     )
 
 
+def _layered(node: Layered, around: Surroundings) -> ZSet:
+    parts = {feed.name: _by_number(around.rows(feed.rows), numbered=feed.every > 0) for feed in node.feeds}
+    timed = [feed for feed in node.feeds if feed.every]
+    own = {node.own_number(feed, number) for feed in timed for number in parts[feed.name]}
+    made = parts[node.name] = {}
+    result = ZSet()
+    for number in _every_number(own):
+        layers = {layer.name: _layer(parts[layer.feed], layer, number) for layer in node.layers}
+        body = node.update if made else node.initialize
+        made[number] = Surroundings(layers, around.outer).rows(body)
+        for row, weight in made[number].items():
+            result.add((number, *row), weight)
+    return result
+
+
+def _by_number(rows: ZSet, *, numbered: bool) -> dict[int, ZSet]:
+    """The rows of each partition, without their numbers; those of a feed that has no partitions are all in number 0."""
+    parts: dict[int, ZSet] = {}
+    for row, weight in rows.items():
+        if row[0] is not None or not numbered:
+            parts.setdefault(row[0] if numbered else 0, ZSet()).add(row[1:] if numbered else row, weight)
+    return {number: part for number, part in parts.items() if part}
+
+
+def _every_number(own: set[int]) -> range:
+    """All numbers from the first to the last."""
+    if own and max(own) - min(own) >= MOST_PARTITIONS:
+        raise too_many_partitions(min(own), max(own))
+    return range(min(own), max(own) + 1) if own else range(0)
+
+
+def too_many_partitions(first: int, last: int) -> ArithmeticFault:
+    """The error for rows that lie impossibly far apart."""
+    return ArithmeticFault(
+        f"a view would have {last - first + 1:,} partitions, of which most are empty",
+        hint="Look for rows with a wrong time, or cut time into longer partitions.",
+    )
+
+
+def _layer(parts: Mapping[int, ZSet], layer: Layer, number: int) -> ZSet:
+    """The rows of the partitions that a layer has beside partition ``number``."""
+    low = -math.inf if layer.low is None else layer.low.at(number)
+    high = math.inf if layer.high is None else layer.high.at(number)
+    return sum((part for there, part in parts.items() if low <= there <= high), ZSet())
+
+
 def _aggregate(node: r.Aggregate, around: Surroundings) -> ZSet:
     groups: dict[Row, list[tuple[Environment, int]]] = {} if node.keys else {(): []}
     for row, weight in around.rows(node.input).items():
@@ -313,6 +361,7 @@ _MEANING: dict[type[Relation], Callable[[Any, Surroundings], ZSet]] = {
     r.TopK: _top_k,
     r.Window: _window,
     r.Recursive: _recursive,
+    Layered: _layered,
 }
 
 

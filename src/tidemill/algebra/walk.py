@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from tidemill.algebra import relations as r
+from tidemill.algebra.layers import Layered
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import (
     Call,
@@ -73,6 +74,9 @@ def _relations_below(node: Relation) -> tuple[Relation, ...]:
             return node.inputs
         case r.Recursive():
             return (node.base, node.step)
+        case Layered():
+            # The bodies are programs of their own, over layers: nothing around them reaches in.
+            return tuple(feed.rows for feed in node.feeds)
     return ()
 
 
@@ -116,6 +120,9 @@ def _with_relations(node: Relation, below: Sequence[Relation]) -> Relation:
             return replace(node, inputs=tuple(below))
         case r.Recursive():
             return replace(node, base=below[0], step=below[1])
+        case Layered():
+            feeds = zip(node.feeds, below, strict=True)
+            return replace(node, feeds=tuple(replace(feed, rows=rows) for feed, rows in feeds))
     return node
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
+from tidemill.changes.encoding import decoded
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import Field
 
@@ -17,7 +18,8 @@ from tidemill.model.types import Field
 class ChangeSet:
     """Weighted rows with fixed fields, held as Python pairs, as Arrow or as Parquet files, and turned on demand.
 
-    A row may occur several times; its weight is the sum. The native runtime works on pairs, Spark on Arrow and files.
+    Arrow may be encoded: columns that repeat are then decoded when somebody asks for plain ones. A row
+    may occur several times; its weight is the sum. The native runtime works on pairs, Spark on Arrow and files.
 
     >>> from tidemill.model import types as t
     >>> change = ChangeSet.of([(("ann",), 1), (("ann",), 1)], (Field("name", t.STRING),))
@@ -32,12 +34,14 @@ class ChangeSet:
         pairs: list[tuple[Row, int]] | None = None,
         table: pa.Table | None = None,
         files: Sequence[Path] | None = None,
+        encoded: Sequence[pa.Table] | None = None,
         rows: int | None = None,
     ) -> None:
         self.fields = tuple(fields)
         self._pairs = pairs
         self._table = table
         self.files = None if files is None else tuple(files)
+        self._encoded = encoded
         self._rows = rows
 
     @classmethod
@@ -54,6 +58,11 @@ class ChangeSet:
     def of_files(cls, files: Sequence[Path], fields: Sequence[Field], rows: int) -> ChangeSet:
         """From Parquet files that a store has staged; they hold ``rows`` rows in all."""
         return cls(fields, files=files, rows=rows)
+
+    @classmethod
+    def of_encoded(cls, tables: Sequence[pa.Table], fields: Sequence[Field]) -> ChangeSet:
+        """From Arrow tables, in each of which some columns may be run-end encoded (see ``encoding``)."""
+        return cls(fields, encoded=tables, rows=sum(table.num_rows for table in tables))
 
     @property
     def loose(self) -> bool:
@@ -72,14 +81,23 @@ class ChangeSet:
 
     def arrow(self) -> pa.Table:
         """The rows as Arrow: the fields and then the weight."""
+        encoded = self._encoded  # looked at first: another thread may be decoding
         if self._table is None:
             if self._pairs is not None:
                 self._table = to_arrow(self._pairs, self.fields)
+            elif encoded is not None:
+                self._table = pa.concat_tables(map(decoded, encoded))
+                self._encoded = None
             else:
                 schema = arrow_schema(self.fields)
                 parts = [pq.read_table(f, columns=schema.names).cast(schema) for f in self.files or ()]
                 self._table = pa.concat_tables(parts) if parts else schema.empty_table()
         return self._table
+
+    def encoded(self) -> Sequence[pa.Table]:
+        """The rows as Arrow as they are, which may be several tables with run-end encoded columns."""
+        encoded = self._encoded
+        return [self.arrow()] if encoded is None else encoded
 
     def negated(self) -> ChangeSet:
         """The change that undoes this one."""

@@ -56,7 +56,7 @@ class Following:
 
     def fill(self, timeout: float) -> None:
         """Fetch the view's first rows, and follow it from there on."""
-        filling = _Filling(self._view.cores, self._sources)
+        filling = Filling(self._view.cores, self._sources)
         filling.fetch(timeout)
         for kept in self._view.cores:
             rows = filling.rows(kept)
@@ -155,7 +155,7 @@ class Following:
 
 
 @dataclass
-class _Filling:
+class Filling:
     """The first rows of cores. One of a single source is asked for as it is; of others, the relations are fetched."""
 
     cores: tuple[Kept, ...]

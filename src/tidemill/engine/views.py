@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tidemill.changes.zset import ZSet
+from tidemill.engine.auditing import Audit, audit_view, certified
 from tidemill.engine.batches import ChangeBatch, stored_batches
 from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
@@ -71,6 +73,17 @@ class ViewHandle(Bag):
     def certificate(self) -> Certificate:
         """Of a view over sources: how right its rows are, and which state of each source they show."""
         return self._engine.followings.certificate(self._engine.catalog.view(self.name))
+
+    def certified(self) -> dict[int, Mapping[str, str]]:
+        """Of a view over sources: which states of them it showed, by epoch, as far as the warehouse remembers."""
+        return certified(self._engine, self._engine.catalog.view(self.name))
+
+    def audit(self, patience: float = 30.0) -> Audit:
+        """Of a view over sources: brought up to date and compared with what they themselves answer in that state.
+
+        ``SourceSlow`` where they do not rest for long enough within ``patience`` seconds.
+        """
+        return audit_view(self._engine, self._engine.catalog.view(self.name), patience)
 
     def refresh(self) -> int:
         """Bring a deferred view up to date; returns the epoch that it then shows."""

@@ -27,14 +27,29 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a relation is cut along time: a row is in the partition of ``every`` microseconds that ``column`` falls into.
+
+    Partitions are numbered from 1970 on, so those of different lengths agree on where they begin.
+    """
+
+    column: str
+    every: int
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A base relation. A *stream* is a table whose rows are not kept (``kept`` is false)."""
+    """A base relation. A *stream* is a table whose rows are not kept (``kept`` is false).
+
+    One with a ``partitioning`` can be read by partitions.
+    """
 
     name: str
     fields: tuple[Field, ...]
     primary_key: tuple[str, ...] = ()
     references: tuple[Reference, ...] = field(default=())
     kept: bool = True
+    partitioning: Partitioning | None = None
 
     def key_positions(self) -> tuple[int, ...]:
         """Where the primary key's columns stand in a row."""

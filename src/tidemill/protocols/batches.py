@@ -1,63 +1,133 @@
-"""Batches (future work 2 of the paper): updates that arrive while a keeper waits go to it as one.
+"""Batches (future work 2 of the paper): a source as if it stood still while it is asked, and moved in steps.
 
-A query for k updates at once has the terms of a query for one, with all their tuples bound, where k queries would
-compensate each other k times over. Nothing is slowed down by it: with nothing under way an update goes through at once,
-and those that come during a query go as soon as its answer is here. They go *before* the answer, since the source
-carried them out before it answered, and the keeper must know.
+Updates that come while a question is under way are held back, and what the answer shows of them is taken out of it, by
+the questions of lazy compensation (``questions``). So a keeper is told one batch, asks about it, and gets answers of
+exactly the state after it. Then the next batch is everything that was held. Three things follow.
 
-States between the updates of a batch are not shown, so a complete keeper is strongly consistent with batches.
+* A round ends. Each correction binds one more relation, so an answer is here after as many messages as the query has
+  relations that it does not bind: one for a join of two. ECA alone installs when nothing is under way, which with a
+  source that changes faster than it answers is never.
+* k updates cost the queries of one, and what cancels within a batch is not asked at all.
+* Keepers that share a source, such as those of several cores of a view, end a round in the same state.
+
+States between the updates of a batch are not shown: a complete keeper is strongly consistent with batches, unless they
+are not ``merged``. Then each update has a round of its own, and every keeper is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
 
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.protocol import Action, Ask, Keeper, Level
-from tidemill.sources.source import Position
+from tidemill.protocols.questions import Question, put
+from tidemill.sources.queries import SignedQuery
+from tidemill.sources.source import Answered, Committed, Message, Position, Source
+
+
+@dataclass
+class _Asked:
+    """A query of a keeper: what is asked of the source at present, and what is known of the answer."""
+
+    number: int
+    question: Question
+    timeout: float | None
+    rows: ZSet = field(default_factory=ZSet)
+    received: int = 0
 
 
 class Batched:
-    """A keeper that is told of up to ``most`` updates of a source as if they were one."""
+    """``source``, from the state ``position`` on, for keepers that ask it and are told what it does."""
 
-    def __init__(self, keeper: Keeper, most: int = 1000) -> None:
-        self.level = min(keeper.level, Level.STRONG)
-        self._keeper = keeper
-        self._most = most
-        self._asked = 0
-        self._source = ""
-        self._count = 0
-        self._changes: dict[str, ZSet] = {}
-        self._position: Position = ""
+    def __init__(self, source: Source, position: Position, *, merged: bool = True) -> None:
+        self._source = source
+        self._position = position
+        self._merged = merged
+        self._numbers = count(1)
+        self._asked: dict[int, _Asked] = {}
+        self._held: deque[Message] = deque()
+        self._ready: deque[Answered] = deque()
 
-    def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Pass the update on, or add it to those that wait."""
-        done = [] if source == self._source else [*self._flush()]
-        for relation, change in changes.items():
-            self._changes.setdefault(relation, ZSet()).update_by(change)
-        self._source, self._position = source, position
-        self._count += 1
-        if not self._asked or self._count == self._most:
-            done += self._flush()
-        return done
+    def ask(self, query: SignedQuery, timeout: float | None = None) -> int:
+        """Send a query about the state that was told last; returns its number.
 
-    def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """Tell the keeper of all that came before the answer, and of the answer."""
-        waited = self._flush()
-        self._asked -= 1
-        return [*waited, *self._counted(self._keeper.answered(number, rows, position, source))]
+        One without terms waits for nobody. Its answer comes after everything that the source had committed when it was
+        asked, and may be followed by what came later.
+        """
+        question = Question(query)
+        for message in self._held:
+            if isinstance(message, Committed):
+                question.miss(message.changes)
+        asked = _Asked(next(self._numbers), question, timeout)
+        self._send(asked)
+        return asked.number
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next batch, or the next answer; None where none came in time."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (message := self._next()) is None:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            first = self._source.receive(left)
+            if first is None:
+                return None
+            self._take(first)
+            while self._source.unread:
+                self._take(self._source.receive(0))
+            if left == 0.0:
+                return self._next()
+        return message
+
+    def _next(self) -> Message | None:
+        if self._ready:
+            return self._ready.popleft()
+        if not self._held or isinstance(self._held[0], Committed) and self._busy:
+            return None
+        message = self._held.popleft()
+        self._position = message.position
+        return message
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing waits, here or there."""
-        return not self._count and self._keeper.idle
+    def _busy(self) -> bool:
+        return any(asked.question.query.terms for asked in self._asked.values())
 
-    def _flush(self) -> Sequence[Action]:
-        if not self._count:
-            return []
-        changes, self._changes, self._count = self._changes, {}, 0
-        return self._counted(self._keeper.updated(changes, self._position, self._source))
+    def _take(self, message: Message | None) -> None:
+        match message:
+            case Committed(changes=changes):
+                for asked in self._asked.values():
+                    asked.question.miss(changes)
+                self._hold(message)
+            case Answered():
+                self._answer(self._asked.pop(message.number), message)
 
-    def _counted(self, actions: Sequence[Action]) -> Sequence[Action]:
-        self._asked += sum(isinstance(action, Ask) for action in actions)
-        return actions
+    def _hold(self, message: Committed) -> None:
+        """Add an update to those that wait; to the last batch of them, where there is one to add to."""
+        last = self._held[-1] if self._held else None
+        changes: dict[str, ZSet] = {}
+        if self._merged and isinstance(last, Committed):
+            changes = dict(last.changes)
+            self._held.pop()
+        for name, rows in message.changes.items():
+            changes.setdefault(name, ZSet()).update_by(rows)
+        self._held.append(Committed(changes, message.position))
+
+    def _answer(self, asked: _Asked, message: Answered) -> None:
+        """Take out of the answer what it should not show; where that must be asked, it is not complete yet."""
+        if not asked.question.query.terms:
+            self._held.append(Answered(asked.number, ZSet(), message.position))
+            return
+        here, left = put(asked.question.correction)
+        asked.rows.update_by(message.rows)
+        asked.rows.update_by(here)
+        asked.received += message.received
+        if left is not None:
+            asked.question = left
+            self._send(asked)
+            return
+        if not self._held:  # nothing has happened since that anybody would see
+            self._position = message.position
+        self._ready.append(Answered(asked.number, asked.rows, self._position, asked.received))
+
+    def _send(self, asked: _Asked) -> None:
+        self._asked[self._source.ask(asked.question.query, asked.timeout)] = asked

@@ -17,9 +17,7 @@ from itertools import count
 
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.protocol import Action, Ask, Install, Level, Start
-from tidemill.protocols.questions import Question
-from tidemill.protocols.relevance import relevant
-from tidemill.sources.joins import answer_here
+from tidemill.protocols.questions import Question, put
 from tidemill.sources.queries import SignedQuery
 from tidemill.sources.source import Position
 
@@ -65,14 +63,14 @@ class Lca:
         return not self._updates
 
     def _ask(self, update: _Update, query: SignedQuery, source: str) -> Sequence[Action]:
-        needed = relevant(query)
-        update.change.update_by(answer_here(needed))
-        update.asking = bool(needed.remote.terms)
-        if not update.asking:
+        here, question = put(query)
+        update.change.update_by(here)
+        update.asking = question is not None
+        if question is None:
             return []
         number = next(self._numbers)
-        self._asked[number] = update, Question(needed.remote)
-        return [Ask(number, needed.remote, source)]
+        self._asked[number] = update, question
+        return [Ask(number, question.query, source)]
 
     def _settle(self) -> Sequence[Action]:
         done: list[Action] = []

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidemill.changes.zset import ZSet
+from tidemill.protocols.relevance import relevant
+from tidemill.sources.joins import answer_here
 from tidemill.sources.queries import SignedQuery
 
 
@@ -31,3 +33,9 @@ class Question:
     def correction(self) -> SignedQuery:
         """What must be added to the answer."""
         return -self.query.after_all(self.missed)
+
+
+def put(query: SignedQuery) -> tuple[ZSet, Question | None]:
+    """What of ``query`` can be answered here, and the question for the rest, if anything is left to ask."""
+    needed = relevant(query)
+    return answer_here(needed), Question(needed.remote) if needed.remote.terms else None

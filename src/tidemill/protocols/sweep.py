@@ -21,9 +21,7 @@ from itertools import count
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.legs import Leg, legs_from
 from tidemill.protocols.protocol import Action, Ask, Install, Level, Start
-from tidemill.protocols.questions import Question
-from tidemill.protocols.relevance import relevant
-from tidemill.sources.joins import answer_here
+from tidemill.protocols.questions import Question, put
 from tidemill.sources.queries import SignedQuery
 from tidemill.sources.source import Position
 
@@ -110,16 +108,15 @@ class Sweep:
         self, turn: _Turn, leg: Leg, query: SignedQuery, seen: Sequence[Mapping[str, ZSet]] = ()
     ) -> Sequence[Action]:
         """Ask what must be asked; the source has ``seen`` these changes, and the query should not."""
-        needed = relevant(query)
-        turn.rows.update_by(answer_here(needed))
-        if not needed.remote.terms:
+        here, question = put(query)
+        turn.rows.update_by(here)
+        if question is None:
             return []
-        question = Question(needed.remote)
         for changes in seen:
             question.miss(changes)
         number = next(self._numbers)
         self._asked[number] = leg, question
-        return [Ask(number, needed.remote, leg.source)]
+        return [Ask(number, question.query, leg.source)]
 
     def _finish(self, turn: _Turn) -> Install:
         self._turn = None

@@ -17,6 +17,7 @@ from tidemill.engine.results import Bag, Result
 from tidemill.engine.warehouse import Warehouse
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError, TidemillError, UnknownName
+from tidemill.serving.audit import check_history, check_view
 from tidemill.serving.follow import follow
 from tidemill.serving.render import fail, json_line, print_json, print_table
 from tidemill.serving.shell import prompt
@@ -328,6 +329,42 @@ def verify(
         else:
             print(check)
     if not all(checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def audit(
+    view: Annotated[str | None, typer.Argument(help="A view over sources.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="Check this recorded history instead; - is standard input.")
+    ] = None,
+    level: Annotated[str, typer.Option(help="What the history promises: convergent, weak, consistent, ...")] = "strong",
+    stored: Annotated[bool, typer.Option("--stored", help="Only what is stored: works beside a writer.")] = False,
+    patience: Annotated[float, typer.Option(help="How many seconds sources may go on changing.")] = 30,
+    warehouse: Folder = _FOLDER,
+    as_json: Json = False,
+) -> None:
+    """Check how consistent a view over sources is.
+
+    Of a view: which states of its sources it showed at which epoch; then it is brought up to date and compared with
+    what the sources answer themselves. Of a recorded history: which of the five levels convergent, weak, consistent,
+    strong and complete it keeps, and what breaks the others. The exit code is 1 where what was promised is not kept.
+
+    \b
+    Examples:
+      tidemill audit spend -w shop
+      tidemill audit spend --stored --json
+      tidemill audit --history history.jsonl --level complete
+      lines of a history, in order: {"source": [[1, "ann"]]} and {"warehouse": [[1, "ann"]]}, all rows of one state
+    """
+    if (view is None) == (history is None):
+        raise typer.BadParameter("name a view, or a file with --history")
+    if history is not None:
+        kept = check_history(history, level, as_json=as_json)
+    else:
+        with _open(warehouse, RuntimeName.native, read_only=stored) as wh:
+            kept = check_view(wh.view(view or ""), None if stored else patience, as_json=as_json)
+    if not kept:
         raise typer.Exit(1)
 
 

@@ -112,6 +112,11 @@ class Polled(ABC):
             self._wait(left)
         return self._counted(self._messages.popleft())
 
+    @property
+    def unread(self) -> int:
+        """How many messages of the last look were not received yet."""
+        return len(self._messages)
+
     def _refuse_late(self) -> None:
         for asked in self._asked:
             if asked.late >= TRIES:

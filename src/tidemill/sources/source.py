@@ -81,6 +81,10 @@ class Source(Protocol):
         twice. ``SourceLost`` where that fails for too long.
         """
 
+    @property
+    def unread(self) -> int:
+        """How many messages are here already: so many calls of ``receive`` do not wait."""
+
     def forget(self, upto: Position) -> None:
         """The warehouse has stored everything up to here durably: the source need not remember it any longer."""
 

@@ -21,6 +21,7 @@ from tidemill.program.maps import Map
 from tidemill.storage.compact import choose
 from tidemill.storage.files import explained, fault
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
+from tidemill.storage.history import positions_by_epoch
 from tidemill.storage.layout import Current, Layout, last_token, recover, trace
 from tidemill.storage.lock import WriterLock
 from tidemill.storage.merge import Merge, merge_map, trim_runs
@@ -274,6 +275,11 @@ class FolderStore:
         """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
         with self.pin():
             return inspect(self._layout, self._now.state)
+
+    def history(self) -> dict[int, Mapping[str, str]]:
+        """Where the sources stood at each epoch that is remembered, oldest first."""
+        with self._lock:
+            return positions_by_epoch(self._layout)
 
     def close(self) -> None:
         """Take what waits in the log into a manifest and let go of the lock."""

@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.single import is_single
 from tidemill.compiler.frontends.windows import Windowing, from_window
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import BOOLEAN, STRING, VOID
+from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Struct
 
 
 @dataclass
@@ -80,7 +80,10 @@ def from_column(self: Expressions, node: exp.Column) -> Scalar:
     found = self.scope.find(parts)
     if found is None and alias is not None:
         return alias
-    column, members = found or self.scope.find_outside(parts) or _nothing(self.scope, parts)
+    if found is None or (found[1] and not isinstance(found[0].type, Struct | Array)):
+        # Only a struct has members, so a column of another type does not hide a table around the query of its name.
+        found = self.scope.find_outside(parts) or found
+    column, members = found or _nothing(self.scope, parts)
     return reduce(from_member, members, cast(Scalar, column))
 
 

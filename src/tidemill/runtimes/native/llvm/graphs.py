@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from llvmlite import ir
 
-from tidemill.program.graph import Lookahead
+from tidemill.program.graph import Lookahead, Serve
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, Query, Stage
 from tidemill.runtimes.native.llvm.beyond import Ahead
 from tidemill.runtimes.native.llvm.layout import I64, PTR
 from tidemill.runtimes.native.llvm.outbox import OutboxCode, Posted
 from tidemill.runtimes.native.llvm.queries import Held
+from tidemill.runtimes.native.llvm.runs import PostedRuns
 from tidemill.runtimes.native.llvm.walks import PASSED, Sight
 
 
@@ -35,7 +36,9 @@ class GraphCode:
             return None
         place = ir.GlobalVariable(self._module, PTR, name)
         place.initializer = ir.Constant(PTR, None)
-        return Posted(Map(stage.name, stage.output), OutboxCode(self._module, stage.output), place)
+        # Whoever stores rows or reads them all wants plain columns; subscribers take them as they come.
+        runs: dict[tuple[int, ...], PostedRuns] | None = {} if stage.serve is Serve.SUBSCRIBE else None
+        return Posted(Map(stage.name, stage.output), OutboxCode(self._module, stage.output), place, runs)
 
     def read_queries(self) -> Iterator[Query]:
         """What makes the rows of the stage when they are read."""

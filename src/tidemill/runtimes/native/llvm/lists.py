@@ -2,7 +2,7 @@
 
 An item has the key columns that are not looked up, the weight, the id of its record in the pool, and flags. So a walk
 that follows an index reads memory in order, and comes to a record only for what items do not have. Items lie column by
-column (see ``outbox.Columns``), so that many are copied at once. A list has room for a power of two of items, in one
+column (see ``piles.Columns``), so that many are copied at once. A list has room for a power of two of items, in one
 piece of memory with all others of its index; a slot of a hash table says where.
 
 A record knows its place in the list, so that its weight is changed, and itself taken out, without a search: the last
@@ -35,7 +35,8 @@ from tidemill.runtimes.native.llvm.layout import (
     size_of,
 )
 from tidemill.runtimes.native.llvm.memory import check_granted, copy, prefetch, release, resize
-from tidemill.runtimes.native.llvm.outbox import LANES, LARGE, Columns, columns_of, null_of
+from tidemill.runtimes.native.llvm.outbox import LANES, LARGE
+from tidemill.runtimes.native.llvm.piles import Columns, columns_of, null_of
 from tidemill.runtimes.native.llvm.slices import Slice
 from tidemill.runtimes.native.llvm.tables import TABLE
 

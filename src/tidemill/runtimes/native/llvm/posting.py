@@ -47,16 +47,17 @@ class Piece:
         self._back(*self._given)
 
 
-class Outbox:
-    """One outbox: ``address`` is what emitted code takes for it."""
+class Pile:
+    """One pile: ``address`` is what emitted code takes for it."""
 
-    def __init__(self, code: OutboxCode, memory: Memory, strings: Strings) -> None:
-        self._code, self._memory, self._strings = code, memory, strings
+    def __init__(self, code: PileCode, memory: Memory) -> None:
+        self._columns, self._memory = code.columns, memory
+        self._starts = [(name, code.columns.offset(name), _FORMATS[str(kind)]) for name, kind in self._columns.types.items()]
+        self._width = code.columns.width
         self._handle: Any = np.zeros((), _FIELDS)
         self.address = int(self._handle.ctypes.data)
         self._handle["account"] = memory.address
         self._handle["all"] = -1
-        self._schema = arrow_schema(code.fields)
         self._spare: list[tuple[int, int]] | None = []
 
     def __len__(self) -> int:
@@ -64,25 +65,32 @@ class Outbox:
 
     @property
     def bytes(self) -> int:
-        """The memory that the outbox has."""
-        return int(self._handle["capacity"]) * self._code.columns.width
+        """The memory that the pile has."""
+        return int(self._handle["capacity"]) * self._width
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """The bits that some of the weights have, and those that all have."""
+        return int(self._handle["some"]), int(self._handle["all"])
 
     def clear(self) -> None:
         """Forget what is there."""
         self._handle["count"], self._handle["some"], self._handle["all"] = 0, 0, -1
 
-    def drain(self) -> pa.Table:
-        """Take the rows out, net: where all weights have one sign nothing cancels, else equal rows are summed."""
-        count, some, all_ = (int(self._handle[name]) for name in ("count", "some", "all"))
-        cells = {name: column[:count] for name, column in self._take()}
-        if some < 0 <= all_:
-            cells = _summed(cells)
-        columns = [
-            column_of(cells[name], _flags(cells.get(null_of(name))), field.type, self._strings)
-            for name, field in zip(self._code.names, self._code.fields, strict=True)
-        ]
-        weights = pa.array(cells[WEIGHT])
-        return pa.Table.from_arrays([*columns, weights], schema=self._schema)
+    def take(self) -> Cells:
+        """All columns as they lie in memory, which is not the pile's any more."""
+        address, capacity, count = (int(self._handle[name]) for name in ("data", "capacity", "count"))
+        self._memory.charge(-self.bytes)
+        self._handle["wanted"] = count
+        self._handle["data"] = self._handle["capacity"] = 0
+        self.clear()
+        if not capacity:
+            return {name: np.empty(0, kind) for name, _, kind in self._starts}
+        memory = np.asarray(Piece(address, capacity, self._width, self._take_back))
+        if self._spare:
+            self._handle["data"], self._handle["capacity"] = self._spare.pop()
+            self._memory.charge(self.bytes)
+        return {name: np.frombuffer(memory, kind, count, start * capacity) for name, start, kind in self._starts}
 
     def free(self) -> None:
         """Give the memory back. What was handed on stays as long as it is used."""
@@ -94,26 +102,6 @@ class Outbox:
         self._handle["data"] = self._handle["capacity"] = 0
         self.clear()
 
-    def _take(self) -> Iterator[tuple[str, Array]]:
-        """All columns as they lie in memory, which is not the outbox's any more."""
-        address, capacity, count = (int(self._handle[name]) for name in ("data", "capacity", "count"))
-        self._memory.charge(-self.bytes)
-        self._handle["wanted"] = count
-        self._handle["data"] = self._handle["capacity"] = 0
-        self.clear()
-        if not capacity:
-            return iter([(name, np.empty(0, _FORMATS[str(kind)])) for name, kind in self._code.columns.types.items()])
-        piece = Piece(address, capacity, self._code.columns.width, self._take_back)
-        if self._spare:
-            self._handle["data"], self._handle["capacity"] = self._spare.pop()
-            self._memory.charge(self.bytes)
-        return self._columns(np.asarray(piece), capacity)
-
-    def _columns(self, memory: Array, capacity: int) -> Iterator[tuple[str, Array]]:
-        for name, kind in self._code.columns.types.items():
-            start = self._code.columns.offset(name) * capacity
-            yield name, memory[start : start + size_of(kind) * capacity].view(_FORMATS[str(kind)])
-
     def _take_back(self, address: int, capacity: int) -> None:
         """Keep a piece that nobody reads any more, if it is of use."""
         wanted = int(self._handle["wanted"])
@@ -121,6 +109,74 @@ class Outbox:
             _free(address)
         else:
             self._spare.append((address, capacity))
+
+
+class Outbox:
+    """The piles of an outbox: one of rows, and two of each form of runs. ``addresses`` has them by their globals."""
+
+    def __init__(self, posted: Posted, memory: Memory, strings: Strings) -> None:
+        self._code, self._strings = posted.code, strings
+        self._rows = Pile(posted.code, memory)
+        self._runs: list[tuple[RunsCode, Pile, Pile]] = []
+        self.addresses = {posted.place.name: self._rows.address}
+        for runs in (posted.runs or {}).values():
+            items, shared = Pile(runs.code.items, memory), Pile(runs.code.shared, memory)
+            self._runs.append((runs.code, items, shared))
+            self.addresses |= {runs.items.name: items.address, runs.shared.name: shared.address}
+        self._schema = arrow_schema(posted.code.fields)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self._rows) + sum(len(items) for _, items, _ in self._runs)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the outbox has."""
+        return sum(pile.bytes for pile in self._piles)
+
+    @property
+    def _piles(self) -> list[Pile]:
+        return [self._rows, *(pile for _, *piles in self._runs for pile in piles)]
+
+    def clear(self) -> None:
+        """Forget what is there."""
+        for pile in self._piles:
+            pile.clear()
+
+    def free(self) -> None:
+        """Give the memory back. What was handed on stays as long as it is used."""
+        for pile in self._piles:
+            pile.free()
+
+    def drain(self) -> list[pa.Table]:
+        """Take the rows out, net: where all weights have one sign nothing cancels, else equal rows are summed.
+
+        Runs are handed on as such, in tables of their own.
+        """
+        some, all_ = reduce(lambda one, other: (one[0] | other[0], one[1] & other[1]), (p.bits for p in self._piles))
+        if some < 0 <= all_:
+            return [self._table(_summed(self._all_cells()))]
+        tables = [self._table(self._rows.take())] if len(self._rows) else []
+        return tables + [self._table(shared.take() | items.take()) for _, items, shared in self._runs if len(items)]
+
+    def _all_cells(self) -> Cells:
+        """The cells of all rows, those of runs too."""
+        parts = [self._rows.take()]
+        for _, items, shared in self._runs:
+            cells = shared.take()
+            lengths = np.diff(cells.pop(END), prepend=0)
+            parts.append(items.take() | {name: np.repeat(column, lengths) for name, column in cells.items()})
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _table(self, cells: Cells) -> pa.Table:
+        """Cells as Arrow; columns that are shared, where there are ends of runs, as run-end encoded ones."""
+        ends = None if END not in cells else pa.array(cells.pop(END))
+        rows = max(map(len, cells.values()))
+        columns = [
+            column_of(cells[name], _flags(cells.get(null_of(name))), field.type, self._strings)
+            for name, field in zip(self._code.names, self._code.fields, strict=True)
+        ]
+        columns.append(pa.array(cells[WEIGHT]))
 
 
 def _summed(cells: dict[str, Array]) -> dict[str, Array]:

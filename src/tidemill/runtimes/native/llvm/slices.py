@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm.blocks import Local, Value, number
-from tidemill.runtimes.native.llvm.layout import I8, I64, Cell
-from tidemill.runtimes.native.llvm.outbox import LANES, LARGE, null_of
+from tidemill.runtimes.native.llvm.blocks import Local, Value, loop_while, number
+from tidemill.runtimes.native.llvm.layout import I8, I64, Cell, at
+from tidemill.runtimes.native.llvm.outbox import LANES, LARGE
+from tidemill.runtimes.native.llvm.piles import null_of
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.lists import ListCode
@@ -54,6 +55,30 @@ class Slice:
             found.set(self.code.record.load(builder, entry, "weight"))
         return found.get()
 
+    def common_weight(self, builder: ir.IRBuilder) -> tuple[Value, Value]:
+        """The weight of the first item, and an i1: whether all have it, and none is too large to be told by a byte."""
+        small = self.load(builder, number(0), "weight")
+        same = builder.mul(builder.zext(small, I64), number(0x0101010101010101))
+        weights, other, place = self.first(builder, "weight"), Local(builder, number(0)), Local(builder, number(0))
+        with loop_while(builder, lambda: builder.icmp_unsigned("<", place.get(), self.rows)):
+            eight = builder.load(at(builder, weights, place.get()), typ=I64, align=1)
+            behind = builder.sub(number(LANES), builder.sub(self.rows, place.get()))
+            noise = builder.select(builder.icmp_signed(">", behind, number(0)), behind, number(0))
+            # Bytes behind the last item are shifted out.
+            other.set(builder.or_(other.get(), builder.shl(builder.xor(eight, same), builder.mul(noise, number(8)))))
+            place.set(builder.add(place.get(), number(LANES)))
+        told = builder.icmp_signed("!=", small, number(LARGE, I8))
+        alike = builder.and_(told, builder.icmp_unsigned("==", other.get(), number(0)))
+        return builder.sext(small, I64), alike
+
+    def first(self, builder: ir.IRBuilder, column: str) -> Value:
+        """Where a column begins."""
+        return self.code.columns.first(builder, self.data, self.capacity, column)
+
+    def has(self, column: str) -> bool:
+        """Whether items have such a column."""
+        return column in self.code.columns.types
+
     def lanes(self, builder: ir.IRBuilder, column: str, place: Value) -> Value:
         """A column of ``LANES`` items from one on, with noise where there are no more."""
         type_ = self.code.columns.types[column]
@@ -62,6 +87,6 @@ class Slice:
 
     def flag_column(self, column: str) -> Value | str:
         """The column that says where another one is NULL; noughts in all lanes where it never is."""
-        if null_of(column) in self.code.columns.types:
+        if self.has(null_of(column)):
             return null_of(column)
         return ir.Constant(ir.VectorType(I8, LANES), None)

@@ -4,7 +4,8 @@ A walk is a query whose sources are members of the graph. It differs from other 
 up as soon as what they are looked up by is known, so that an item which leads nowhere on some side is left before the
 first of its neighbours is walked through (``Lookahead.LOCAL``). An item that is known to be dead is passed over, and
 one that turns out to be is marked (``Lookahead.GLOBAL``, see ``beyond``). And what the last list gives is not taken
-item by item where its columns are all that is asked of it: they are poured into the outbox, some at a time.
+item by item where its columns are all that is asked of it: they are poured into the outbox, some at a time, or as a
+run of rows that share all else.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tidemill.runtimes.native.llvm.layout import I8, I64, PTR, Cell, at
 from tidemill.runtimes.native.llvm.lookups import Found, Lookup, LookupCode
 from tidemill.runtimes.native.llvm.outbox import Posted
 from tidemill.runtimes.native.llvm.queries import WEIGHT_OVERFLOW, Continue, Held, Maps, Row, Sink, index_of
+from tidemill.runtimes.native.llvm.runs import LEAST
 from tidemill.runtimes.native.llvm.slices import Slice
 
 NOTHING = ir.Constant(PTR, None)
@@ -263,13 +265,34 @@ class WalkCode(LookupCode):
 
     def _pour(self, source: Source, found: Slice) -> None:
         assert self._outbox is not None
-        builder, outbox = self._builder, self._outbox
-        cells = self._poured(source, found)
-        times = self._weight()
+        builder, cells, times = self._builder, self._poured(source, found), self._weight()
+        runs = self._outbox.runs_of(cells)
         with builder.if_then(builder.icmp_unsigned("!=", times, number(0)), likely=True):
-            doubtful = outbox.code.pour(builder, outbox.handle(builder), cells, found, times)
-            with builder.if_then(doubtful, likely=False):
-                self._weigh_one_by_one(self._maps[source.relation], found, times)
+            if runs is None:
+                self._pour_rows(source, found, cells, times)
+                return
+            weight, alike = self._weight_of_run(found, times)
+            with builder.if_else(alike) as (run, rows):
+                with run:
+                    runs.pour(builder, cells, found, weight)
+                with rows:
+                    self._pour_rows(source, found, cells, times)
+
+    def _weight_of_run(self, found: Slice, times: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The weight that all rows of a list have, and an i1: whether they have, and are enough for a run."""
+        builder = self._builder
+        small, alike = found.common_weight(builder)
+        product = builder.smul_with_overflow(times, small)
+        fits = builder.not_(builder.extract_value(product, 1))
+        enough = builder.icmp_unsigned(">=", found.rows, number(LEAST))
+        return builder.extract_value(product, 0), builder.and_(builder.and_(alike, fits), enough)
+
+    def _pour_rows(self, source: Source, found: Slice, cells: Sequence[Cell | str], times: ir.Value) -> None:
+        assert self._outbox is not None
+        builder, outbox = self._builder, self._outbox
+        doubtful = outbox.code.pour(builder, outbox.handle(builder), cells, found, times)
+        with builder.if_then(doubtful, likely=False):
+            self._weigh_one_by_one(self._maps[source.relation], found, times)
 
     def _poured(self, source: Source, found: Slice) -> Sequence[Cell | str]:
         """For each output the cell that all items have, or the column that is theirs."""
@@ -297,4 +320,4 @@ class WalkCode(LookupCode):
             self._frame.refuse(builder.extract_value(pair, 1), WEIGHT_OVERFLOW)
             weight = builder.extract_value(pair, 0)
             builder.store(weight, at(builder, weights, builder.mul(place, number(8))), align=8)
-            self._outbox.code.note(builder, outbox, weight)
+            self._outbox.code.note(builder, outbox, weight, weight)

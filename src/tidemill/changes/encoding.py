@@ -1,0 +1,65 @@
+"""Columns that repeat: what many rows behind each other share is written once, with the place where they end.
+
+A change that comes of a join repeats itself: one tweet goes to a hundred followers. Arrow's run-end encoding says so,
+and whoever reads Arrow (DuckDB, pandas, another process) reads it. All rows of a table count, encoded or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def repeated(values: pa.Array, ends: pa.Array) -> pa.Array:
+    """A column that has each of ``values`` in all rows up to where it ends, and after the one before it.
+
+    >>> decoded(pa.table({"tweet": repeated(pa.array([7, 8]), pa.array([2, 5])), "reader": [1, 2, 1, 2, 3]})).to_pydict()
+    {'tweet': [7, 7, 8, 8, 8], 'reader': [1, 2, 1, 2, 3]}
+    """
+    return pa.RunEndEncodedArray.from_arrays(ends, values)
+
+
+def is_repeated(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column is encoded."""
+    return bool(pa.types.is_run_end_encoded(column.type))
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with a value for each row."""
+    return pc.run_end_decode(column) if is_repeated(column) else column
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """The same rows in plain columns."""
+    return pa.Table.from_arrays([plain(column) for column in table.columns], names=table.column_names)
+
+
+def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Some rows of a table of one piece, in plain columns: only these are decoded.
+
+    >>> table = pa.table({"tweet": repeated(pa.array([7, 8]), pa.array([2, 5])), "reader": [1, 2, 1, 2, 3]})
+    >>> taken(table, np.array([1, 4])).to_pydict()
+    {'tweet': [7, 8], 'reader': [2, 3]}
+    """
+    places = pa.array(rows)
+    runs: dict[int, pa.Array] = {}  # most columns share their ends
+    columns = []
+    for column in table.columns:
+        if not is_repeated(column) or not column.num_chunks:
+            columns.append(plain(column).take(places))
+            continue
+        (chunk,) = column.chunks
+        ends = chunk.run_ends
+        if ends.buffers()[1].address not in runs:
+            runs[ends.buffers()[1].address] = _runs(chunk, rows)
+        columns.append(chunk.values.take(runs[ends.buffers()[1].address]))
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _runs(column: Any, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """In which run each of some rows of a column is."""
+    return pa.array(np.searchsorted(column.run_ends.to_numpy(), rows + column.offset, side="right"))

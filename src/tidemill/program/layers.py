@@ -1,0 +1,48 @@
+"""Partitions in programs: how the rows of a stage come partition by partition (see ``algebra.layers``).
+
+The feeds of the relation are maps of the stage, each with the number of the partition as its first key and the columns
+in use after it; ordinary statements add to them. What was made is in the map ``kept``, with the same kind of key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidemill.algebra.layers import Layer
+from tidemill.algebra.scalars import Named, Scalar
+
+if TYPE_CHECKING:
+    from tidemill.program.statements import Program
+
+
+@dataclass(frozen=True, slots=True)
+class FedMap:
+    """The map that holds the rows of feed ``name``, cut into partitions of ``every`` microseconds (0: into none)."""
+
+    name: str
+    map: str
+    every: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """How the rows of a stage come from partitions: each that an epoch touches is made anew, in the order of time.
+
+    Partition i is touched where an entry of a feed has changed in a layer beside i, where a partition of the stage's
+    own that it reads came out different, and where it is new: the first and the last number that the feeds have may
+    move. The first partition is the answer of the query ``initialize``, all others are that of ``update``; both read
+    the ``layers`` by name. So the cost is that of the touched partitions, and where one comes out as it was, nothing
+    follows from it.
+
+    ``outputs`` and ``condition`` are over the keys of ``kept``.
+    """
+
+    every: int
+    feeds: tuple[FedMap, ...]
+    layers: tuple[Layer, ...]
+    kept: str
+    initialize: Program
+    update: Program
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None

@@ -1,0 +1,38 @@
+"""Which positions of sources a warehouse folder remembers, epoch by epoch.
+
+An epoch in the log has a record of its own, one that was committed by itself a manifest. Where a manifest took in
+several epochs of the log, it has the positions of the last of them; what ``vacuum`` forgot is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidemill.storage.layout import Layout
+from tidemill.storage.log import logs, replay
+from tidemill.storage.manifest import read_manifest, sequences
+
+__all__ = ["positions_by_epoch"]
+
+
+def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
+    """The positions that were reached, by the epoch that reached them, oldest first; epochs that moved none are not."""
+    found: dict[int, Mapping[str, str]] = {}
+    known: dict[str, str] = {}
+    for epoch, positions in _steps(layout):
+        moved = {source: at for source, at in positions.items() if known.get(source) != at}
+        if moved:
+            known |= moved
+            found[epoch] = dict(known)
+    return found
+
+
+def _steps(layout: Layout) -> Iterator[tuple[int, Mapping[str, str]]]:
+    numbers = sequences(layout.manifests)
+    for number in numbers:
+        manifest = read_manifest(layout.manifests, number)
+        yield manifest.epoch, manifest.positions
+    newest = numbers[-1] if numbers else 0
+    files = [file for sequence, _, file in logs(layout.log) if sequence == newest]
+    for record in replay(files[-1])[0] if files else ():
+        yield record.epoch, record.positions
