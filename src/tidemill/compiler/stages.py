@@ -117,8 +117,8 @@ class Draft:
 
     @property
     def nests_above(self) -> bool:
-        """Whether a subquery stands in what is computed from the stage's sums: in HAVING, or beside aggregates."""
-        if not isinstance(self.finish, Finish | Parts):
+        """Whether a subquery stands in what is computed from the stage's state: in HAVING, or beside aggregates."""
+        if self.finish is None:
             return False
         above = [output.scalar for output in self.finish.outputs]
         above += [] if self.finish.condition is None else [self.finish.condition]

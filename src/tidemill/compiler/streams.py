@@ -14,6 +14,7 @@ from tidemill.algebra.scalars import Column, Named, Scalar, column
 from tidemill.algebra.walk import columns_in, substitute, walk
 from tidemill.compiler.loops import narrow
 from tidemill.compiler.pushdown import NO_SUMS, Sum, Sums
+from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.statements import Add, Query, Source, Step, Version
 
@@ -95,10 +96,15 @@ def _past(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[Sum, ...
     filters = tuple(f for f in first if all(f in other for other in others))
     whole = Past(scan, Map(f"{stage}:{scan.alias}", scan.columns, tuple(sum_.value for sum_ in sums)), filters, sums)
     rest = [from_past(query, {scan.alias: whole}) for query in readers]
-    read = {f.name for source in _loops(rest, scan) for f in source.columns}
-    # A row must keep one column at least, if only to carry its weight through files and frames.
-    keys = tuple(f for f in scan.columns if f.name in read) or scan.columns[:1]
+    # A row must keep one column at least, if only to carry its weight through files and frames: one that is read, for
+    # an earlier stage gives out no others.
+    keys = _columns_read(rest, scan) or _columns_read(readers, scan)[:1] or scan.columns[:1]
     return replace(whole, map=replace(whole.map, keys=keys))
+
+
+def _columns_read(queries: Sequence[Query], scan: Scan) -> tuple[Field, ...]:
+    read = {f.name for source in _loops(queries, scan) for f in source.columns}
+    return tuple(f for f in scan.columns if f.name in read)
 
 
 def _loops(queries: Sequence[Query], scan: Scan) -> list[Source]:
