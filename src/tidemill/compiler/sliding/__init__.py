@@ -1,0 +1,1 @@
+"""Sliding windows: one meaning, several ways to make each partition from others."""

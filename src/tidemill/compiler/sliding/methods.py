@@ -1,0 +1,132 @@
+"""The ways to make the partitions of a sliding window, as layered relations.
+
+Each is what the thesis writes as a ViewDF: ``p`` are the partials of one slide (its aux3), ``v`` the rows of windows,
+``n`` the length of the window in slides.
+
+==========  ==============================================================  =====================================
+method      ``v[i]``                                                        reads for each slide
+==========  ==============================================================  =====================================
+direct      the groups of ``s[i-n+1..i]``                                   the rows of the window
+panes       ``p[i-n+1] + ... + p[i]``                                       n partitions of partials
+prefix      ``a[i] - a[i-n]`` where ``a[i] = a[i-1] + p[i]``                4, of all groups that ever were
+subtract    ``v[i-1] + p[i] - p[i-n]``                                      3
+intervals   ``h0[i] + h3[i-1] + ...`` for the binary digits of n, where     2 for each power of two, and 1 for each
+            ``hk[i] = hk-1[i] + hk-1[i-2**(k-1)]`` are 2**k slides          digit: at most 3 log n
+==========  ==============================================================  =====================================
+
+Only sums can be taken away again, so ``prefix`` and ``subtract`` are for these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidemill.algebra.layers import Feed, Layer, Layered, Subscript
+from tidemill.algebra.relations import Filter, Project, Relation
+from tidemill.algebra.scalars import Named, column
+from tidemill.compiler.sliding.partials import Partials
+from tidemill.compiler.sliding.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Ago:
+    """The partials of ``feed`` so many slides ago, which are taken away where ``negative``."""
+
+    feed: str
+    slides: int = 0
+    negative: bool = False
+
+    @property
+    def layer(self) -> Layer:
+        """The layer that a body reads."""
+        return Layer(self.feed, Subscript(plus=-self.slides), Subscript(plus=-self.slides))
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """A window and what is kept of it: makes layered relations whose rows are partials."""
+
+    window: Window
+    kept: Partials
+
+    def panes(self) -> Layered:
+        """The partials of each slide."""
+        feed, layer = self.window.in_slides()
+        rows = self.kept.of(self.window.grouped(layer))
+        return Layered(self._called("panes"), self.window.node.every, (feed,), (layer,), rows, rows)
+
+    def sum_of(self, called: str, sources: Sequence[Layered], terms: Sequence[Ago], first: Sequence[Ago]) -> Layered:
+        """Partitions that are sums of ``terms``: of partitions of ``sources``, or of earlier ones of their own."""
+        feeds = tuple(Feed(source.name, source, source.every) for source in sources)
+        layers = tuple(dict.fromkeys(term.layer for term in (*terms, *first)))
+        initialize, update = (self.kept.merged((t.layer.name, t.negative) for t in part) for part in (first, terms))
+        return Layered(called, self.window.node.every, (self.window.clock, *feeds), layers, initialize, update)
+
+    def named(self, called: str, *sources: Layered, terms: Sequence[Ago]) -> Layered:
+        """Sums that need nothing of their own."""
+        return self.sum_of(self._called(called), sources, terms, terms)
+
+    def rows(self, windows: Layered) -> Relation:
+        """The rows of the view, from the partials of its windows."""
+        above = self.window.above.over(dict(self.kept.values))
+        held = windows if above.condition is None else Filter(windows, above.condition)
+        return Project(held, (Named(windows.fields[0].name, column(windows.fields[0])), *above.outputs))
+
+    def _called(self, what: str) -> str:
+        return f"{self.window.node.name} {what}"
+
+
+def panes(making: Making) -> Relation:
+    """All partials of the window, added up for each slide."""
+    panes = making.panes()
+    return making.rows(making.named("windows", panes, terms=[Ago(panes.name, i) for i in range(making.window.length)]))
+
+
+def prefix(making: Making) -> Relation:
+    """What there was until now less what there was until the window began."""
+    panes = making.panes()
+    name = f"{making.window.node.name} prefixes"
+    prefixes = making.sum_of(name, [panes], [Ago(name, 1), Ago(panes.name)], [Ago(panes.name)])
+    ends = [Ago(name), Ago(name, making.window.length, negative=True)]
+    return making.rows(making.named("windows", prefixes, terms=ends))
+
+
+def subtract(making: Making) -> Relation:
+    """The window before, more what has come and less what has left."""
+    panes = making.panes()
+    name = f"{making.window.node.name} windows"
+    moved = [Ago(name, 1), Ago(panes.name), Ago(panes.name, making.window.length, negative=True)]
+    return making.rows(making.sum_of(name, [panes], moved, [Ago(panes.name)]))
+
+
+def intervals(making: Making) -> Relation:
+    """Stretches of one, two, four ... slides, of which each is made of two of the size before."""
+    stretches = [making.panes()]
+    for power in range(1, making.window.length.bit_length()):
+        half = stretches[-1].name
+        stretches.append(making.named(f"x{2**power}", stretches[-1], terms=[Ago(half), Ago(half, 2 ** (power - 1))]))
+    used, terms, ago = [], [], 0
+    for power, stretch in enumerate(stretches):
+        if making.window.length >> power & 1:
+            used.append(stretch)
+            terms.append(Ago(stretch.name, ago))
+            ago += 2**power
+    return making.rows(making.named("windows", *used, terms=terms))
+
+
+METHODS: dict[str, Callable[[Making], Relation]] = {
+    "panes": panes,
+    "prefix": prefix,
+    "subtract": subtract,
+    "intervals": intervals,
+}
+"""By name; ``direct`` is the window as it stands."""
+
+INVERTIBLE = frozenset(("prefix", "subtract"))
+"""The methods that take partials away again."""
+
+
+def made_by(method: str, window: Window, kept: Partials) -> Relation:
+    """The window as a relation that is made in the way ``method``."""
+    return METHODS[method](Making(window, kept))

@@ -1,0 +1,27 @@
+"""Sliding windows made by the method that suits them: the rewrite that the compiler calls."""
+
+from __future__ import annotations
+
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.relations import Relation
+from tidemill.algebra.walk import children, with_children
+from tidemill.compiler.sliding.choose import Choice, choose
+from tidemill.compiler.sliding.methods import made_by
+from tidemill.compiler.sliding.partials import partials
+from tidemill.compiler.sliding.window import find_window
+
+
+def sliding(view: str, relation: Relation, method: str = "auto") -> tuple[Relation, dict[str, Choice]]:
+    """``relation`` with its windows made by ``method``, and for each which one that was and why."""
+    choices: dict[str, Choice] = {}
+
+    def rewritten(node: Relation) -> Relation:
+        node = with_children(node, [rewritten(child) for child in children(node)])
+        window = find_window(node) if isinstance(node, Layered) else None
+        if window is None or window.length == 1:
+            return node
+        kept = partials(window.groups)
+        choice = choices[window.node.name] = choose(view, method, window.length, kept)
+        return node if isinstance(kept, str) or choice.method == "direct" else made_by(choice.method, window, kept)
+
+    return rewritten(relation), choices

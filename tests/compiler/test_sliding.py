@@ -1,0 +1,121 @@
+"""Sliding windows mean the same by every method, and the method is chosen by what it reads."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.algebra.aggregates import AggregateCall, aggregate_type
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.functions import call
+from tidemill.algebra.layers import Feed, Layer, Layered, Subscript
+from tidemill.algebra.relations import Aggregate, Filter, Project, Scan
+from tidemill.algebra.scalars import Column, Literal, Named
+from tidemill.changes.zset import ZSet
+from tidemill.compiler.sliding.methods import METHODS
+from tidemill.compiler.sliding.rewrite import sliding
+from tidemill.model import types as t
+from tidemill.model.errors import Unsupported
+from tidemill.model.types import BIGINT, INT, STRING, Field
+
+LOSSES = (
+    Field("number", BIGINT),
+    Field("src", STRING),
+    Field("loss", INT),
+    Field("cost", t.Decimal(6, 2)),
+    Field("share", t.DOUBLE),
+)
+
+VALUE = {field.name: Column(f"s.{field.name}", field.type, field.nullable) for field in LOSSES}
+
+SUMMED = (("count", None), ("count", "loss"), ("sum", "loss"), ("avg", "loss"), ("sum", "cost"), ("avg", "cost"))
+
+EXTREME = (("min", "loss"), ("max", "cost"), ("max", "src"))
+
+
+def window(length: int, calls: tuple[tuple[str, str | None], ...], *, keys: bool = True, slide: int = 1) -> Layered:
+    """The groups of the last ``length`` slides, each of ``slide`` partitions of the feed."""
+    layer = Layer("s", Subscript(times=slide, plus=slide * (1 - length)), Subscript(times=slide, plus=slide - 1))
+    rows = Filter(Scan(layer.name, "s", LOSSES[1:]), call("ge", VALUE["loss"], Literal(-5, INT)))
+    found = tuple(_aggregate(f"a{i}", *one) for i, one in enumerate(calls))
+    groups = Aggregate(rows, (Named("src", VALUE["src"]),) if keys else (), found)
+    shown = tuple(Named(f.name, Column(f.name, f.type, f.nullable)) for f in groups.fields)
+    body = Project(groups, shown)
+    return Layered("w", 10 * slide, (Feed("s", Scan("s", "", LOSSES), 10),), (layer,), body, body)
+
+
+def _aggregate(name: str, function: str, argument: str | None) -> AggregateCall:
+    seen = None if argument is None else VALUE[argument]
+    return AggregateCall(name, function, seen, aggregate_type(function, None if seen is None else seen.type))
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.integers(-3, 12)),
+        st.sampled_from(["a", "b", None]),
+        st.one_of(st.none(), st.integers(-8, 8)),
+        st.one_of(st.none(), st.sampled_from([Decimal("1.25"), Decimal("-0.50")])),
+        st.just(0.5),
+    ),
+    max_size=14,
+)
+
+
+def _same(node: Layered, method: str, rows: list[tuple[object, ...]]) -> None:
+    tables = {"s": ZSet.of(rows)}
+    rewritten, choices = sliding("w", node, method)
+    assert choices["w"].method == method
+    assert rewritten.fields == node.fields
+    assert evaluate(rewritten, tables) == evaluate(node, tables)
+
+
+@settings(max_examples=25)
+@given(rows=ROWS, length=st.integers(2, 7), keys=st.booleans(), slide=st.integers(1, 3))
+@pytest.mark.parametrize("method", METHODS)
+def test_sums_are_the_same_by_every_method(method: str, rows: list, length: int, keys: bool, slide: int) -> None:
+    _same(window(length, SUMMED, keys=keys, slide=slide), method, rows)
+
+
+@settings(max_examples=25)
+@given(rows=ROWS, length=st.integers(2, 7), keys=st.booleans(), slide=st.integers(1, 3))
+@pytest.mark.parametrize("method", ["panes", "intervals"])
+def test_extremes_are_the_same_where_nothing_is_taken_away(
+    method: str, rows: list, length: int, keys: bool, slide: int
+) -> None:
+    _same(window(length, (*SUMMED, *EXTREME), keys=keys, slide=slide), method, rows)
+
+
+@pytest.mark.parametrize(
+    ("length", "calls", "method"),
+    [
+        (60, (("sum", "loss"),), "subtract"),
+        (60, (("max", "loss"),), "intervals"),
+        (3, (("max", "loss"),), "panes"),
+        (60, (("sum", "share"),), "direct"),
+        (60, (("mode", "loss"),), "direct"),
+    ],
+)
+def test_the_method_follows_from_what_it_reads(length: int, calls: tuple, method: str) -> None:
+    _, choices = sliding("w", window(length, calls))
+    assert choices["w"].method == method
+    assert choices["w"].reason
+
+
+@pytest.mark.parametrize(("calls", "method"), [((("max", "loss"),), "subtract"), ((("sum", "share"),), "panes")])
+def test_a_method_that_would_be_wrong_is_refused(calls: tuple, method: str) -> None:
+    with pytest.raises(Unsupported, match=f'cannot be made by method "{method}"'):
+        sliding("w", window(5, calls), method)
+
+
+def test_an_unknown_method_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(Unsupported, match="no method") as refused:
+        sliding("w", window(5, SUMMED), "magic")
+    assert "subtract" in str(refused.value)
+
+
+def test_a_window_of_one_slide_stays_as_it_is() -> None:
+    single = window(1, SUMMED)
+    assert sliding("w", single) == (single, {})
