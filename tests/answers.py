@@ -22,7 +22,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.sql import translate
 from tidemill.model import types as t
 from tidemill.model.coerce import coerce_row
-from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.schema import WEIGHT, Partitioning, Table
 from tidemill.model.types import Field, Type
 
 if TYPE_CHECKING:
@@ -39,14 +39,22 @@ class Answers:
         self.rows: Bags = {}
         self.queries: dict[str, str] = {}
         self.relations: dict[str, Relation] = {}
+        self.partitionings: dict[str, Partitioning] = {}
 
     def declare(self, table: Table) -> None:
         self.tables[table.name] = table
         self.rows[table.name] = ZSet()
+        self._cut(table.name, table.partitioning)
 
     def define(self, name: str, query: str) -> None:
-        self.relations[name] = translate(query, self._known(), name=name).relation
+        translated = translate(query, self._known(), name=name, partitionings=self.partitionings)
+        self.relations[name] = translated.relation
         self.queries[name] = query
+        self._cut(name, translated.partitioning)
+
+    def _cut(self, name: str, partitioning: Partitioning | None) -> None:
+        if partitioning is not None:
+            self.partitionings[name] = partitioning
 
     def fields(self, name: str) -> tuple[Field, ...]:
         """The columns of a table or view, by the names that users gave them."""

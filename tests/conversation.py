@@ -3,8 +3,9 @@
 ====================================  ==============================================================================
 line                                  meaning
 ====================================  ==============================================================================
-``table orders (id INT, ...)``        a table; ``stream`` likewise
+``table orders (id INT, ...)``        a table; ``stream`` likewise, both perhaps with PARTITION BY
 ``view SELECT ...``                   the view; ``view name AS SELECT ...`` where there are several
+``view UPDATE v[i] AS ...``           a view by partitions; other systems do not know such, and are not asked
 ``+ orders 1, ann``                   a row arrives; ``- orders 1, ann`` leaves; ``+3 orders ...`` three times
 ``sql UPDATE orders SET ...``         a statement, an epoch of its own
 ``----``                              ends the block; what follows is the net change that the view must show
@@ -84,7 +85,16 @@ class Conversation:
 
     def asks(self, system: str) -> bool:
         """Whether ``duckdb`` or ``spark`` is asked for its own answer."""
-        return not self.settings.get(system, "").startswith("off")
+        return not any(self._by_partitions()) and not self.settings.get(system, "").startswith("off")
+
+    @property
+    def by_partitions(self) -> bool:
+        """Whether all of its views are made by partitions."""
+        return all(self._by_partitions())
+
+    def _by_partitions(self) -> Iterator[bool]:
+        views = (query for step in self.steps for _, query in step.views)
+        return (query.startswith(("INITIALIZE ", "UPDATE ")) or "[WINDOW " in query for query in views)
 
 
 def read(path: Path) -> Conversation:

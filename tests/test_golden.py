@@ -16,11 +16,9 @@ from tests.conversation import Conversation, Step, parse_row, read
 from tests.ways import NATIVE, SPARK, opened
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
+from tidemill.compiler.frontends.sql import parse
 from tidemill.compiler.frontends.statements import CreateTable
 from tidemill.model import errors
-from tidemill.model.schema import Table
-from tidemill.model.types import Field
 from tidemill.program.text import text_of_program
 
 if TYPE_CHECKING:
@@ -158,7 +156,7 @@ def _cases(ways: Sequence[str]) -> list[Any]:
         )
         for conversation in map(read, FILES)
         for way in ways
-        for strategy in STRATEGIES
+        for strategy in (*STRATEGIES, *(["partition"] if conversation.by_partitions else []))
         for batch in BATCHES
         if batch == "whole" or "batch" not in conversation.settings
         for marks in [[pytest.mark.long] if _told_already(conversation, way, strategy, batch) else []]
@@ -171,16 +169,16 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     Row by row differs from whole blocks in which changes meet within an epoch, and dictionaries tell; what is computed
     anew is computed from whole relations either way, and from columns as from dictionaries. The driver runs the native
     program over rows that Spark looks up, which ``test_capabilities`` asks of every construct. Compiled code goes row
-    by row anyhow, and leaves what is computed anew to Python; on Spark that is the filling of a view, and a difference.
-    Maps that statements read are in memory, so columns make no difference to viewlets and join graphs. Where these
-    leave everything to plain deltas, the program is the same; and what their statements ask of Spark beyond that is
-    asked by joins.
+    by row anyhow, and leaves what is computed anew, and partitions, to Python; on Spark that is the filling of a view,
+    and a difference. Maps that statements read are in memory, so columns make no difference to viewlets and join
+    graphs. Where these leave everything to plain deltas, the program is the same; and what their statements ask of
+    Spark beyond that is asked by joins.
     """
     if strategy in ("viewlet", "joingraph") and _is_delta(conversation.path, strategy):
         return True
     match way:
         case "llvm":
-            return strategy == "recompute" or batch == "rows"
+            return strategy in ("recompute", "partition") or batch == "rows"
         case "frames":
             joins = strategy == "delta" or conversation.path.stem.startswith(("graph_", "join_", "outer_join_"))
             return strategy == "recompute" or batch == "rows" or not joins
@@ -191,28 +189,25 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     return strategy == "recompute" and batch == "rows"
 
 
-@cache
 def _is_delta(path: Path, strategy: str) -> bool:
     """Whether ``strategy`` keeps the views of a file as ``delta`` does."""
+    return _programs(path, strategy) == _programs(path, "delta")
+
+
+@cache
+def _programs(path: Path, strategy: str) -> list[str]:
+    """What keeps the views of a file fresh, without the notes; where they are refused, that."""
     conversation = read(path)
-    return _programs(conversation, strategy) == _programs(conversation, "delta")
-
-
-def _programs(conversation: Conversation, strategy: str) -> list[str]:
-    """What keeps the views of a conversation fresh, without the notes; where they are refused, that."""
-    tables: dict[str, Table] = {}
-    fields: dict[str, tuple[Field, ...]] = {}
+    answers = Answers()
     texts = []
     for step in conversation.steps:
         for statement in parse(step.declare) if step.declare else ():
             assert isinstance(statement, CreateTable)
-            tables[statement.table.name] = statement.table
-            fields[statement.table.name] = statement.table.fields
+            answers.declare(statement.table)
         for name, query in step.views:
             try:
-                relation = translate(query, fields, name=name).relation
-                texts.append(text_of_program(compile_view(name, relation, tables, strategy)))
-                fields[name] = relation.fields
+                answers.define(name, query)
+                texts.append(text_of_program(compile_view(name, answers.relations[name], answers.tables, strategy)))
             except errors.TidemillError as refusal:
                 texts.append(str(refusal))
     return texts

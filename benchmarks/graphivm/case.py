@@ -49,13 +49,19 @@ class Case:
         """Whether the view's changes are told; a join graph that is only to be read makes none."""
         return self.serve != "read"
 
+    @property
+    def encodes(self) -> bool:
+        """Whether published rows are run-end encoded, so that plain ones cost more."""
+        return self.backend == "llvm" and self.strategy == "joingraph" and self.serve == "subscribe"
+
 
 @dataclass(frozen=True)
 class Outcome:
     """What a case has shown: events done of how many and their seconds; and at the end rows of the view, and memory.
 
     ``state`` are the bytes of the maps, where known; ``stored`` those of the view's rows where they are kept;
-    ``read_s`` the seconds to read them all. Without events ``reason`` says why there is nothing to show.
+    ``read_s`` the seconds to read them all; ``plain_s`` those that it takes besides to write all published rows out in
+    plain columns. Without events ``reason`` says why there is nothing to show.
     """
 
     case: Case
@@ -67,11 +73,17 @@ class Outcome:
     stored: int = 0
     read_s: float = 0.0
     reason: str = ""
+    plain_s: float = 0.0
 
     @property
     def rate(self) -> float:
         """Events a second."""
         return self.events / self.seconds if self.seconds else 0.0
+
+    @property
+    def plain_rate(self) -> float:
+        """Events a second for a subscriber that wants plain columns."""
+        return self.events / (self.seconds + self.plain_s) if self.seconds else 0.0
 
     @property
     def complete(self) -> bool:

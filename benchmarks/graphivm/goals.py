@@ -84,11 +84,11 @@ GOALS = (
 )
 
 
-def judged(figures: Sequence[Figure]) -> list[tuple[Goal, float, bool]]:
-    """The goals that these figures decide, each with its value and whether it is met."""
+def judged(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> list[tuple[Goal, float, bool]]:
+    """Of ``goals`` those that these figures decide, each with its value and whether it is met."""
     found = {(figure.case, figure.metric): figure.value for figure in figures if figure.value}
     decided = []
-    for goal in GOALS:
+    for goal in goals:
         try:
             value = goal.value(found)
         except KeyError:

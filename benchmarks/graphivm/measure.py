@@ -12,11 +12,12 @@ from benchmarks.graphivm.subscribers import serve_many
 from benchmarks.graphivm.workload import MODIFICATIONS, Workload
 from tidemill.model.errors import OutOfBudget, TidemillError
 
-BATCH = 1_000
-"""So many events share an epoch, in which the view follows each by itself."""
+EPOCHS = 10
+"""The events come in so many epochs, in which the view follows each by itself.
 
-COMPARED = 50
-"""So many events come first: what they publish is compared, and the code that they run is compiled then."""
+The first comes before the clock starts: what it publishes is compared, the code that it runs is compiled then, and
+memory is there that later ones use again.
+"""
 
 
 def measure(case: Case, workload: Workload, oracle: Oracle, limit: float) -> list[Outcome]:
@@ -45,18 +46,25 @@ def measure(case: Case, workload: Workload, oracle: Oracle, limit: float) -> lis
 
 
 def _eagerly(case: Case, workload: Workload, oracle: Oracle, subject: Subject, limit: float) -> Outcome:
-    """One event at a time; publishing an epoch of ``BATCH`` of them is part of the time."""
+    """One event at a time; publishing an epoch of them is part of the time."""
     count = len(workload.events)
-    begun = done = min(COMPARED, count // 2)
-    published = _begin(case, oracle, subject, begun)
-    seconds = 0.0
+    step = _step(count)
+    published = _begin(case, oracle, subject, step)
+    seconds, plain, done = 0.0, 0.0, step
     while done < count and seconds < limit:
-        step = min(BATCH, count - done)
-        seconds += subject.replay(done, done + step)
-        published = oracle.add(subject.published, published)
-        done += step
+        stop = min(done + step, count)
+        seconds += subject.replay(done, stop)
+        published = oracle.add(subject.published(), published)
+        plain += subject.decode()
+        done = stop
     _check(case, oracle, published, done)
-    return _end(case, oracle, subject, Outcome(case, count - begun, done - begun, seconds), done)
+    outcome = Outcome(case, count - step, done - step, seconds, plain_s=plain)
+    return _end(case, oracle, subject, outcome, done)
+
+
+def _step(count: int) -> int:
+    """How many of so many events are in an epoch."""
+    return max(count // EPOCHS, 1)
 
 
 def _begin(case: Case, oracle: Oracle, subject: Subject, events: int) -> Fingerprint:
@@ -64,7 +72,7 @@ def _begin(case: Case, oracle: Oracle, subject: Subject, events: int) -> Fingerp
     if case.publishes:
         subject.follow()
     subject.replay(0, events)
-    published = oracle.add(subject.published)
+    published = oracle.add(subject.published())
     _check(case, oracle, published, events)
     return published
 
@@ -80,7 +88,7 @@ def _lazily(case: Case, workload: Workload, oracle: Oracle, subject: Subject) ->
     if case.publishes:
         subject.follow()
     seconds = subject.apply()
-    _check(case, oracle, oracle.add(subject.published), count)
+    _check(case, oracle, oracle.add(subject.published()), count)
     return _end(case, oracle, subject, Outcome(case, count, count, seconds), count)
 
 
@@ -90,8 +98,8 @@ def _by_kind(case: Case, workload: Workload, oracle: Oracle, subject: Subject) -
     outcomes = []
     for place, kind in enumerate(MODIFICATIONS, 1):
         start, stop = (place - 1) * count, place * count
-        begins = range(start, stop, BATCH)
-        seconds = sum(subject.replay(begin, min(begin + BATCH, stop)) for begin in begins)
+        step = _step(count)
+        seconds = sum(subject.replay(begin, min(begin + step, stop)) for begin in range(start, stop, step))
         outcomes.append(Outcome(replace(case, word=kind), count, count, seconds, state=subject.state()))
         if place % 2 == 0:
             oracle.check(stop, subject.rows()[0], case.name)

@@ -29,6 +29,9 @@ def figures(outcome: Outcome) -> Iterator[Figure]:
     for serve in serves:
         name = replace(outcome.case, serve=serve).name
         yield Figure(BENCH, name, "events/s", outcome.rate, "1/s", _against(outcome))
+    if outcome.plain_s and outcome.case.encodes:
+        name, against = outcome.case.name, "with all rows written out in plain columns"
+        yield Figure(BENCH, name, "plain_events/s", outcome.plain_rate, "1/s", against)
     if outcome.events and outcome.case.experiment in WEIGHED:
         name = replace(outcome.case, serve=serves[-1]).name
         yield Figure(BENCH, name, "view_rows", outcome.rows, "rows")

@@ -14,7 +14,7 @@ from benchmarks.graphivm.results import Results, figures, ratios
 from tidemill.model.errors import UnknownName
 from tidemill.serving.bench import Figure, Options
 
-SECONDS, QUICK_SECONDS = 5.0, 0.1
+SECONDS, QUICK_SECONDS = 2.0, 0.1
 """How long the events of a case may take, by default."""
 
 ALIASES = {"reading": "fanout", "memory": "joins"}

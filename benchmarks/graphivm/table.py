@@ -15,6 +15,7 @@ from benchmarks.tables import numbers, short
 from tidemill.serving.bench import Figure
 
 METRICS = {
+    "plain_events/s": "events/s, rows written out in plain columns",
     "bytes": "bytes in maps",
     "memory_ratio": "memory_ratio, against viewlet",
     "view_rows": "rows of the view",

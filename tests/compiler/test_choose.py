@@ -41,7 +41,8 @@ def test_recompute_refuses_streams_in_inner_stages() -> None:
 def test_unknown_strategy() -> None:
     with pytest.raises(Unsupported, match="unknown strategy") as caught:
         program_of("SELECT id FROM orders", "magic")
-    assert caught.value.hint == 'Strategies are "auto", "delta", "recompute", "viewlet", "joingraph", "outerjoin".'
+    known = '"auto", "delta", "recompute", "viewlet", "joingraph", "outerjoin", "partition"'
+    assert caught.value.hint == f"Strategies are {known}."
 
 
 @pytest.mark.parametrize(

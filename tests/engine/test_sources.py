@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,9 @@ from tidemill.model.errors import (
     Unsupported,
 )
 from tidemill.protocols.protocol import Level
+from tidemill.sources.polled import Asked
+from tidemill.sources.source import Message
+from tidemill.sources.sqlite.source import SqliteSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,6 +106,19 @@ def test_views_follow_their_source(shop: Shop, query: str, protocol: str | None)
         assert warehouse.view("v").verify().ok
 
 
+def test_what_promises_nothing_can_be_asked_for_by_name(shop: Shop) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        connect(warehouse, shop)
+        query = JOIN.format("shop", "shop")
+        with pytest.raises(Unsupported, match="does not keep consistency"):
+            warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (protocol = 'basic', consistency = 'weak') AS {query}")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (protocol = 'basic') AS {query}")
+        assert warehouse.view("v").certificate().level is Level.NONE
+        shop.change(1)
+        warehouse.sync()
+        assert shown(warehouse) == shop.answer(JOIN), "with nothing under way it is right"
+
+
 def test_keys_make_it_cheaper(shop: Shop) -> None:
     with tidemill.open(":memory:") as warehouse:
         connect(warehouse, shop)
@@ -136,12 +155,14 @@ def test_a_certificate_names_level_and_state(shop: Shop) -> None:
         assert warehouse.view("v").certificate().positions != certificate.positions
 
 
-def test_views_over_two_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize("consistency", ["strong", "complete"])
+def test_views_over_two_sources(tmp_path: Path, consistency: str) -> None:
     orders, items = Shop(tmp_path / "a.db", seed=1), Shop(tmp_path / "b.db", seed=2)
     with tidemill.open(":memory:") as warehouse:
         connect(warehouse, orders, "a")
         connect(warehouse, items, "b")
-        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {JOIN.format('a', 'b')}")
+        option = f"WITH (consistency = '{consistency}')"
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v {option} AS {JOIN.format('a', 'b')}")
         for _ in range(8):
             orders.change(3)
             items.change(2)
@@ -153,7 +174,7 @@ def test_views_over_two_sources(tmp_path: Path) -> None:
                 if i[1] == o[0] and o[2] is not None and o[2] > 2
             )
             assert shown(warehouse) == rows
-        assert "by sweep" in warehouse.view("v").explain()
+        assert f"by sweep; consistency {consistency}" in warehouse.view("v").explain()
 
 
 def test_sources_and_tables_of_the_warehouse_together(shop: Shop) -> None:
@@ -210,6 +231,196 @@ def test_what_cannot_be_is_refused(shop: Shop, tmp_path: Path) -> None:
         assert not shop.connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
 
 
+# ------------------------------------------------------------------------------------------- sources that never rest
+
+
+class Busy:
+    """A source that commits before each look, and knows the answer to ``query`` in each of its states."""
+
+    def __init__(self, shop: Shop, query: str) -> None:
+        self.shop = shop
+        self.query = query
+        self.looks = 0
+        self.answers: dict[str, Counter[Any]] = {}
+        self._look = SqliteSource._look
+
+    @property
+    def position(self) -> int:
+        """The number of the last row that came to the outbox."""
+        query = "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = '_tidemill_outbox'"
+        return int(self.shop.connection.execute(query).fetchone()[0])
+
+    def look(self, source: SqliteSource, asked: Sequence[Asked]) -> list[Message]:
+        self.looks += 1
+        self.shop.connection.execute("INSERT INTO orders VALUES (?, ?, 9)", (1000 + self.looks, self.looks % 3))
+        self.shop.connection.execute("INSERT INTO items VALUES (?, ?, 'nut')", (1000 + self.looks, 1000 + self.looks))
+        self.answers[str(self.position)] = self.shop.answer(self.query)
+        return self._look(source, asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "query"),
+    [
+        ("protocol = 'eca'", "join"),
+        ("consistency = 'strong'", "join"),
+        ("consistency = 'strong'", "groups"),
+        ("consistency = 'strong'", "self"),
+        ("consistency = 'strong'", "outer"),
+        ("protocol = 'recompute'", "groups"),
+        ("protocol = 'copies', consistency = 'strong'", "join"),
+        ("consistency = 'complete'", "groups"),
+        ("consistency = 'complete'", "outer"),
+    ],
+)
+def test_a_view_advances_though_its_source_never_rests(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, options: str, query: str
+) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        connect(warehouse, shop)
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH ({options}) AS {QUERIES[query].format('shop', 'shop')}")
+        shop.change(1)
+        busy = Busy(shop, QUERIES[query])
+        monkeypatch.setattr(SqliteSource, "_look", lambda source, asked: busy.look(source, asked))
+        for _ in range(5):
+            committed, looks = busy.position, busy.looks
+            warehouse.sync("v")
+            shows = warehouse.view("v").certificate().positions["shop"]
+            assert int(shows) >= committed
+            assert shown(warehouse) == busy.answers[shows]
+            # One look tells what there is, the next answers; each of two relations may need a correction.
+            assert busy.looks - looks <= 6
+
+
+def test_two_sources_that_never_rest_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Shop(tmp_path / "a.db", seed=1), Shop(tmp_path / "b.db", seed=2)
+    with tidemill.open(":memory:") as warehouse:
+        connect(warehouse, one, "a")
+        connect(warehouse, other, "b")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {OUTER.format('a', 'b')}")
+        assert warehouse.view("v").certificate().level is Level.STRONG
+        busy = {shop.path: Busy(shop, "SELECT 1") for shop in (one, other)}
+        one.change(1)
+        other.change(1)
+        look = lambda source, asked: busy[source._path].look(source, asked)  # noqa: E731
+        monkeypatch.setattr(SqliteSource, "_look", look)
+        for _ in range(4):
+            committed = {"a": busy[one.path].position, "b": busy[other.path].position}
+            warehouse.sync()
+            shows = warehouse.view("v").certificate().positions
+            assert all(int(shows[name]) >= committed[name] for name in committed)
+        monkeypatch.undo()
+        warehouse.sync()
+        orders = one.connection.execute("SELECT id FROM orders").fetchall()
+        items = other.connection.execute("SELECT order_id, part FROM items").fetchall()
+        parts = {order: [part for of, part in items if of == order] or [None] for (order,) in orders}
+        assert shown(warehouse) == Counter((order, part) for order, some in parts.items() for part in some)
+
+
+# -------------------------------------------------------------------------------------- views that follow by themselves
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def connect_for_good(warehouse: tidemill.Warehouse, shop: Shop, sync: str = "continuous") -> None:
+    options = f"path = '{shop.path}', setup = 'create', sync = '{sync}'"
+    warehouse.sql(f"CREATE SOURCE shop TYPE sqlite OPTIONS ({options})")
+
+
+@pytest.mark.parametrize("sync", ["continuous", "every 0.1 seconds"])
+def test_a_view_follows_by_itself(shop: Shop, tmp_path: Path, sync: str) -> None:
+    folder = tmp_path / "warehouse"
+    with tidemill.open(folder, runtime="native") as warehouse:
+        connect_for_good(warehouse, shop, sync)
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {GROUPS.format('shop', 'shop')}")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW w AS {OUTER.format('shop', 'shop')}")
+        for _ in range(3):
+            shop.change(5)
+            answers = {"v": shop.answer(GROUPS), "w": shop.answer(OUTER)}
+            eventually(lambda answers=answers: all(shown(warehouse, name) == answers[name] for name in answers))
+        warehouse.sync()  # who asks for it does not get in the way
+        warehouse.sql("DROP VIEW w")
+    shop.change(5)
+    with tidemill.open(folder, runtime="native") as warehouse:
+        eventually(lambda: shown(warehouse) == shop.answer(GROUPS))
+        assert warehouse.sql("SHOW SOURCES").rows() == [("shop", "sqlite", "items, orders", sync, None)]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill")]
+
+
+def test_trouble_is_told_and_overcome(shop: Shop) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        connect_for_good(warehouse, shop)
+        warehouse.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT customer, 10 / SUM(amount) AS s FROM shop.orders GROUP BY 1"
+        )
+        shop.connection.execute("DELETE FROM orders")
+        eventually(lambda: not shown(warehouse))
+        shop.connection.execute("INSERT INTO orders VALUES (1, 1, 0)")
+
+        def trouble() -> str:
+            ((*_, told),) = warehouse.sql("SHOW SOURCES").rows()
+            return str(told)
+
+        eventually(lambda: "v: division by zero" in trouble().lower() and "tried" in trouble())
+        shop.connection.execute("INSERT INTO orders VALUES (2, 1, 5)")
+        eventually(lambda: shown(warehouse) == Counter([(1, 2.0)]))
+        eventually(lambda: trouble() == "None")
+
+
+def test_views_follow_when_the_warehouse_is_told_to(shop: Shop) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        connect(warehouse, shop)
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {GROUPS.format('shop', 'shop')}")
+        warehouse.follow()
+        shop.change(10)
+        eventually(lambda: shown(warehouse) == shop.answer(GROUPS))
+
+
+def test_subscribers_hear_of_a_view_that_follows_by_itself(shop: Shop) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        connect_for_good(warehouse, shop)
+        warehouse.sql("CREATE MATERIALIZED VIEW v AS SELECT id, amount FROM shop.orders")
+        heard = warehouse.subscribe("v", timeout=20)
+        shop.connection.execute("INSERT INTO orders VALUES (77, 1, 5)")
+        batch = next(iter(heard))
+        assert batch.net == {(77, 5): 1}
+
+
+def test_a_wrong_way_to_sync_is_refused(shop: Shop) -> None:
+    with tidemill.open(":memory:") as warehouse, pytest.raises(Unsupported, match="no value of the option sync"):
+        connect_for_good(warehouse, shop, "sometimes")
+
+
+# ------------------------------------------------------------------------------------------------------------- explain
+
+
+def test_explain_tells_protocol_reason_and_questions(shop: Shop, tmp_path: Path) -> None:
+    other = Shop(tmp_path / "other.db")
+    with tidemill.open(":memory:") as warehouse:
+        connect(warehouse, shop)
+        connect(warehouse, other, "other")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {GROUPS.format('shop', 'shop')}")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW w AS {JOIN.format('shop', 'other')}")
+        warehouse.sql(f"CREATE MATERIALIZED VIEW c WITH (protocol = 'copies') AS {JOIN.format('shop', 'shop')}")
+        told = warehouse.view("v").explain()
+        assert "v@1 by eca_local; consistency strong" in told
+        assert 'the cheapest that is "strong"; eca_key needs the primary key of every relation' in told
+        assert "in batches of all that waits; sync manual" in told
+        assert "shop when shop.orders changes: WITH b1(w, c0, c1, c2) AS (VALUES (?1, ?2, ?3, ?4)) SELECT" in told
+        told = warehouse.view("w").explain()
+        assert "w@1 by sweep; consistency strong" in told and "eca_local needs all relations of the view in one" in told
+        assert "shop: there: o.amount > 2" in told
+        assert "other when shop changes: WITH b1" in told
+        told = warehouse.view("c").explain()
+        assert "asked for by name" in told and "each update as it comes" in told and "changes: WITH" not in told
+        other.path.unlink()
+        assert "cannot be told now" in warehouse.view("w").explain()
+
+
 def test_a_change_that_was_refused_is_not_lost(shop: Shop) -> None:
     shop.connection.executescript("DELETE FROM orders; INSERT INTO orders VALUES (1, 1, 5), (2, 2, 2)")
     with tidemill.open(":memory:") as warehouse:
@@ -224,6 +435,23 @@ def test_a_change_that_was_refused_is_not_lost(shop: Shop) -> None:
         warehouse.sync()
         assert shown(warehouse) == Counter([(1, 2.0), (2, 5.0), (3, 10.0)])
         assert sorted(warehouse.table("v@1").rows()) == [(1, 5), (2, 2), (3, 0), (3, 1)]
+
+
+def test_a_view_can_be_dropped_though_its_source_is_gone(shop: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "warehouse"
+    with tidemill.open(folder, runtime="native") as warehouse:
+        connect(warehouse, shop)
+        warehouse.sql("CREATE MATERIALIZED VIEW v AS SELECT id, amount FROM shop.orders")
+    shop.path.unlink()
+    with tidemill.open(folder, runtime="native") as warehouse:
+        with pytest.raises(SetupError):
+            warehouse.sql("CREATE MATERIALIZED VIEW w AS SELECT id FROM shop.orders")
+        assert warehouse.views() == ("v",)
+        with pytest.warns(RuntimeWarning, match="go on to keep changes for it"):
+            warehouse.sql("DROP VIEW v")
+        warehouse.sql("DROP SOURCE shop")
+    with tidemill.open(folder, runtime="native") as warehouse:
+        assert warehouse.views() == () and warehouse.sql("SHOW SOURCES").rows() == []
 
 
 def test_a_source_that_forgot_is_noticed(shop: Shop, tmp_path: Path) -> None:

@@ -143,9 +143,6 @@ class Run:
     def receive(self, source: str = "") -> Sequence[Action]:
         """W_up or W_ans, whichever message is next; in batches, what it leads to: nothing, or several of them."""
         message = self.heard[source].receive(0)
-        for _ in range(self.sources[source].traffic.notifications - self.done[source]):
-            self.done[source] += 1
-            self.there.append(self.scenario.state(self.done))
         done: list[Action] = []
         while message is not None:
             done += self._take(message, source)
@@ -154,6 +151,9 @@ class Run:
 
     def _take(self, message: Message, source: str) -> Sequence[Action]:
         if isinstance(message, Committed):
+            while self.done[source] < int(message.position):
+                self.done[source] += 1
+                self.there.append(self.scenario.state(self.done))
             return self._act(self.keeper.updated(message.changes, message.position, source))
         self.answers.append(message.rows)
         number = self._numbers.pop((source, message.number))

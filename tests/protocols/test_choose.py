@@ -6,7 +6,7 @@ import pytest
 
 from tests.protocols.harness import BAG, KEYED, KEYS
 from tidemill.model.errors import Unsupported
-from tidemill.protocols.choose import CHEAPEST, PROTOCOLS, choose
+from tidemill.protocols.choose import CHEAPEST, PROTOCOLS, choose, reason
 from tidemill.sources.queries import Product
 
 ONE = dict.fromkeys(KEYS, "shop")
@@ -28,6 +28,16 @@ TWO = {"r1": "shop", "r2": "shop", "r3": "bank"}
 )
 def test_the_cheapest_that_keeps_the_level(level: str, of: Product, homes: dict[str, str], name: str) -> None:
     assert choose(level, of, KEYS, homes) == name
+
+
+def test_the_reason_is_what_the_cheaper_ones_lack() -> None:
+    assert reason("eca_key", None, KEYED, KEYS, ONE) == 'the cheapest that is "strong"'
+    assert reason("lca", "complete", BAG, KEYS, ONE) == (
+        'the cheapest that is "complete"'
+        "; eca_key needs the primary key of every relation, under every alias, among the view's columns"
+        '; eca_local is no more than "strong"'
+    )
+    assert reason("sweep", "weak", KEYED, KEYS, TWO).count("needs all relations of the view in one source") == 3
 
 
 def test_without_keys_nothing_rests_on_them() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.protocols.harness import (
@@ -22,16 +24,16 @@ from tests.protocols.harness import (
     view,
 )
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.batches import Batched
 from tidemill.protocols.copies import Copies
 from tidemill.protocols.eca import Eca
 from tidemill.protocols.eca_key import EcaKey
 from tidemill.protocols.eca_local import EcaLocal
 from tidemill.protocols.lca import Lca
-from tidemill.protocols.protocol import Install, Keeper, Level, Start
+from tidemill.protocols.protocol import Install, Level, Start
 from tidemill.protocols.recompute import Recompute
 from tidemill.protocols.sweep import Sweep
-from tidemill.sources.queries import Product
+from tidemill.sources.queries import Product, SignedQuery
+from tidemill.sources.source import Answered, Committed
 
 JOINED = (equal("r1.x", "r2.x"), equal("r2.y", "r3.y"))
 R1, R2, R3 = scan("r1", "ax"), scan("r2", "bxy"), scan("r3", "cy")
@@ -205,9 +207,13 @@ def test_rows_without_keys_are_asked_about() -> None:
 # -------------------------------------------------------------------------------------------------------------- batches
 
 
+def in_batches(make: MakeKeeper, *script: Changes, merged: bool = True) -> Run:
+    return Run(Scenario(BAG, FIRST, {"": script}, keys=KEYS, merged=merged), make)
+
+
 def test_updates_that_come_during_a_query_are_one_batch() -> None:
     script = [insert("r1", number, 1) for number in range(2, 10)]
-    run = run_of(lambda start: Batched(Eca(start)), BAG, *script)
+    run = in_batches(Eca, *script)
     for _ in script:
         run.update()
     assert len(run.asked) == 1
@@ -216,34 +222,68 @@ def test_updates_that_come_during_a_query_are_one_batch() -> None:
     assert asked(run)[1].startswith("pi_X,C(([3, 1] + [4, 1] + [5, 1]")
 
 
-def test_a_batch_has_a_limit() -> None:
-    script = [insert("r1", number, 1) for number in range(2, 9)]
-    run = run_of(lambda start: Batched(Eca(start), most=3), BAG, *script)
-    for _ in script:
-        run.update()
-    assert len(run.asked) == 3
-    settle(run)
-
-
 def test_what_cancels_within_a_batch_is_not_asked() -> None:
-    run = run_of(lambda start: Batched(Eca(start)), BAG, insert("r1", 2, 1), insert("r1", 3, 1), delete("r1", 3, 1))
+    run = in_batches(Eca, insert("r1", 2, 1), insert("r1", 3, 1), delete("r1", 3, 1))
     for _ in range(3):
         run.update()
     settle(run)
     assert len(run.asked) == 1
+    assert [install.positions[""] for install in run.installed] == ["1", "3"]
 
 
-def test_nothing_waits_for_an_answer_that_nobody_asked_for() -> None:
-    run = run_of(lambda start: Batched(Recompute(start, 2)), BAG, insert("r1", 2, 1), insert("r1", 3, 1))
+def test_an_answer_is_brought_back_to_the_state_that_was_told() -> None:
+    """It has seen a row of r2 and one of r3 too early: one correction needs the source, the next does not."""
+    run = in_batches(Eca, insert("r1", 2, 1), insert("r2", 2, 1, 1), insert("r3", 2, 1))
     run.update()
     run.update()
-    assert len(run.asked) == 1
+    run.reply()
+    assert (len(run.asked), run.sources[""].traffic.queries, run.installed) == (1, 2, [])
+    run.update()
+    run.reply()
+    assert run.installed[0].positions == {"": "1"}
+    assert run.here[1] == run.there[1]
     settle(run)
 
 
-def test_batches_of_a_complete_keeper_are_strong() -> None:
-    made: Keeper = Batched(Lca(Scenario(BAG, FIRST, {"": []}).start()))
-    assert made.level is Level.STRONG
+@pytest.mark.parametrize("make", [Eca, EcaLocal, Recompute])
+def test_a_source_that_never_rests_does_not_keep_a_view_from_installing(make: MakeKeeper) -> None:
+    script = [one for number in range(2, 12) for one in (insert("r1", number, 1), insert("r2", number, 1, 1))]
+    steady = in_batches(make, *script)
+    eager = run_of(make, BAG, *script)
+    for run in (steady, eager):
+        run.update()
+        while run.sources[""].position != str(len(script)):
+            run.update()  # it always changes before it answers
+            run.reply()
+    shown = [int(install.positions[""]) for install in steady.installed]
+    assert all(later - earlier <= len(FIRST) for earlier, later in pairwise([0, *shown]))
+    assert shown[-1] >= len(script) - 2 * len(FIRST)
+    assert len(eager.installed) == 0 or make is Recompute
+    settle(steady)
+
+
+def test_updates_that_take_turns_are_all_shown() -> None:
+    script = [insert("r1", 2, 1), insert("r1", 3, 1), delete("r1", 3, 1)]
+    run = in_batches(Eca, *script, merged=False)
+    for _ in script:
+        run.update()
+    settle(run)
+    assert [install.positions[""] for install in run.installed] == ["1", "2", "3"]
+    assert run.verdict().level is Level.COMPLETE
+
+
+def test_a_query_without_terms_is_answered_after_what_was_committed_before_it() -> None:
+    run = in_batches(Eca, insert("r1", 2, 1), insert("r1", 3, 1), insert("r1", 4, 1))
+    run.update()
+    number = run.heard[""].ask(SignedQuery(BAG, ()))
+    run.commit()
+    run.answer()
+    run.answer()
+    run.commit()
+    _, before, answer, after = [run.heard[""].receive(0) for _ in range(4)]
+    assert isinstance(before, Committed) and before.position == "2"
+    assert answer == Answered(number, ZSet(), "2")
+    assert isinstance(after, Committed) and after.position == "3"
 
 
 # ---------------------------------------------------------------------------------------------------------------- sweep

@@ -138,8 +138,12 @@ def test_several_sources(of: str, sources: int, data: st.DataObject) -> None:
 def test_keepers_keep_what_they_promise_at_length(of: str, data: st.DataObject) -> None:
     sources = data.draw(st.integers(1, 3))
     scenario, ways = data.draw(stories(VIEWS[of], sources))
+    batches, alone = replace(scenario, merged=True), replace(scenario, merged=False)
     if sources > 1:
         follow(scenario, ways, Sweep, Level.COMPLETE)
+        follow(batches, ways, Sweep, Level.STRONG)
     else:
         for name in ("eca", "eca_local", "lca"):
             follow(scenario, ways, KEEPERS[name], PROTOCOLS[name].level)
+            follow(batches, ways, KEEPERS[name], Level.STRONG)
+            follow(alone, ways, KEEPERS[name], Level.COMPLETE)

@@ -22,7 +22,8 @@ SCHEMA = """
     INSERT INTO orders VALUES (10, 1, 30), (11, 2, 20);
 """
 SPEND = """CREATE MATERIALIZED VIEW spend AS
-    SELECT c.name, SUM(o.amount) AS total FROM shop.orders o JOIN shop.customers c ON c.id = o.customer GROUP BY c.name"""
+    SELECT c.name, SUM(o.amount) AS total
+    FROM shop.orders o JOIN shop.customers c ON c.id = o.customer GROUP BY c.name"""
 
 SOURCE = ['{"source": [["a"]]}', '{"source": [["b"]]}', '{"source": [["c"]]}']
 SKIPPING = ['{"warehouse": [["a"]]}', '{"warehouse": [["c"]]}']
@@ -141,7 +142,7 @@ def test_a_row_that_the_source_never_told_of_is_found(
         assert not check_view(warehouse.view("spend"), 5.0, as_json=True)
     *lines, last = capsys.readouterr().out.splitlines()
     assert any(line.startswith("spend@1 is not the answer of shop at") for line in lines)
-    assert "  missing ('bob', 7) x1" in lines
+    assert "  missing (7, 'bob') x1" in lines
     assert json.loads(last)["ok"] is False
 
 
@@ -173,3 +174,15 @@ def test_a_view_over_tables_has_no_sources_to_ask(shop: sqlite3.Connection) -> N
         warehouse.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
         with pytest.raises(Unsupported, match="reads no source"):
             warehouse.view("v").audit()
+
+
+def test_a_view_that_follows_by_itself_is_audited_too(shop: sqlite3.Connection) -> None:
+    with tidemill.open("warehouse", runtime="native") as warehouse:
+        warehouse.sql("DROP VIEW spend; DROP SOURCE shop")
+        warehouse.sql(
+            "CREATE SOURCE shop TYPE sqlite OPTIONS (path = 'shop.db', setup = 'create', sync = 'continuous')"
+        )
+        warehouse.sql(SPEND)
+        for number in range(20, 25):
+            shop.execute("INSERT INTO orders VALUES (?, 1, 1)", (number,))
+            assert warehouse.view("spend").audit(patience=20)

@@ -71,6 +71,17 @@ def shop(tidemill: Tidemill) -> Tidemill:
 COMMANDS = ("demo", "sql", "load", "apply", "watch", "show", "explain", "verify", "audit", "compact", "vacuum", "bench")
 
 
+def test_audit_fails_where_a_promise_is_broken(tidemill: Tidemill) -> None:
+    lines = '{"source": [[1]]}\n{"source": [[2]]}\n{"warehouse": [[1]]}\n'
+    assert tidemill("audit", "--history", "-", "--level", "weak", stdin=lines).code == 0
+    outcome = tidemill("audit", "--history", "-", stdin=lines)
+    assert outcome.code == 1
+    assert outcome.out.endswith("strong was promised and is broken\n")
+    assert tidemill("audit", "--history", "-", stdin='{"source": 1}').err.startswith("error: the line is not a state")
+    assert tidemill("audit").code == 2
+    assert "there is no warehouse here" in tidemill("audit", "v").err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples(tidemill: Tidemill, command: str) -> None:
     outcome = tidemill(command, "--help")

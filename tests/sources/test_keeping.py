@@ -51,8 +51,8 @@ class Warehouse:
         self.rows = self.contents.answer(self.view.query)
         keys = {name: table.primary_key for name, table in source.tables.items()}
         given = Start(self.view, self.rows, {"": position}, keys, dict.fromkeys(keys, ""), answers)
-        keeper: Keeper = PROTOCOLS[protocol].keeper(given)
-        self.keeper = Batched(keeper) if batched else keeper
+        self.keeper: Keeper = PROTOCOLS[protocol].keeper(given)
+        self.heard = Batched(source, position) if batched else source
         self.states: dict[Position, ZSet] = {position: self.rows}
         self.installed: list[Position] = []
         self.told: list[Position] = []
@@ -60,7 +60,7 @@ class Warehouse:
 
     def step(self, timeout: float) -> bool:
         """Take one message and do what the keeper says."""
-        message = self.source.receive(timeout)
+        message = self.heard.receive(timeout)
         if isinstance(message, Committed):
             self.contents.apply(message.changes)
             self.told.append(message.position)
@@ -74,7 +74,7 @@ class Warehouse:
             return False
         for action in actions:
             if isinstance(action, Ask):
-                self._numbers[self.source.ask(action.query)] = action.number
+                self._numbers[self.heard.ask(action.query)] = action.number
             else:
                 self.rows = self.rows + action.change
                 self._certify(action.positions[""])

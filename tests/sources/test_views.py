@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import tidemill
 from tests.sources.server import PASSWORD, Server
 from tests.sources.test_postgres import Shop, kill_often, scribble
+from tidemill.engine import following
 
 QUERY = """SELECT c.name, COUNT(*) AS n, SUM(o.amount) AS total
     FROM {0}orders o JOIN {0}customers c ON c.id = o.customer WHERE o.amount > 5 GROUP BY c.name"""
@@ -61,7 +63,87 @@ def test_a_view_follows_while_others_write(shop: Shop, tmp_path: Path, changes: 
         assert Counter(warehouse.view("v").rows()) == answer(shop)
         assert warehouse.view("v").verify().ok
         told = warehouse.view("v").explain() + str(warehouse.sql("SHOW SOURCES"))
+        assert 'FROM ONLY "public"."orders" AS "o"' in told
         warehouse.sql("DROP VIEW v; DROP SOURCE shop")
     stored = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert PASSWORD not in told
     assert PASSWORD.encode() not in stored
+
+
+def test_a_view_at_rest_does_not_keep_the_log(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot keeps the log of all tables, so a view that nothing happens to must move on as well."""
+    monkeypatch.setattr(following, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(following, "FORGET_SECONDS", 0.0)
+    folder = tmp_path / "warehouse"
+
+    def kept() -> int:
+        slots = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn) FROM pg_replication_slots"
+        return int(shop.connection.execute(slots + " WHERE NOT temporary").fetchall()[0][0])
+
+    with tidemill.open(folder, runtime="native") as warehouse:
+        warehouse.sql(create_source(shop, "slot").replace(")", ", tables = 'orders, customers')"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {QUERY.format('shop.')}")
+        before = warehouse.view("v").certificate()
+        shop.run("CREATE TABLE other AS SELECT g FROM generate_series(1, 20000) g")
+        assert kept() > 1_000_000
+        warehouse.sync()
+        assert kept() < 100_000
+        assert warehouse.view("v").certificate() != before
+    scribble(shop, seed=4, transactions=10)
+    with tidemill.open(folder, runtime="native") as warehouse:
+        warehouse.sync()
+        assert Counter(warehouse.view("v").rows()) == answer(shop)
+
+
+def test_a_query_that_takes_too_long_is_told_and_the_view_goes_on(shop: Shop) -> None:
+    """While customers are locked, the question about an order cannot be answered in time."""
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql(create_source(shop, "outbox").replace(")", ", query_timeout = '0.2', sync = 'continuous')"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (protocol = 'eca') AS {QUERY.format('shop.')}")
+        with shop.connect(autocommit=False) as owner:
+            owner.execute("LOCK TABLE customers IN ACCESS EXCLUSIVE MODE")
+            shop.run("INSERT INTO orders VALUES (77, 1, 40)")
+            until(lambda: "did not answer" in str(warehouse.sql("SHOW SOURCES").rows()))
+            owner.rollback()
+        until(lambda: Counter(warehouse.view("v").rows()) == answer(shop) and not warehouse.troubles())
+
+
+def test_a_server_that_is_gone_for_a_while(shop: Shop) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql(create_source(shop, "outbox").replace(")", ", patience = '0.2', sync = 'continuous')"))
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {QUERY.format('shop.')}")
+        shop.run("INSERT INTO orders VALUES (77, 1, 40)")
+        shop.connection.close()
+        shop.server.stop()
+        try:
+            until(lambda: "cannot be read" in str(warehouse.sql("SHOW SOURCES").rows()))
+            began = time.monotonic()
+            assert PASSWORD not in str(warehouse.troubles())
+            assert "cannot be told now" in warehouse.view("v").explain()
+            assert time.monotonic() - began < 5
+        finally:
+            shop.server.start()
+            shop.connection = shop.connect()
+        scribble(shop, seed=5, transactions=10)
+        until(lambda: Counter(warehouse.view("v").rows()) == answer(shop) and not warehouse.troubles())
+
+
+@pytest.mark.parametrize("changes", ["slot", "outbox"])
+@pytest.mark.parametrize("consistency", ["strong", "complete"])
+def test_a_backlog_that_is_larger_than_what_may_be_held(shop: Shop, changes: str, consistency: str) -> None:
+    with tidemill.open(":memory:") as warehouse:
+        warehouse.sql(create_source(shop, changes).replace(")", ", held = '5')"))
+        option = f"WITH (consistency = '{consistency}')"
+        warehouse.sql(f"CREATE MATERIALIZED VIEW v {option} AS {QUERY.format('shop.')}")
+        began = warehouse.epoch
+        scribble(shop, seed=6, transactions=60)
+        warehouse.sync()
+        assert Counter(warehouse.view("v").rows()) == answer(shop)
+        assert (warehouse.epoch - began < 20) == (consistency == "strong")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)

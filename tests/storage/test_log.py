@@ -200,3 +200,14 @@ def test_after_a_failed_sync_nothing_more_is_promised(tmp_path: Path, monkeypatc
     with pytest.raises(StorageError, match="can no longer be written"):
         log.sync(end)
     log.close()
+
+
+def test_a_manifest_remembers_where_sources_were_after_each_epoch_of_the_log(tmp_path: Path) -> None:
+    with FolderStore.open(tmp_path) as store:
+        for number in (1, 2, 3):
+            commit(store, number, [((number, "x"), 1)], positions={"s": str(number)} if number != 2 else {})
+        assert store.history() == {1: {"s": "1"}, 3: {"s": "3"}}
+    with FolderStore.open(tmp_path) as store:  # closing has taken the log into a manifest
+        assert not list((tmp_path / "log").iterdir())
+        commit(store, 4, [(ANN, 1)], positions={"t": "9"})
+        assert store.history() == {1: {"s": "1"}, 3: {"s": "3"}, 4: {"s": "3", "t": "9"}}

@@ -13,6 +13,9 @@ from tidemill.algebra.casts import cast_value
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.layers import MOST_PARTITIONS, Layer, Layered
+from tidemill.algebra.matching.match import Match
+from tidemill.algebra.matching.runs import Holds, Listed, looks_read
+from tidemill.algebra.matching.search import Matcher
 from tidemill.algebra.ordering import Order, rank
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
@@ -196,7 +199,7 @@ def _repeat(node: r.Repeat, around: Surroundings) -> ZSet:
     return result
 
 
-def parts_in_order(node: r.TopK | r.Window, around: Surroundings) -> list[list[Row]]:
+def parts_in_order(node: r.TopK | r.Window | Match, around: Surroundings) -> list[list[Row]]:
     """The rows of each part in order, a row of weight n n times."""
     fields = node.input.fields
     parts: dict[Row, list[tuple[Any, Row]]] = {}
@@ -243,6 +246,22 @@ def _window(node: r.Window, around: Surroundings) -> ZSet:
         for row, values in zip(part, zip(*columns, strict=True), strict=True):
             result.add(row + values, 1)
     return result
+
+
+def _match(node: Match, around: Surroundings) -> ZSet:
+    matcher = Matcher(node, {name: _holds(node, name, condition) for name, condition in node.conditions})
+    result = ZSet()
+    for part in parts_in_order(node, around):
+        environments = [around.bind(row, node.input.fields) for row in part]
+        seen = [tuple([evaluate_scalar(scalar, row, around) for scalar in node.arguments]) for row in environments]
+        for number, values in matcher.all(Listed(seen)):
+            result.add(part[number] + values, 1)
+    return result
+
+
+def _holds(node: Match, variable: str, condition: Scalar) -> Holds:
+    names = [node.looks[number].name for number in looks_read(node, variable)]
+    return lambda values: evaluate_scalar(condition, dict(zip(names, values, strict=True))) is True
 
 
 def _shown(call: WindowCall, rows: Sequence[Environment], around: Surroundings) -> list[Row | None]:
@@ -362,6 +381,7 @@ _MEANING: dict[type[Relation], Callable[[Any, Surroundings], ZSet]] = {
     r.Window: _window,
     r.Recursive: _recursive,
     Layered: _layered,
+    Match: _match,
 }
 
 

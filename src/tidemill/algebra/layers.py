@@ -6,10 +6,12 @@ number ``n`` of length ``e`` begins ``n * e`` microseconds after 1970, so they a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from tidemill.algebra.relations import Relation
-from tidemill.model.types import BIGINT, Field
+from tidemill.algebra.relations import Filter, Relation
+from tidemill.algebra.scalars import Call, column
+from tidemill.model.types import BIGINT, BOOLEAN, Field
 
 NUMBER = "partition"
 """The column that holds the number of a partition; no query can call one of its own so where this one is seen."""
@@ -36,6 +38,14 @@ class Subscript:
         """The number that is meant beside partition ``number``."""
         return number * self.times // self.over + self.plus
 
+    def reaches(self, number: int) -> int:
+        """The first partition beside which number ``number`` or a later one is meant.
+
+        >>> [Subscript(over=5).reaches(n) for n in (2, 3)], Subscript(times=5, plus=4).reaches(15)
+        ([10, 15], 3)
+        """
+        return -((self.plus - number) * self.over // self.times)
+
     def __str__(self) -> str:
         scaled = f"{self.times}*i" if self.times != 1 else "i"
         scaled = f"{scaled}/{self.over}" if self.over != 1 else scaled
@@ -53,6 +63,12 @@ class Feed:
     name: str
     rows: Relation
     every: int
+
+    @property
+    def rows_in_partitions(self) -> Relation:
+        """The rows whose number is known, of a feed that has partitions."""
+        number = self.rows.fields[0]
+        return Filter(self.rows, Call("is_not_null", (column(number),), BOOLEAN)) if number.nullable else self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,20 @@ class Layer:
         """What a body calls the relation."""
         low, high = ("" if end is None else str(end) for end in (self.low, self.high))
         return f"{self.feed}[{high}]" if low == high else f"{self.feed}[{low}..{high}]"
+
+    def has(self, number: int, beside: int) -> bool:
+        """Whether partition ``number`` of the feed is in the layer beside partition ``beside``."""
+        first, last = self.readers(number)
+        return first <= beside <= last
+
+    def readers(self, number: int) -> tuple[float, float]:
+        """The first and the last partition beside which the layer has partition ``number``; none where they cross.
+
+        >>> Layer("s", Subscript(plus=-2), Subscript()).readers(7), Layer("s", None, Subscript(over=5)).readers(2)
+        ((7, 9), (10, inf))
+        """
+        first = -math.inf if self.high is None else self.high.reaches(number)
+        return first, math.inf if self.low is None else self.low.reaches(number + 1) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from tidemill.algebra import relations as r
 from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.functions import FUNCTIONS, Function
 from tidemill.algebra.functions.function import always, takes
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import Call, Scalar
 from tidemill.algebra.text import KEY
@@ -239,6 +241,10 @@ def functions_in(relation: Relation) -> set[str]:
             found |= {call.function for call in node.aggregates}
         if isinstance(node, r.Window):
             found |= {call.function for call in node.calls}
+        if isinstance(node, Layered):
+            found |= functions_in(node.initialize) | functions_in(node.update)
+        if isinstance(node, Match):
+            found |= {name for _, condition in node.conditions for name in functions_of(condition)}
     return found
 
 

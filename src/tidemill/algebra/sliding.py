@@ -100,6 +100,11 @@ class MovingSum(Moving):
         self._count = 0
         self._special: Counter[str] = Counter()
 
+    def __copy__(self) -> MovingSum:
+        other = MovingSum(self._call)
+        other._sum, other._count, other._special = self._sum, self._count, self._special.copy()
+        return other
+
     def enter(self, value: Any) -> None:
         self._add(value, 1)
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.layers import Layered
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import (
     Call,
@@ -146,6 +147,8 @@ def expressions(node: Relation) -> tuple[Scalar, ...]:
         case r.Window():
             calls = (part for call in node.calls for part in _of_window(call))
             return (*node.partition, *(term.scalar for term in node.order), *calls)
+        case Match():
+            return (*node.partition, *(term.scalar for term in node.order), *node.looked_at)
     return ()
 
 
@@ -169,17 +172,19 @@ def with_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation:
             return replace(node, array=next(scalars))
         case r.Repeat():
             return replace(node, times=next(scalars))
-        case r.TopK() | r.Window():
+        case r.TopK() | r.Window() | Match():
             return _with_window_expressions(node, scalars)
     return node
 
 
-def _with_window_expressions(node: r.TopK | r.Window, scalars: Iterator[Scalar]) -> Relation:
+def _with_window_expressions(node: r.TopK | r.Window | Match, scalars: Iterator[Scalar]) -> Relation:
     partition = tuple(next(scalars) for _ in node.partition)
     order = tuple(replace(term, scalar=next(scalars)) for term in node.order)
     changed = replace(node, partition=partition, order=order)
     if isinstance(changed, r.TopK):
         return changed
+    if isinstance(changed, Match):
+        return changed.looking_at(scalars)
     calls = []
     for call in changed.calls:
         arguments = tuple(next(scalars) for _ in call.arguments)

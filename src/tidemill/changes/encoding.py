@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 def repeated(values: pa.Array, ends: pa.Array) -> pa.Array:
     """A column that has each of ``values`` in all rows up to where it ends, and after the one before it.
 
-    >>> decoded(pa.table({"tweet": repeated(pa.array([7, 8]), pa.array([2, 5])), "reader": [1, 2, 1, 2, 3]})).to_pydict()
+    >>> table = pa.table({"tweet": repeated(pa.array([7, 8]), pa.array([2, 5])), "reader": [1, 2, 1, 2, 3]})
+    >>> decoded(table).to_pydict()
     {'tweet': [7, 7, 8, 8, 8], 'reader': [1, 2, 1, 2, 3]}
     """
     return pa.RunEndEncodedArray.from_arrays(ends, values)
@@ -39,7 +40,7 @@ def decoded(table: pa.Table) -> pa.Table:
 
 
 def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Some rows of a table of one piece, in plain columns: only these are decoded.
+    """Some rows of a table, in plain columns: only these are decoded.
 
     >>> table = pa.table({"tweet": repeated(pa.array([7, 8]), pa.array([2, 5])), "reader": [1, 2, 1, 2, 3]})
     >>> taken(table, np.array([1, 4])).to_pydict()
@@ -49,14 +50,14 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     runs: dict[int, pa.Array] = {}  # most columns share their ends
     columns = []
     for column in table.columns:
-        if not is_repeated(column) or not column.num_chunks:
+        if not is_repeated(column) or column.num_chunks != 1:
             columns.append(plain(column).take(places))
             continue
-        (chunk,) = column.chunks
-        ends = chunk.run_ends
-        if ends.buffers()[1].address not in runs:
-            runs[ends.buffers()[1].address] = _runs(chunk, rows)
-        columns.append(chunk.values.take(runs[ends.buffers()[1].address]))
+        chunk = column.chunk(0)
+        ends = chunk.run_ends.buffers()[1].address
+        if ends not in runs:
+            runs[ends] = _runs(chunk, rows)
+        columns.append(chunk.values.take(runs[ends]))
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 

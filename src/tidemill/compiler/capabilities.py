@@ -313,6 +313,21 @@ CAPABILITIES = (
         "A late row may join two sessions, and a deleted one part them.",
     ),
     Capability(
+        "Patterns",
+        "`FROM t PATTERN (a, b+) WHERE ... GROUP BY`",
+        "SELECT customer, placed, COUNT(*) AS n, SUM(b.amount) AS total FROM orders PATTERN (a, b+) "
+        "WHERE b[1].amount > a.amount AND b[i].amount > b[i-1].amount GROUP BY customer",
+        "A row that comes last is one step of a machine, whatever came before. [All of it](patterns.md).",
+    ),
+    Capability(
+        "Patterns",
+        "`MATCH_RECOGNIZE`",
+        "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY customer ORDER BY placed, id "
+        "MEASURES strt.id AS since, last(up.id) AS until PATTERN (strt down+ up+) "
+        "DEFINE down AS amount < PREV(amount), up AS amount > PREV(amount)) m",
+        "The standard's spelling of the same.",
+    ),
+    Capability(
         "Recursion",
         "`WITH RECURSIVE`",
         "WITH RECURSIVE inside (whole, part) AS (SELECT whole, part FROM parts UNION SELECT i.whole, p.part FROM "

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from enum import Enum
 
-from tidemill.algebra.relations import TopK
-from tidemill.algebra.walk import columns_in
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.matching.match import Match
+from tidemill.algebra.relations import Relation, TopK
+from tidemill.algebra.walk import columns_in, walk_all
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.stages import Draft
 from tidemill.compiler.strategies import delta, joingraph, recompute, viewlet
@@ -14,6 +16,7 @@ from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.program.graph import Lookahead, Serve
+from tidemill.program.layers import Layers
 from tidemill.program.statements import Finish, Parts, Rounds, Stage
 
 Strategy = Callable[[Draft, Keys, Set[str]], Stage]
@@ -24,8 +27,11 @@ STRATEGIES: dict[str, Strategy] = {
     "viewlet": viewlet.viewlet,
     "joingraph": joingraph.joingraph,
     "outerjoin": delta.delta,
+    "partition": delta.delta,
 }
-"""Every strategy that a view can ask for by name. The table of ``outerjoin`` is a rewrite, kept by deltas."""
+"""Every strategy that a view can ask for by name. The table of ``outerjoin`` is a rewrite, kept by deltas; so are the
+feeds of ``partition``.
+"""
 
 SUPPORTS_STREAMS = {
     "delta": delta.SUPPORTS_STREAMS,
@@ -33,6 +39,7 @@ SUPPORTS_STREAMS = {
     "viewlet": viewlet.SUPPORTS_STREAMS,
     "joingraph": joingraph.SUPPORTS_STREAMS,
     "outerjoin": delta.SUPPORTS_STREAMS,
+    "partition": delta.SUPPORTS_STREAMS,
 }
 
 NATIVE_WORK = 200_000
@@ -51,6 +58,8 @@ class Reason(Enum):
     BAGS = "what an aggregate looks at is kept in order, so the next one is there when the last one goes"
     TOP = "rows are kept in order, so only the first of them are read"
     PARTITIONS = "only the partitions that a change touches are computed again"
+    MACHINE = "a machine stands at the last row of each key, so a row that comes last is one step of it"
+    LAYERS = "each partition is made from a few others, so only those that a change touches are made anew"
     ROUNDS = "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
     VIEWLET = "what a change joins with is summed up beforehand, so a change costs lookups and additions"
     GRAPH = "every row is held once, with what it meets, so a change costs what it finds on its way"
@@ -68,12 +77,15 @@ def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
     """The strategy of one stage: what the view asks for; for ``auto``, delta.
 
     All that a stage can hold today has a change that costs no more than computing the stage again, so there is nothing
-    to weigh yet. A strategy that cannot do what it is asked for refuses here, before anything is built.
+    to weigh yet. A strategy that cannot do what it is asked for refuses here, before anything is built. A stage that
+    is made partition by partition cannot be kept otherwise, and no other stage can be kept so.
     """
-    name = "delta" if option == "auto" else option
+    name = "delta" if option in ("auto", "partition") else option
     if name not in STRATEGIES:
         known = ", ".join(f'"{one}"' for one in ("auto", *STRATEGIES))
         raise Unsupported(f'view "{view}" asks for an unknown strategy "{name}"', hint=f"Strategies are {known}.")
+    if isinstance(draft.finish, Layers):
+        return "partition"
     read = [relation for relation in draft.inputs if relation in streams]
     if read and not SUPPORTS_STREAMS[name]:
         raise Unsupported(
@@ -94,6 +106,16 @@ def check_viewlets(view: str, depth: str, static: Set[str], streams: Set[str]) -
             f'view "{view}" cannot take the stream "{name}" as static',
             detail="What a stream has brought is not kept, so there would be nothing to read.",
             hint="Declare a TABLE, and fill it before the view is created.",
+        )
+
+
+def check_partition(view: str, strategy: str, relation: Relation) -> None:
+    """Refuse strategy ``partition`` for a view that has no partitions."""
+    if strategy == "partition" and not any(isinstance(node, Layered) for node in walk_all(relation)):
+        raise Unsupported(
+            f'view "{view}" cannot use strategy "partition"',
+            detail="It does not say from which partitions each of its own is made.",
+            hint="Use INITIALIZE and UPDATE with subscripts, as in v[i-1], or let the strategy be auto.",
         )
 
 
@@ -125,6 +147,8 @@ def reason_for(stage: Stage) -> Reason:
     match stage.finish:
         case None:
             return Reason.LINEAR
+        case Parts(rows=Match()):
+            return Reason.MACHINE
         case Parts(rows=TopK()):
             return Reason.TOP
         case Parts():
@@ -133,6 +157,8 @@ def reason_for(stage: Stage) -> Reason:
             return Reason.BAGS
         case Rounds():
             return Reason.ROUNDS
+        case Layers():
+            return Reason.LAYERS
     read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}
     return Reason.COUNTS if not stage.maps[0].values and WEIGHT not in read else Reason.SUMS
 

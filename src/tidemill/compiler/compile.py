@@ -6,16 +6,18 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.relations import Relation
-from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_viewlets, choose
+from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_partition, check_viewlets, choose
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.distinct_aggregates import distinct_aggregates
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.compiler.rewrites.outer import outer
 from tidemill.compiler.rewrites.outer_table import is_outer_table, outer_table
+from tidemill.compiler.rewrites.partitionwise import partitionwise
 from tidemill.compiler.rewrites.quantifiers import quantifiers
 from tidemill.compiler.rewrites.ranking import ranking
 from tidemill.compiler.rewrites.setops import setops
+from tidemill.compiler.sliding.rewrite import sliding
 from tidemill.compiler.stages import Draft, draft_stages
 from tidemill.compiler.strategies.delta import delta
 from tidemill.compiler.strategies.joingraph import NotGraph, joingraph
@@ -36,13 +38,15 @@ def compile_view(
     static: Set[str] = frozenset(),
     lookahead: str = "global",
     serve: str = "both",
+    method: str = "auto",
 ) -> Program:
     """The program that keeps ``relation`` fresh as view ``name``.
 
     ``tables`` are the base relations by name: their keys make lookups cheap, and those that are not kept (streams) are
     held by the program as far as it needs them. A relation that is not among them is a view, whose rows are kept.
     ``depth`` says how much strategy ``viewlet`` materializes; it does nothing for changes of ``static`` relations.
-    ``lookahead`` and ``serve`` are for strategy ``joingraph`` (see ``program.graph``).
+    ``lookahead`` and ``serve`` are for strategy ``joingraph`` (see ``program.graph``), ``method`` for sliding windows
+    (see ``compiler.sliding.methods``).
 
     >>> from tidemill.algebra.relations import Scan
     >>> from tidemill.model.types import INT, Field
@@ -59,7 +63,11 @@ def compile_view(
     """
     check_viewlets(name, depth, static, streams_of(tables))
     check_joingraph(name, strategy, lookahead, serve)
+    check_partition(name, strategy, relation)
     options = Options(name, tables, strategy, depth, static, Lookahead(lookahead), Serve(serve))
+    relation, _ = sliding(name, relation, method)
+    if strategy not in ("partition", "recompute"):
+        relation = partitionwise(relation)
     relation = ranking(normalize(quantifiers(outer(setops(relation)))))
     try:
         # Viewlets take subqueries as they are; every other strategy sees joins in their place.
@@ -92,9 +100,15 @@ class Options:
 
 
 def _stages(relation: Relation, options: Options) -> list[Stage]:
-    drafts = draft_stages(options.view, normalize(distinct_aggregates(relation)))
+    drafts = draft_stages(options.view, normalize(distinct_aggregates(relation)), compile_body)
     keys = known_keys(options.tables, drafts)
     return [_stage(draft, keys, streams_of(options.tables), options) for draft in drafts]
+
+
+def compile_body(name: str, relation: Relation, layers: Mapping[str, Table]) -> Program:
+    """The program of a query that makes a partition: it is loaded from whole layers, and no change ever reaches it."""
+    program = compile_view(name, relation, layers, strategy="delta")
+    return replace(program, stages=tuple(replace(stage, inputs=(), triggers=()) for stage in program.stages))
 
 
 def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Stage:
@@ -110,6 +124,8 @@ def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Sta
                 return joingraph(draft, keys, streams, options.lookahead, serve)
             case "outerjoin":
                 return _outerjoin(draft, keys, streams)
+            case "partition":
+                return _partition(draft, keys, streams, options.strategy)
         return STRATEGIES[strategy](draft, keys, streams)
     except NotViewlet as refusal:
         if draft.nests:
@@ -125,6 +141,13 @@ def _outerjoin(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
     """The table of a join, if the stage is one, and everything else by first-order deltas as well."""
     stage = delta(draft, keys, streams)
     return replace(stage, strategy="outerjoin") if any(map(is_outer_table, stage.maps)) else stage
+
+
+def _partition(draft: Draft, keys: Keys, streams: Set[str], asked: str) -> Stage:
+    """A stage whose feeds are kept by first-order deltas, and whose rows are made partition by partition."""
+    known = ("auto", "partition")
+    note = "" if asked in known else f'no strategy "{asked}", since its rows are made partition by partition'
+    return replace(delta(draft, keys, streams), strategy="partition", note=note)
 
 
 def _unserved(options: Options, refusal: NotGraph) -> Unsupported:

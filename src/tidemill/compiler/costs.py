@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.registry import aggregate_of
 from tidemill.algebra.relations import TopK, Window
 from tidemill.algebra.text import spoken
 from tidemill.algebra.windows import OFFSETS, RANKINGS, SESSION, WindowCall
+from tidemill.program.layers import Layers
 from tidemill.program.reads import reads_old
 from tidemill.program.statements import (
     Add,
@@ -122,8 +124,12 @@ def cost_of_rows(stage: Stage) -> Cost | None:
             return _ranking(rows)
         case Parts(rows=Window() as rows):
             return _windowing(rows)
+        case Parts(rows=Match() as rows):
+            return _matching(rows)
         case Rounds(again=again):
             return _going_on(again)
+        case Layers() as layers:
+            return _making(layers)
     return None
 
 
@@ -156,6 +162,16 @@ def _windowing(rows: Window) -> Cost:
     return Cost(Class.DATA, "without PARTITION BY all rows are one partition", hint, again=True)
 
 
+def _matching(rows: Match) -> Cost:
+    if rows.partition:
+        why = (
+            "a row that comes last is one step of a machine; rows after a late one are read again until nothing changes"
+        )
+        return Cost(Class.PARTITION, why)
+    hint = "Part the rows by a key, so that a late row has only rows of its key read again."
+    return Cost(Class.DATA, "rows after a late one are read again until nothing changes", hint)
+
+
 def _going_on(again: Trigger) -> Cost:
     loops = [step for step in filter(reads_old, _steps(again)) if isinstance(step, Source)]
     scanned = dict.fromkeys(loop.relation for loop in loops if not loop.lookup)
@@ -163,6 +179,15 @@ def _going_on(again: Trigger) -> Cost:
         hint = "An equality with the rows last found would make it a lookup."
         return Cost(Class.DATA, f"each round that changes visits all of {' and '.join(scanned)}", hint)
     return Cost(Class.MATCHES, "each row whose round changes is looked up where it leads to")
+
+
+def _making(layers: Layers) -> Cost:
+    if any(layers.map_of(layer) == layers.kept for layer in layers.layers):
+        return Cost(Class.PARTITION, "touched partitions are made again, and those after them while they change")
+    if any(layer.low is None for layer in layers.layers):
+        hint = "Subscripts for all that it reads would let fewer partitions be touched."
+        return Cost(Class.PARTITION, "the touched partition and all later ones are made again", hint)
+    return Cost(Class.PARTITION, "the partitions that read a touched one are made again")
 
 
 def _is_near(call: WindowCall) -> bool:

@@ -29,7 +29,9 @@ def explain(
     """
     known = facts or {}
     width = max(map(len, known), default=0)
-    heading = [f"view {program.view}", *(f"  {name:<{width}}  {value}" for name, value in known.items())]
+    below = "\n" + " " * (width + 4)
+    lines = [f"  {name:<{width}}  {value}".replace("\n", below) for name, value in known.items()]
+    heading = [f"view {program.view}", *lines]
     compared = ["", *comparison] if comparison else []
     return "\n".join([*heading, "", *_tree(program, sizes), *compared, "", text_of_program(program)])
 

@@ -18,7 +18,7 @@ from tidemill.algebra.walk import children, walk, with_children
 from tidemill.compiler.rewrites.rename import fresh
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Finish, Parts, Rounds, Trigger
+from tidemill.program.statements import Emission, Rounds, Trigger
 
 CARRIED = "round of the last row"
 """The column in which a step carries the round of the row that it goes on from; no query calls one so."""
@@ -50,7 +50,7 @@ def recursion(name: str, node: Recursive) -> Recursion:
     return Recursion(Map(f"{name}/found", keys), kept, UnionAll((first, then)), columns)
 
 
-def going_on(finish: Finish | Parts | Rounds | None, triggers: Mapping[str, Trigger]) -> Finish | Parts | Rounds | None:
+def going_on(finish: Emission | None, triggers: Mapping[str, Trigger]) -> Emission | None:
     """``finish`` with the trigger by which its rounds follow from each other, where it has rounds."""
     return replace(finish, again=triggers[finish.kept]) if isinstance(finish, Rounds) else finish
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tidemill.algebra.aggregates import AggregateCall, bag, needs_bag
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -44,6 +46,7 @@ from tidemill.algebra.walk import (
     with_children,
 )
 from tidemill.compiler.blocks import blocks, count_blocks, used_columns
+from tidemill.compiler.layers import CompileBody, partitions
 from tidemill.compiler.rewrites.apart import apart
 from tidemill.compiler.rewrites.canonical import canonical
 from tidemill.compiler.rewrites.elements import found_by_elements
@@ -54,7 +57,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map, Value
-from tidemill.program.statements import Finish, Parts, Peek, Rounds, Trigger
+from tidemill.program.statements import Emission, Finish, Parts, Peek, Rounds, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,15 @@ class Draft:
 
     ``body`` is what the stage sums up: a tree without aggregates, whose columns are the keys of ``map`` and then its
     values, or the stage's output where there is no map. ``bags`` are summed up beside it. The body of a recursion reads
-    ``kept``, the map of the rows that count, to which only its rounds add.
+    ``kept``, the map of the rows that count, to which only its rounds add; of a relation made partition by partition
+    it is the map of what was made.
     """
 
     name: str
     output: tuple[Field, ...]
     body: Relation
     map: Map | None = None
-    finish: Finish | Parts | Rounds | None = None
+    finish: Emission | None = None
     bags: tuple[Bag, ...] = ()
     kept: Map | None = None
 
@@ -134,16 +138,16 @@ class Draft:
         return frozenset(names[key] for key in keys) if all(key in names for key in keys) else None
 
 
-def draft_stages(view: str, relation: Relation) -> list[Draft]:
+def draft_stages(view: str, relation: Relation, compile_body: CompileBody) -> list[Draft]:
     """The stages of ``view`` in the order in which changes pass through them.
 
     They are drafted from the last to the first, because a stage gives out only what later ones read: an aggregate that
-    nobody asks for is not even summed.
+    nobody asks for is not even summed. ``compile_body`` compiles the queries that make partitions.
     """
     drafts: list[Draft] = []
     needed: dict[str, set[str]] = {}
     for name, tree in reversed(_cut(view, relation)):
-        draft = _draft(name, tree, needed.get(name))
+        draft = _draft(name, tree, needed.get(name), compile_body)
         for _, body in draft.sums:
             for read, columns in _reads(body):
                 needed.setdefault(read, set()).update(columns)
@@ -289,7 +293,7 @@ def _short(fields: Sequence[Field]) -> list[str]:
 # -------------------------------------------------------------------------------------------------------- drafting
 
 
-def _draft(name: str, tree: Relation, needed: set[str] | None) -> Draft:
+def _draft(name: str, tree: Relation, needed: set[str] | None, compile_body: CompileBody) -> Draft:
     """The stage of one tree, giving out the ``needed`` columns; None means all."""
     above, node = peel(tree)
     if needed is not None:
@@ -298,10 +302,12 @@ def _draft(name: str, tree: Relation, needed: set[str] | None) -> Draft:
         above = replace(above, outputs=outputs)
     if isinstance(node, Distinct):
         return _draft_distinct(name, node, above)
-    if isinstance(node, TopK | Window):
+    if isinstance(node, TopK | Window | Match):
         return _draft_parts(name, node, above)
     if isinstance(node, Recursive):
         return _draft_recursive(name, node, above)
+    if isinstance(node, Layered):
+        return _draft_layered(name, node, above, compile_body)
     if isinstance(node, Aggregate):
         return _draft_aggregate(name, node, above)
     return _draft_linear(name, tree, above)
@@ -357,8 +363,8 @@ def _bag(name: str, node: Aggregate, call: AggregateCall) -> Bag:
     return Bag(Map(name, body.fields), apart(body))
 
 
-def _draft_parts(name: str, node: TopK | Window, above: Above) -> Draft:
-    """Top-k and windows are a map of all rows: what parts them first, then what they are ordered by, then the rest.
+def _draft_parts(name: str, node: TopK | Window | Match, above: Above) -> Draft:
+    """Top-k, windows and patterns are a map of all rows: what parts them, then what orders them, then the rest.
 
     Rows that are equal in their order stand in the order of their columns. Among such rows the columns that have been
     moved to the front are equal, so the map's rows have the same order as those of the node.
@@ -384,6 +390,16 @@ def _draft_recursive(name: str, node: Recursive, above: Above) -> Draft:
         kept.found.name, kept.kept.name, node.distinct, Trigger(kept.kept.name, ()), above.outputs, above.condition
     )
     return Draft(name, above.fields, apart(kept.body), kept.found, rounds, kept=kept.kept)
+
+
+def _draft_layered(name: str, node: Layered, above: Above, compile_body: CompileBody) -> Draft:
+    """A relation made partition by partition is a map of each feed, one of its numbers, and one of what was made."""
+    made = partitions(name, node, compile_body)
+    above = above.over(made.columns)
+    layers = replace(made.layers, outputs=above.outputs, condition=above.condition)
+    numbers, counted = made.numbers
+    feeds = tuple(Bag(map_, apart(rows)) for map_, rows in made.feeds)
+    return Draft(name, above.fields, apart(counted), numbers, layers, feeds, made.kept)
 
 
 def _bare(scalar: Scalar) -> Scalar:

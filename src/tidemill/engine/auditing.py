@@ -16,7 +16,8 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog import View
 from tidemill.engine.compare import differences
 from tidemill.engine.engine import Engine
-from tidemill.engine.following import Filling, position_of
+from tidemill.engine.filling import Filling
+from tidemill.engine.following import position_of
 from tidemill.engine.results import Verification
 from tidemill.engine.verify import verify
 from tidemill.model.errors import SourceSlow
@@ -71,22 +72,26 @@ def certified(engine: Engine, view: View) -> dict[int, Mapping[str, Position]]:
 
 def audit_view(engine: Engine, view: View, patience: float) -> Audit:
     """Compare a view with its sources; ``SourceSlow`` where they never rest for so long as it takes to ask them."""
-    certificate = engine.followings.certificate(view)
     deadline = time.monotonic() + patience
     engine.followings.sync(view.name, patience)
     while True:
-        answers = _answers(engine, view, patience)
+        found = _audited(engine, view, _answers(engine, view, patience))
         if not engine.followings.sync(view.name, patience):
-            break
+            return found
         if time.monotonic() > deadline:
             raise SourceSlow(
                 f'view "{view.name}" cannot be compared with its sources',
                 detail=f"They went on changing for {patience:g} seconds, each time while they were asked.",
                 hint="Audit it when less is written, or allow more time.",
             )
-    cores = tuple(_compared(engine, view, name, rows) for name, rows in answers.items())
-    shown = engine.followings.certificate(view).positions
-    return Audit(view.name, certificate.level, shown, cores, verify(engine, view.name))
+
+
+def _audited(engine: Engine, view: View, answers: Mapping[str, ZSet]) -> Audit:
+    """The view as it is beside ``answers``; only who calls knows whether both are of one state."""
+    with engine.settled():
+        shown = engine.followings.certificate(view)
+        cores = tuple(_compared(engine, view, name, rows) for name, rows in answers.items())
+        return Audit(view.name, shown.level, shown.positions, cores, verify(engine, view.name))
 
 
 def _answers(engine: Engine, view: View, patience: float) -> dict[str, ZSet]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,13 @@ class ChangeBatch:
     def arrow(self) -> pa.Table:
         """The rows as Arrow, with their weights as ``_weight``."""
         return self._change.arrow()
+
+    def encoded(self) -> Sequence[pa.Table]:
+        """The rows as Arrow as they lie in memory: tables in which columns that repeat may be run-end encoded.
+
+        What a join makes of one row is many rows that differ in a column or two. The others are not written out here.
+        """
+        return self._change.encoded()
 
     @cached_property
     def net(self) -> ZSet:

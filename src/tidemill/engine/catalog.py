@@ -19,14 +19,14 @@ from tidemill.algebra.walk import scans
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable, Tree
+from tidemill.compiler.frontends.statements import CreateTable, Definition, Tree
 from tidemill.engine.cores import Kept, keep
 from tidemill.engine.ddl import ddl
 from tidemill.engine.functions import declare, signature_of, signature_to_json
 from tidemill.engine.origins import Origin
 from tidemill.engine.refresh import Refresh
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
-from tidemill.model.schema import Table
+from tidemill.model.schema import Partitioning, Table
 from tidemill.model.types import Field
 from tidemill.program.graph import Serve
 from tidemill.program.reads import row_wise
@@ -34,11 +34,12 @@ from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
 
 OPTIONS = {
-    "strategy": "auto, delta, viewlet, joingraph or recompute; for comparison also outerjoin",
+    "strategy": "auto, delta, viewlet, joingraph, partition or recompute; for comparison also outerjoin",
     "depth": "full, naive, 1 or 0, for strategy viewlet",
     "lookahead": "global, local or none, for strategy joingraph",
     "serve": "both, subscribe or read, for strategy joingraph",
     "keep": "how many epochs of changes stay, for serve subscribe",
+    "method": "auto, direct, panes, prefix, subtract or intervals, for sliding windows",
     "static": "tables that never change while the view is there, separated by commas",
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred or every N seconds, minutes, hours",
@@ -68,6 +69,7 @@ class View:
     created: int
     fresh: int
     cores: tuple[Kept, ...] = ()
+    partitioning: Partitioning | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -153,6 +155,11 @@ class Catalog:
         return {name: entry.fields for name, entry in self._entries.items()}
 
     @property
+    def partitionings(self) -> dict[str, Partitioning]:
+        """How those are cut that have partitions."""
+        return {name: entry.partitioning for name, entry in self._entries.items() if entry.partitioning is not None}
+
+    @property
     def remote(self) -> dict[str, tuple[Field, ...]]:
         """The fields of the tables of sources, which views may read, as ``source.table``."""
         return {name: fields for origin in self.origins.values() for name, fields in origin.relations.items()}
@@ -236,16 +243,23 @@ class Catalog:
         for kept in gone.cores if isinstance(gone, View) else ():
             del self._entries[kept.core.name]
 
-    def define(self, name: str, query: str, options: Mapping[str, str], epoch: int, tree: Tree | None = None) -> View:
+    def define(
+        self,
+        name: str,
+        query: str,
+        options: Mapping[str, str],
+        epoch: int,
+        tree: Tree | Definition | None = None,
+    ) -> View:
         """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
         for option in options:
             if option not in OPTIONS:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         readable = self.relations | self.remote
-        relation = translate(tree or query, readable, name=name, functions=self._registry.keys).relation
-        self._require_changes(name, scans(relation))
-        relation, cores = keep(name, relation, options, self.origins.values())
+        translated = translate(tree or query, readable, name, self._registry.keys, self.partitionings)
+        self._require_changes(name, scans(translated.relation))
+        relation, cores = keep(name, translated.relation, options, self.origins.values())
         program = compile_view(
             name,
             relation,
@@ -255,10 +269,11 @@ class Catalog:
             static=static_of(options),
             lookahead=options.get("lookahead", "global"),
             serve=options.get("serve", "both"),
+            method=options.get("method", "auto"),
         )
         if required(options, name):
             require_incremental(program)
-        view = View(name, query, dict(options), relation, program, created=epoch, fresh=epoch, cores=cores)
+        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, translated.partitioning)
         _ = view.refresh, view.keep  # a wrong option is refused here and not at the first epoch
         if "keep" in options and view.keep is None:
             raise Unsupported(

@@ -11,24 +11,26 @@ from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.engine.origins import Origin
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
-from tidemill.protocols.choose import PROTOCOLS, choose
+from tidemill.protocols.choose import PROTOCOLS, choose, reason
 from tidemill.protocols.cores import Core, split
 from tidemill.protocols.protocol import Keeper, Level, Start
 
 COPIES = "copies"
 """The protocol for which every table of a source that a view reads is a core: then there is nothing to ask."""
 
-CONSISTENCY = "strong"
-"""What a view over sources is, where its option ``consistency`` does not say."""
-
 
 @dataclass(frozen=True)
 class Kept:
-    """A core, the protocol that keeps it, and what the sources tell of its relations."""
+    """A core, the protocol that keeps it, and what the sources tell of its relations.
+
+    Unless it is to be ``complete``, its sources are heard in batches.
+    """
 
     core: Core
     protocol: str
     keys: Mapping[str, tuple[str, ...]]
+    complete: bool
+    why: str
 
     @property
     def table(self) -> Table:
@@ -42,8 +44,8 @@ class Kept:
 
     @property
     def level(self) -> Level:
-        """What its protocol promises."""
-        return PROTOCOLS[self.protocol].level
+        """What its protocol promises; in batches, not every state is shown."""
+        return min(PROTOCOLS[self.protocol].level, Level.COMPLETE if self.complete else Level.STRONG)
 
     def keeper(self, start: Start) -> Keeper:
         """The protocol at work, from ``start`` on. A copy of one table needs no more than to be told what changes."""
@@ -67,13 +69,17 @@ def keep(
                 raise Unsupported(
                     f'view "{view}" has the option {option}, and reads no source', hint="Leave the option out."
                 )
-    wanted = options.get("consistency", CONSISTENCY)
-    return rest, tuple(Kept(core, _protocol(core, wanted, keys, protocol), keys) for core in cores)
+    return rest, tuple(_kept(core, options, keys) for core in cores)
 
 
-def _protocol(core: Core, wanted: str, keys: Mapping[str, tuple[str, ...]], protocol: str | None) -> str:
+def _kept(core: Core, options: Mapping[str, str], keys: Mapping[str, tuple[str, ...]]) -> Kept:
+    wanted, named = options.get("consistency"), options.get("protocol")
     homes = {relation: home(relation) for relation in core.product.relations}
-    return choose(wanted, core.product, keys, homes, protocol)
+    protocol = choose(wanted, core.product, keys, homes, named)
+    # Who asks for a complete protocol by its name, and for nothing less, gets what it promises.
+    complete = wanted == "complete" or (wanted is None and named is not None and PROTOCOLS[named].level > Level.STRONG)
+    why = "asked for by name" if named is not None else reason(protocol, wanted, core.product, keys, homes)
+    return Kept(core, protocol, keys, complete, why)
 
 
 def home(relation: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill.compiler.frontends.intervals import spelled
 from tidemill.model.schema import Table
 
 __all__ = ["ddl"]
@@ -22,7 +23,9 @@ def ddl(table: Table) -> str:
         by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
         parts.append(f"FOREIGN KEY ({_quoted(ref.columns)}) REFERENCES {_quote(ref.table)}{by}")
     kind = "TABLE" if table.kept else "STREAM"
-    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)})"
+    cut = table.partitioning
+    along = f" PARTITION BY {_quote(cut.column)} EVERY {spelled(cut.every)}" if cut else ""
+    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){along}"
 
 
 def _quote(name: str) -> str:

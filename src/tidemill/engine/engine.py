@@ -24,6 +24,7 @@ from tidemill.engine.followings import Followings
 from tidemill.engine.logs import Logs, logs_of, without_logs
 from tidemill.engine.memory import Budget
 from tidemill.engine.origins import Origin
+from tidemill.engine.partitions import partition_facts
 from tidemill.engine.pipeline import Pipeline, Placed, Walk, check_tables
 from tidemill.engine.placement import DRIVER_WORK, Placement
 from tidemill.engine.predictions import compared
@@ -82,6 +83,8 @@ class Engine:
         if not read_only:
             for view in outdated:
                 self._fill(view, rebuilt=True)
+            for view in self.catalog.views.values():
+                self.followings.follow(view)
 
     @contextmanager
     def settled(self) -> Iterator[None]:
@@ -148,7 +151,8 @@ class Engine:
     def costs(self) -> Costs:
         """What the last epoch cost: Spark's jobs and bytes, and the bytes of changes that this process stored."""
         jobs, read, written = self.placement.spark_counters()
-        stored = sum(change.arrow().nbytes for change in self._last.changes.values() if change.files is None)
+        changes = [change for change in self._last.changes.values() if change.files is None]
+        stored = sum(table.nbytes for change in changes for table in change.encoded())
         return Costs(jobs, read, written + stored)
 
     # -- epochs -------------------------------------------------------------------------------------------------
@@ -338,7 +342,7 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
-        with self.settled():
+        with self.followings.alone(name), self.settled():
             self.require_writable()
             dropped: tuple[str, ...] = (name,)
             view = self.catalog.views.get(name)
@@ -393,6 +397,8 @@ class Engine:
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
 
     def require_writable(self) -> None:
+        if self.closed:
+            raise StorageError("the warehouse is closed", hint="Open it again.")
         if self.read_only:
             raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
 
@@ -412,6 +418,7 @@ class Engine:
 
     def explain(self, name: str) -> str:
         """Strategy, runtime, program, predicted and measured cost of a view, and why."""
+        over_sources = self.followings.facts(self.catalog.view(name))
         with self.settled():
             view = self.catalog.view(name)
             placed = self.pipeline[view.name]
@@ -425,7 +432,8 @@ class Engine:
                 "serves": view.served,
                 "stored rows": "none" if view.made_when_read else str(self.store.rows(view.name)),
                 "measured": placed.measured.summary(),
-            } | self.followings.facts(view)
+            }
+            facts |= over_sources | dict(partition_facts(view))
             sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
             return explain(view.program, facts=facts, sizes=sizes, comparison=compared(view, self.catalog, self.store))
 
@@ -487,8 +495,8 @@ class Engine:
 
     def close(self) -> None:
         """End the engine's work; waiting subscribers end with it."""
+        self.followings.close()
         with self.settled():
-            self.followings.close()
             self.publications.close()
             self.placement.forget()
             self.store.close()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_type, canonical_double, to_arrow
+from tidemill.changes.encoding import plain, taken
 from tidemill.changes.zset import Row
 from tidemill.model.coerce import coerce
 from tidemill.model.errors import UnknownName, Unsupported
@@ -76,11 +77,11 @@ class Filter:
 
     def matching(self, table: pa.Table) -> pa.Table:
         """The rows of a table that pass."""
-        return table.take(pa.array(self.matches(table)[0]))
+        return taken(table, self.matches(table)[0])
 
     def _places(self, table: pa.Table, place: int) -> Integers:
         field = self._fields[place]
-        column = table.column(field.name)
+        column = plain(table.column(field.name))
         near = self._near[place]
         if near is not None and not column.null_count:
             return near.places(column.to_numpy())

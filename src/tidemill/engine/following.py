@@ -3,26 +3,40 @@
 A view has one connection to each of its sources, and one keeper for each of its cores. All cores of a view show the
 same states of the sources: where there are several, an epoch is made when all keepers are idle. Nothing here needs to
 survive a crash. The position of what was installed is committed with it, and the source delivers again what came after.
+
+Sources are heard in batches: all that waits at a source is one round, and a round ends however busy the source is
+(``protocols.batches``). Only a view of one core that is to show every state hears each update as it comes.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from tidemill.algebra.scalars import Named, column
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog import View
 from tidemill.engine.cores import Kept, home
-from tidemill.model.errors import SourceSlow
+from tidemill.engine.filling import Filling, within
+from tidemill.protocols.batches import Batched
 from tidemill.protocols.protocol import Action, Ask, Install, Keeper, Level, Start
 from tidemill.sources.queries import Product, SignedQuery
 from tidemill.sources.source import Answered, Committed, Message, Position, Source
 
 Apply = Callable[[Mapping[str, ChangeSet], Mapping[str, str]], int]
 """Commits changes of tables together with positions; returns the epoch."""
+
+FORGET_SECONDS = 1.0
+"""A source is told that often, at most, what it need not remember: to a replication slot that is work."""
+
+REST_SECONDS = 60.0
+"""After so long without an epoch a view moves on to the present state of its sources.
+
+What changed there was not the view's, but a replication slot keeps the log of all tables.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,60 +63,100 @@ class Following:
         self._view = view
         self._sources = dict(sources)
         self._apply = apply
+        self._heard: dict[str, Source | Batched] = {}
         self._keepers: dict[str, Keeper] = {}
         self._asked: dict[tuple[str, int], tuple[str, int]] = {}
+        self._marks: set[tuple[str, int]] = set()
+        self._goals: dict[str, int] = {}
+        self._told: Counter[str] = Counter()
+        self._installed: Counter[str] = Counter()
         self._pending: dict[str, ZSet] = {}
         self._positions: dict[str, Position] = {}
+        self._committed = self._rested = self._forgot = -math.inf
+        self.taken = 0
+        """How many updates or batches of them have come."""
 
     def fill(self, timeout: float) -> None:
         """Fetch the view's first rows, and follow it from there on."""
         filling = Filling(self._view.cores, self._sources)
         filling.fetch(timeout)
-        for kept in self._view.cores:
-            rows = filling.rows(kept)
-            self._begin(kept, rows, filling.positions)
-            self._pending[kept.core.name] = rows
-        self._positions = dict(filling.positions)
+        rows = {kept.core.name: filling.rows(kept) for kept in self._view.cores}
+        self._begin(filling.positions, rows)
+        self._pending = rows
         self._commit()
 
     def resume(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
         """Go on from rows of the cores that show the states ``positions``."""
         for name, source in self._sources.items():
             source.start(positions[name])
-        for kept in self._view.cores:
-            self._begin(kept, rows[kept.core.name], positions)
-        self._positions = dict(positions)
+        self._begin(positions, rows)
 
-    def _begin(self, kept: Kept, rows: ZSet, positions: Mapping[str, Position]) -> None:
-        homes = {relation: home(relation) for relation in kept.core.product.relations}
-        own = {source: positions[source] for source in kept.homes}
-        self._keepers[kept.core.name] = kept.keeper(Start(kept.core.product, rows, own, kept.keys, homes))
+    def _begin(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
+        self._positions = dict(positions)
+        self._heard = {name: self._hear(source, positions[name]) for name, source in self._sources.items()}
+        for kept in self._view.cores:
+            homes = {relation: home(relation) for relation in kept.core.product.relations}
+            own = {source: positions[source] for source in kept.homes}
+            start = Start(kept.core.product, rows[kept.core.name], own, kept.keys, homes)
+            self._keepers[kept.core.name] = kept.keeper(start)
+
+    def _hear(self, source: Source, position: Position) -> Source | Batched:
+        first, *others = self._view.cores
+        if first.level is Level.NONE or (first.complete and not others):
+            return source
+        return Batched(source, position, merged=not first.complete)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked and nothing waits."""
+        """Whether nothing is asked, and all that was told is installed."""
         return not self._asked and all(keeper.idle for keeper in self._keepers.values())
 
     def step(self, timeout: float | None = None) -> bool:
-        """Take in one message of each source, if there is one; tells whether any came."""
+        """Take in one message of each source, if there is one; tells whether any came.
+
+        While something is asked, only those are heard who must answer. The others go on to remember what they do.
+        """
         came = False
-        for name, source in self._sources.items():
-            message = source.receive(0 if came else timeout)
+        for name in list(self._heard):
+            if not (self.idle or any(source == name for source, _ in self._asked)):
+                continue
+            message = self._heard[name].receive(0 if came else timeout)
             if message is not None:
                 came = True
+                self._heard[name] = self._heard.pop(name)  # the next time the others go first
                 self._take(name, message)
         return came
 
-    def catch_up(self, timeout: float | None = None) -> int:
-        """Take in messages until the sources have no more, or the time is up; returns how many came."""
+    def catch_up(self, timeout: float | None = None) -> None:
+        """Show all that the sources have committed until now, whatever they go on to do, or until the time is up."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        taken = 0
-        while deadline is None or time.monotonic() < deadline:
-            if self.step(0.0 if self.idle else 0.05):
-                taken += 1
-            elif self.idle:
-                break
-        return taken
+        self._mark()
+        while not self._caught_up and (deadline is None or time.monotonic() < deadline):
+            self.step(0.0 if self.idle else 0.05)
+
+    def rest(self) -> None:
+        """Where nothing has come for long, find out where the sources are by now; the answer comes with a ``step``."""
+        now = time.monotonic()
+        if self.idle and now - max(self._committed, self._rested) >= REST_SECONDS:
+            self._rested = now
+            self._mark()
+
+    def _mark(self) -> None:
+        """Ask each source for nothing: the answer comes after all that it has committed until now."""
+        self._marks.clear()
+        self._goals.clear()
+        leaves = [leaf for kept in self._view.cores for leaf in kept.core.product.leaves]
+        for name, source in self._heard.items():
+            leaf = next(leaf for leaf in leaves if home(leaf.relation) == name)
+            self._marks.add((name, source.ask(within(SignedQuery(Product((leaf,), (), ()), ()), name))))
+
+    @property
+    def _caught_up(self) -> bool:
+        if self._marks:
+            return False
+        # An epoch of several cores needs them all idle; one core may have gone on to what came later.
+        one = len(self._view.cores) == 1
+        return self.idle or (one and all(self._installed[core] >= goal for core, goal in self._goals.items()))
 
     def close(self) -> None:
         """Let go of the sources."""
@@ -118,15 +172,38 @@ class Following:
 
     def _take(self, source: str, message: Message) -> None:
         if isinstance(message, Committed):
-            changes = {f"{source}.{name}": rows for name, rows in message.changes.items()}
-            for kept in self._view.cores:
-                if source in kept.homes:
-                    self._do(kept, self._keepers[kept.core.name].updated(changes, message.position, source))
+            self._update(source, message)
+        elif (source, message.number) in self._asked:
+            self._answer(source, message)
         else:
-            core, number = self._asked.pop((source, message.number))
-            (kept,) = [one for one in self._view.cores if one.core.name == core]
-            self._do(kept, self._keepers[core].answered(number, message.rows, message.position, source))
+            self._reach(source, message)
+            return
         if len(self._view.cores) > 1 and self.idle:
+            self._commit()
+
+    def _update(self, source: str, message: Committed) -> None:
+        self.taken += 1
+        changes = {f"{source}.{name}": rows for name, rows in message.changes.items()}
+        for kept in self._view.cores:
+            if source in kept.homes:
+                self._told[kept.core.name] += 1
+                self._do(kept, self._keepers[kept.core.name].updated(changes, message.position, source))
+
+    def _answer(self, source: str, message: Answered) -> None:
+        core, number = self._asked.pop((source, message.number))
+        (kept,) = [one for one in self._view.cores if one.core.name == core]
+        self._do(kept, self._keepers[core].answered(number, message.rows, message.position, source))
+
+    def _reach(self, source: str, message: Answered) -> None:
+        """The answer to nothing: what was told by now is what must be installed.
+
+        Where all of it is, the view shows this very state, and after a long rest says so.
+        """
+        self._marks.discard((source, message.number))
+        self._goals |= {kept.core.name: self._told[kept.core.name] for kept in self._view.cores if source in kept.homes}
+        moved = self._positions[source] != message.position
+        if self.idle and moved and time.monotonic() - self._committed >= REST_SECONDS:
+            self._positions[source] = message.position
             self._commit()
 
     def _do(self, kept: Kept, actions: Iterable[Action]) -> None:
@@ -134,9 +211,10 @@ class Following:
             match action:
                 case Ask(number=number, query=query, source=wished):
                     source = wished or next(iter(kept.homes))
-                    asked = self._sources[source].ask(_within(query, source))
+                    asked = self._heard[source].ask(within(query, source))
                     self._asked[source, asked] = kept.core.name, number
                 case Install(change=change, positions=positions):
+                    self._installed[kept.core.name] += 1
                     self._pending[kept.core.name] = self._pending.get(kept.core.name, ZSet()) + change
                     self._positions |= positions
                     if len(self._view.cores) == 1:
@@ -150,64 +228,12 @@ class Following:
         }
         self._pending.clear()
         self._apply(changes, {position_of(self._view.name, name): at for name, at in self._positions.items()})
-        for name, at in self._positions.items():
-            self._sources[name].forget(at)
+        self._committed = time.monotonic()
+        self._forget()
 
-
-@dataclass
-class Filling:
-    """The first rows of cores. One of a single source is asked for as it is; of others, the relations are fetched."""
-
-    cores: tuple[Kept, ...]
-    sources: Mapping[str, Source]
-    positions: dict[str, Position] = field(default_factory=dict)
-    _found: dict[Product, ZSet] = field(default_factory=dict)
-
-    def fetch(self, timeout: float) -> None:
-        """Ask every source for all that is needed of it."""
-        for name, source in self.sources.items():
-            source.start(None)
-            wanted = [p for kept in self.cores for p in _parts(kept) if home(p.relations[0]) == name]
-            self._fetch(name, source, wanted, time.monotonic() + timeout)
-
-    def _fetch(self, name: str, source: Source, wanted: list[Product], deadline: float) -> None:
-        """Ask one source. Where it has changed between two answers, all are asked for again: they show one state."""
-        states: set[Position] = set()
-        while len(states) != 1:
-            asked = {source.ask(_within(product.query, name)): product for product in wanted}
-            states = set()
-            while asked:
-                message = source.receive(0.1)
-                if isinstance(message, Answered):
-                    self._found[asked.pop(message.number)] = message.rows
-                    states.add(message.position)
-                if time.monotonic() > deadline:
-                    raise SourceSlow(
-                        f'the rows of a view over "{name}" did not come in time',
-                        detail=f"It has answered {len(wanted) - len(asked)} of {len(wanted)} queries.",
-                        hint="Create the view while the source has less to do.",
-                    )
-        (self.positions[name],) = states
-
-    def rows(self, kept: Kept) -> ZSet:
-        """The rows of a core, once all is fetched."""
-        product = kept.core.product
-        if product in self._found:
-            return self._found[product]
-        contents = {part.leaves[0].relation: self._found[part] for part in _parts(kept)}
-        return product.query.answer(contents)
-
-
-def _parts(kept: Kept) -> list[Product]:
-    """What to ask for, for the rows of a core: itself, or each of its relations where no source has all of them."""
-    product = kept.core.product
-    if len(kept.homes) == 1:
-        return [product]
-    leaves = {leaf.relation: leaf for leaf in product.leaves}
-    return [Product((leaf,), (), tuple(Named(f.name, column(f)) for f in leaf.fields)) for leaf in leaves.values()]
-
-
-def _within(query: SignedQuery, source: str) -> SignedQuery:
-    """The query with the relations called as the source itself calls them."""
-    leaves = tuple(replace(leaf, relation=leaf.relation.removeprefix(f"{source}.")) for leaf in query.view.leaves)
-    return replace(query, view=replace(query.view, leaves=leaves))
+    def _forget(self) -> None:
+        """Let the sources forget what is committed here. What they are not told now, they are told with the next."""
+        if self._committed - self._forgot >= FORGET_SECONDS:
+            self._forgot = self._committed
+            for name, at in self._positions.items():
+                self._sources[name].forget(at)

@@ -8,7 +8,7 @@ from tidemill.engine.catalog import Catalog, View
 from tidemill.program.maps import Map
 from tidemill.storage.store import Store
 
-LOG_ROWS = 5_000_000
+LOG_ROWS = 1_000_000
 """About so many rows of a log are held in memory, where its view has no option ``keep``."""
 
 

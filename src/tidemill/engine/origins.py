@@ -13,6 +13,7 @@ from typing import Any
 from tidemill.compiler.frontends.sql import parse
 from tidemill.compiler.frontends.statements import CreateTable
 from tidemill.engine.ddl import ddl
+from tidemill.engine.syncing import MANUAL, interval_of
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.sources.autonomous import open_source
@@ -31,7 +32,8 @@ class Origin:
     @classmethod
     def found(cls, name: str, kind: str, options: Mapping[str, str]) -> Origin:
         """The source as it is now; raises where it cannot be reached, or its options are wrong."""
-        source = open_source(name, kind, options)
+        interval_of(options)
+        source = open_source(name, kind, _of_source(options))
         try:
             return cls(name, kind, dict(options), dict(source.tables))
         finally:
@@ -47,10 +49,28 @@ class Origin:
         """The primary keys of its tables, by the names that queries have for them."""
         return {f"{self.name}.{t.name}": t.primary_key for t in self.tables.values() if t.primary_key}
 
-    def open(self, reader: str) -> Source:
-        """A connection that follows the source for ``reader``, who is somebody else for each view."""
-        mine = f"{self.options.get('reader', self.name)}_{reader}"
-        return open_source(self.name, self.kind, {**self.options, "reader": mine})
+    @property
+    def sync(self) -> str:
+        """When views over it are synced, as its options say it."""
+        return self.options.get("sync", MANUAL)
+
+    def open(self, reader: str, patience: float | None = None) -> Source:
+        """A connection that follows the source for ``reader``, who is somebody else for each view.
+
+        ``patience``, where it is given, is the longest for which a lost connection is tried again.
+        """
+        return open_source(self.name, self.kind, self._given(reader, patience))
+
+    def look(self, reader: str) -> Source:
+        """A connection for a short question about how ``reader`` asks; it makes nothing there."""
+        return open_source(self.name, self.kind, self._given(reader, 2.0) | {"setup": "exists"})
+
+    def _given(self, reader: str, patience: float | None) -> dict[str, str]:
+        given = _of_source(self.options)
+        given["reader"] = f"{given.get('reader', self.name)}_{reader}"
+        if patience is not None:
+            given["patience"] = str(min(patience, float(given.get("patience", patience))))
+        return given
 
     def to_json(self) -> dict[str, Any]:
         """The source as it stands in the catalog."""
@@ -61,6 +81,11 @@ class Origin:
     def from_json(cls, item: Mapping[str, Any]) -> Origin:
         """The source that the catalog has."""
         return cls(item["name"], item["kind"], item["options"], {t.name: t for t in map(_table, item["tables"])})
+
+
+def _of_source(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that are the source's own; ``sync`` says what the warehouse does."""
+    return {name: text for name, text in options.items() if name != "sync"}
 
 
 def _table(text: str) -> Table:

@@ -202,7 +202,8 @@ class Publication:
             self._fall_behind(inbox)
             return False
         inbox.waiting.append((epoch, columns, spans))
-        inbox.wake.notify_all()
+        if inbox.awaited:
+            inbox.wake.notify_all()
         return True
 
     def _fall_behind(self, inbox: Inbox, published: int = 0) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet
+from tidemill.changes.encoding import taken
 from tidemill.changes.zset import Row
 from tidemill.engine.filters import Filter
 from tidemill.model.types import Field
@@ -30,7 +31,8 @@ FEW = 64
 class Inbox:
     """What waits for one listener: epochs after ``since``, and which rows of each. ``behind``: look in the store.
 
-    Everything here is guarded by the lock of ``wake``, which is that of all publications.
+    ``awaited``: somebody may sleep until there is something. Everything here is guarded by the lock of ``wake``, which
+    is that of all publications.
     """
 
     wake: threading.Condition
@@ -41,6 +43,7 @@ class Inbox:
     buffer: int
     waiting: deque[tuple[int, Columns, Spans]] = field(default_factory=deque)
     ended: bool = False
+    awaited: bool = False
 
     @property
     def columns(self) -> Columns:
@@ -111,16 +114,18 @@ def _sort_rows(change: ChangeSet, where: Filter) -> tuple[ChangeSet, Iterator[tu
 
 
 def _sort_columns(change: ChangeSet, where: Filter) -> tuple[ChangeSet, Iterator[tuple[Row, int, int]]]:
-    """Rows that are columns: no row becomes a tuple."""
-    table = change.arrow()
-    rows, codes = where.matches(table)
+    """Rows that are columns: no row becomes a tuple, and of encoded columns only what is asked for is decoded."""
+    found = [(table, *where.matches(table)) for table in change.encoded()]
+    codes = np.concatenate([codes for _, _, codes in found])
     order = np.argsort(codes, kind="stable")
     sorted_ = codes[order]
     starts = np.flatnonzero(np.diff(sorted_, prepend=-1))
     lengths = np.diff(np.append(starts, len(sorted_)))
     parts = zip(sorted_[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True)
-    taken = ChangeSet.of_arrow(table.take(pa.array(rows[order])), change.fields)
-    return taken, ((where.keys[code], start, length) for code, start, length in parts)
+    asked = pa.concat_tables(taken(table, rows) for table, rows, _ in found).take(pa.array(order)).combine_chunks()
+    return ChangeSet.of_arrow(asked, change.fields), (
+        (where.keys[code], start, length) for code, start, length in parts
+    )
 
 
 def part_of(change: ChangeSet, spans: Spans) -> ChangeSet:

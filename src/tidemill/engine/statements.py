@@ -11,11 +11,12 @@ from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
 from tidemill.engine.engine import Engine
 from tidemill.engine.origins import Origin
+from tidemill.engine.partitions import partitions_of
 from tidemill.engine.results import Result
 from tidemill.engine.select import select
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
-from tidemill.model.types import BIGINT, STRING, Field
+from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field
 from tidemill.protocols.cores import CORE
 
 
@@ -143,10 +144,27 @@ def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
     return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
 
 
+def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
+    """List the partitions of a table or view that have rows."""
+    fields = (Field("name", STRING), Field("number", BIGINT), Field("start", TIMESTAMP), Field("rows", BIGINT))
+    return Result(partitions_of(engine, statement.name), fields)
+
+
 def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
-    """List sources with the tables that they offer."""
-    rows = [(o.name, o.kind, ", ".join(o.tables)) for o in engine.catalog.origins.values()]
-    return Result(rows, (Field("name", STRING), Field("type", STRING), Field("tables", STRING)))
+    """List sources with the tables that they offer, when views over them are synced, and what prevents it."""
+    rows = [
+        (
+            origin.name,
+            origin.kind,
+            ", ".join(origin.tables),
+            origin.sync,
+            "; ".join(f"{view}: {trouble}" for view, trouble in engine.followings.troubles(origin.name).items())
+            or None,
+        )
+        for origin in engine.catalog.origins.values()
+    ]
+    names = ("name", "type", "tables", "sync", "trouble")
+    return Result(rows, tuple(Field(name, STRING) for name in names))
 
 
 def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
@@ -181,6 +199,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.Insert: insert,
     sql.RefreshView: refresh_view,
     sql.Select: answer,
+    sql.ShowPartitions: show_partitions,
     sql.ShowSources: show_sources,
     sql.ShowTables: show_tables,
     sql.ShowViews: show_views,

@@ -8,7 +8,6 @@ from collections import deque
 from types import TracebackType
 from typing import Self
 
-from tidemill.changes.batch import ChangeSet
 from tidemill.engine.batches import ChangeBatch, require_reach, stored_batches
 from tidemill.engine.catalog import View, unpublished
 from tidemill.engine.engine import Engine
@@ -21,6 +20,7 @@ BUFFER = 1_000_000
 """How many rows of changes wait in memory for the slowest subscriber of a view; older ones it reads from the store."""
 
 FORMS = ("rows", "arrow")
+"""What subscribers mean to ask batches for. Those of columns take them as they come, and no row is made of them."""
 
 MOST_EPOCHS = 1024
 """So many epochs are read from the store at once, at most."""
@@ -91,8 +91,8 @@ class Subscription:
         return self
 
     def __next__(self) -> ChangeBatch:
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        while not self._ended:
+        deadline = None
+        while not self._inbox.ended:
             batch = self._next_batch()
             if batch is not None:
                 self._seen = batch.epoch
@@ -100,9 +100,14 @@ class Subscription:
                 if self._arrow or batch.changes:
                     return batch
                 continue
+            if self._publications.closed:
+                break
             if self._inbox.behind:
                 self._catch_up()
-            elif not self._wait(deadline):
+                continue
+            if deadline is None and self._timeout is not None:
+                deadline = time.monotonic() + self._timeout
+            if self._timeout == 0 or not self._wait(deadline):
                 break
         raise StopIteration
 
@@ -116,25 +121,17 @@ class Subscription:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    @property
-    def _ended(self) -> bool:
-        if self._inbox.ended:
-            return True
-        return self._publications.closed and (self._inbox.behind or not (self._inbox.waiting or self._found))
-
     def _next_batch(self) -> ChangeBatch | None:
         if self._found:
             return self._found.popleft()
-        if not self._inbox.waiting and not self._inbox.behind:
-            # What was fed one by one is in an epoch once somebody looks.
-            self._engine.events.flush()
-        taken = self._publications.take(self._inbox) if self._inbox.waiting else None
-        return None if taken is None else self._batch(*taken)
-
-    def _batch(self, epoch: int, change: ChangeSet) -> ChangeBatch:
-        if self._arrow:
-            change.arrow()
-        return ChangeBatch(epoch, change, self._key)
+        if not self._inbox.waiting:
+            if not self._inbox.behind:
+                # What was fed one by one is in an epoch once somebody looks.
+                self._engine.events.flush()
+            if not self._inbox.waiting:
+                return None
+        taken = self._publications.take(self._inbox)
+        return None if taken is None else ChangeBatch(*taken, self._key)
 
     def _catch_up(self) -> None:
         """Read a few epochs from the store; more of them at once as long as they are small."""
@@ -169,6 +166,7 @@ class Subscription:
             left = pause if left is None else min(left, pause)
         with self._inbox.wake:
             if not (self._inbox.waiting or self._inbox.behind or self._inbox.ended or self._publications.closed):
+                self._inbox.awaited = True
                 self._inbox.wake.wait(left)
         if pause is not None:
             self._engine.look()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Aggregate, Relation, TopK, Window
 from tidemill.algebra.walk import walk_all
 from tidemill.algebra.windows import LISTS, OFFSETS, RANKINGS, VALUES, WindowCall
@@ -44,9 +45,10 @@ def recompute(engine: Engine, name: str) -> ZSet:
 def _is_ours(engine: Engine, view: View) -> bool:
     """Whether only we can say what the rows of a view are, and not Spark.
 
-    Where SQL leaves that open, Spark's choice is as good as ours and may differ. Tables of sources it does not know.
+    Where SQL leaves that open, Spark's choice is as good as ours and may differ. Tables of sources it does not know,
+    nor views by partitions.
     """
-    if view.cores or leaves_open(view.relation) or "any_value" in view.query.lower():
+    if view.cores or view.partitioning or leaves_open(view.relation) or "any_value" in view.query.lower():
         return True
     return any(_is_ours(engine, engine.catalog.views[name]) for name in view.inputs if name in engine.catalog.views)
 
@@ -64,6 +66,7 @@ def leaves_open(relation: Relation) -> bool:
         isinstance(node, TopK)
         or (isinstance(node, Aggregate) and any(call.function in OPEN_AGGREGATES for call in node.aggregates))
         or (isinstance(node, Window) and any(map(_counts_rows, node.calls)))
+        or isinstance(node, Match)
         for node in walk_all(relation)
     )
 

@@ -12,6 +12,7 @@ from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.filters import Where, parse_where
 from tidemill.engine.following import Certificate
+from tidemill.engine.partitions import Partition, partitions_of
 from tidemill.engine.results import Bag, MapSize, Result, Verification, present_rows
 from tidemill.engine.select import select
 from tidemill.engine.verify import recompute, verify
@@ -27,6 +28,11 @@ class TableHandle(Bag):
         super().__init__(table.fields, lambda: engine.contents(table.name), engine.placement.frame)
         self.name = table.name
         self.definition = table
+        self._engine = engine
+
+    def partitions(self) -> list[Partition]:
+        """The partitions that have rows, in the order of time, of a table that is cut into partitions."""
+        return partitions_of(self._engine, self.name)
 
 
 class ViewHandle(Bag):
@@ -57,6 +63,10 @@ class ViewHandle(Bag):
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, and why."""
         return self._engine.explain(self.name)
+
+    def partitions(self) -> list[Partition]:
+        """The partitions that have rows, in the order of time, of a view that is made by partitions."""
+        return partitions_of(self._engine, self.name)
 
     def sizes(self) -> list[MapSize]:
         """The maps that keep this view fresh: how many entries each has, and its memory where that is known."""

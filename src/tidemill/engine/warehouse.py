@@ -22,6 +22,7 @@ from tidemill.engine.placement import Placement, check_name
 from tidemill.engine.results import Costs, Result
 from tidemill.engine.statements import execute
 from tidemill.engine.subscribe import BUFFER, Subscription
+from tidemill.engine.syncing import Trouble
 from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
 from tidemill.model.schema import Table
@@ -213,10 +214,21 @@ class Warehouse:
     def sync(self, view: str | None = None, *, timeout: float | None = None) -> int:
         """Bring a view over sources, or all of them, up to what the sources have committed; returns the epoch.
 
-        Ends when the sources have nothing more to tell, or after ``timeout`` seconds.
+        Ends when all that they had committed is shown, however much they go on to change, or after ``timeout`` seconds.
         """
         self._engine.followings.sync(view, timeout)
         return self.epoch
+
+    def follow(self) -> None:
+        """Keep all views over sources in sync from now on, also where their sources say ``sync = 'manual'``.
+
+        A thread for each view does it until the warehouse is closed. What keeps it from that, ``troubles`` tells.
+        """
+        self._engine.followings.follow_all()
+
+    def troubles(self) -> dict[str, Trouble]:
+        """Which views do not follow their sources by themselves at present though they should, and why."""
+        return self._engine.followings.troubles()
 
     def table(self, name: str) -> TableHandle:
         """A table, to be read."""
@@ -253,7 +265,7 @@ class Warehouse:
         Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds. ``where`` names columns, each
         with a value or a collection of values: only rows that have them. ``buffer`` is how many rows may wait in memory
         for a slow reader; beyond that it reads the store, and ``FellBehind`` says when that has forgotten them.
-        ``form`` is what is ready when a batch comes: ``"rows"``, or ``"arrow"`` for ``batch.arrow()``.
+        ``form`` is what batches are asked for: ``"rows"``, or ``"arrow"``, so that no rows are made of columns.
         """
         return Subscription(self._engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form)
 

@@ -30,11 +30,14 @@ class Reference:
 class Partitioning:
     """How a relation is cut along time: a row is in the partition of ``every`` microseconds that ``column`` falls into.
 
-    Partitions are numbered from 1970 on, so those of different lengths agree on where they begin.
+    Partitions are numbered from 1970 on, so those of different lengths agree on where they begin. Where the column is
+    ``added``, it is the first instant of the partition and nothing that the rows themselves have: who reads them by
+    partitions does not see it.
     """
 
     column: str
     every: int
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True)

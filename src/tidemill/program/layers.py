@@ -1,7 +1,8 @@
 """Partitions in programs: how the rows of a stage come partition by partition (see ``algebra.layers``).
 
 The feeds of the relation are maps of the stage, each with the number of the partition as its first key and the columns
-in use after it; ordinary statements add to them. What was made is in the map ``kept``, with the same kind of key.
+in use after it; ordinary statements add to them. What was made is in the map ``kept``, with the same kind of key. The
+map ``numbers`` counts the rows of all feeds that begin in each partition of the stage.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FedMap:
-    """The map that holds the rows of feed ``name``, cut into partitions of ``every`` microseconds (0: into none)."""
+    """The map that holds the rows of feed ``name``, cut into partitions of ``every`` microseconds (0: into none).
+
+    Where there are no partitions, its keys are the columns in use alone.
+    """
 
     name: str
     map: str
@@ -30,10 +34,10 @@ class Layers:
     """How the rows of a stage come from partitions: each that an epoch touches is made anew, in the order of time.
 
     Partition i is touched where an entry of a feed has changed in a layer beside i, where a partition of the stage's
-    own that it reads came out different, and where it is new: the first and the last number that the feeds have may
-    move. The first partition is the answer of the query ``initialize``, all others are that of ``update``; both read
-    the ``layers`` by name. So the cost is that of the touched partitions, and where one comes out as it was, nothing
-    follows from it.
+    own that it reads came out different, and where it is new: the first and the last of ``numbers`` may move. The first
+    partition is the answer of the query ``initialize``, all others are that of ``update``; both read the ``layers`` by
+    name, whose rows have the keys of their maps as columns (no query looks at the number). So the cost is that of the
+    touched partitions, and where one comes out as it was, nothing follows from it.
 
     ``outputs`` and ``condition`` are over the keys of ``kept``.
     """
@@ -41,8 +45,18 @@ class Layers:
     every: int
     feeds: tuple[FedMap, ...]
     layers: tuple[Layer, ...]
+    numbers: str
     kept: str
     initialize: Program
     update: Program
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
+
+    @property
+    def bodies(self) -> tuple[Program, ...]:
+        """The queries that make partitions, each once."""
+        return (self.update,) if self.initialize == self.update else (self.initialize, self.update)
+
+    def map_of(self, layer: Layer) -> str:
+        """The map that has the rows of a layer: that of its feed, or what was made of the relation itself."""
+        return next((feed.map for feed in self.feeds if feed.name == layer.feed), self.kept)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.registry import functions_of, is_registered
 from tidemill.algebra.relations import Window
 from tidemill.algebra.scalars import Scalar
 from tidemill.algebra.walk import expressions
 from tidemill.model.types import Field
+from tidemill.program.layers import Layers
 from tidemill.program.linear import is_linear, scalars_of
 from tidemill.program.statements import (
     Add,
@@ -76,11 +78,15 @@ def reads_change(step: Step) -> TypeGuard[Source]:
 def row_wise(stage: Stage) -> bool:
     """Whether ``stage`` must be run in one process, most often row by row: it uses sums for more than to multiply them.
 
-    So must one that goes on in rounds, each of which would be a job, and one that calls functions which users brought
-    to this process. All other stages are linear in everything that
+    So must one that goes on in rounds, each of which would be a job, one that calls functions which users brought to
+    this process, and one whose partitions are made by such queries. All other stages are linear in everything that
     they read, and take changes of any size as one.
     """
     if isinstance(stage.finish, Rounds) or any(trigger.each for trigger in stage.triggers) or calls_python(stage):
+        return True
+    if isinstance(stage.finish, Layers) and any(
+        row_wise(below) for body in stage.finish.bodies for below in body.stages
+    ):
         return True
     keys = {map_.name: len(map_.keys) for map_ in stage.maps}
     return not all(
@@ -101,6 +107,8 @@ def calls_python(stage: Stage) -> bool:
             called |= {peek.call.function for peek in peeks}
         case Parts(rows=Window(calls=calls)):
             called |= {call.function for call in calls}
+        case Layers(bodies=bodies) if any(calls_python(below) for body in bodies for below in body.stages):
+            return True
     return any(map(is_registered, called))
 
 
@@ -111,8 +119,12 @@ def _scalars_of(stage: Stage) -> Iterator[Scalar]:
     if stage.finish is not None:
         yield from (output.scalar for output in stage.finish.outputs)
         yield from () if stage.finish.condition is None else (stage.finish.condition,)
-    if isinstance(stage.finish, Parts):
-        yield from expressions(stage.finish.rows)
+    match stage.finish:
+        case Parts(rows=rows):
+            yield from expressions(rows)
+            yield from (condition for _, condition in rows.conditions) if isinstance(rows, Match) else ()
+        case Layers(bodies=bodies):
+            yield from (scalar for body in bodies for below in body.stages for scalar in _scalars_of(below))
 
 
 def reads_state(program: Program) -> set[str]:
@@ -144,13 +156,16 @@ def read_maps(stage: Stage) -> set[str]:
 def read_together(stage: Stage) -> dict[str, int]:
     """By how many of their first keys entries of a map are read together; by none where all of them are.
 
-    Of bags and parts, and of the rounds of a recursion, more is read than the entries that a change touches.
+    Of bags and parts, of the rounds of a recursion and of partitions, more is read than the entries that a change
+    touches.
     """
     match stage.finish:
         case Parts(source=source, width=width):
             return {source: width}
         case Rounds(source=source, kept=kept):
             return {source: 0, kept: 0}
+        case Layers(feeds=feeds, numbers=numbers, kept=kept):
+            return {feed.map: min(feed.every, 1) for feed in feeds} | {numbers: 0, kept: 1}
         case Finish(source=source, peeks=peeks):
             width = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
             return {peek.map: width for peek in peeks}

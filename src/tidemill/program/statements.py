@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import TopK, Window
 from tidemill.algebra.scalars import Named, Scalar
 from tidemill.model.types import Field
 from tidemill.program.graph import Graph, Serve
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map, Value
 
 
@@ -228,14 +230,14 @@ class Parts:
     """How the rows of a stage come from parts of its map: each part that an epoch touches gives its rows anew.
 
     A part are the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are the
-    first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK`` or a ``Window`` over
-    ``Scan(source)``, whose alias is empty so that columns go by their bare names; ``condition`` and ``outputs`` are
-    over its columns. What a part gives depends on its own entries alone, so the change is what the touched parts give
-    now less what they gave before.
+    first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK``, a ``Window`` or a
+    ``Match`` over ``Scan(source)``, whose alias is empty so that columns go by their bare names; ``condition`` and
+    ``outputs`` are over its columns. What a part gives depends on its own entries alone, so the change is what the
+    touched parts give now less what they gave before.
     """
 
     source: str
-    rows: TopK | Window
+    rows: TopK | Window | Match
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
 
@@ -270,6 +272,10 @@ class Rounds:
     condition: Scalar | None = None
 
 
+Emission = Finish | Parts | Rounds | Layers
+"""How the rows of a stage come out of its maps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A block of a view: its state, how to fill it from whole inputs, and how each input's change moves it.
@@ -288,7 +294,7 @@ class Stage:
     maps: tuple[Map, ...]
     load: tuple[Add, ...]
     triggers: tuple[Trigger, ...]
-    finish: Finish | Parts | Rounds | None
+    finish: Emission | None
     strategy: str
     note: str = ""
     graphs: tuple[Graph, ...] = ()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.queries import text_of_call
 from tidemill.algebra.relations import Scan, TopK, Window
 from tidemill.algebra.scalars import Column, Named, Scalar
@@ -21,6 +22,7 @@ from tidemill.algebra.text import text_of
 from tidemill.algebra.walk import conjunction
 from tidemill.model.schema import WEIGHT
 from tidemill.program.graph import Graph
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map
 from tidemill.program.statements import (
     Add,
@@ -68,6 +70,8 @@ def text_of_stage(stage: Stage) -> str:
             parts.append(_parts_text(rows))
         case Rounds() as rounds:
             parts += _rounds_texts(rounds, stage)
+        case Layers() as layers:
+            parts += _layers_texts(layers)
         case Finish() as finish:
             parts.append(_finish_text(finish))
     parts += [_graph_text(graph) for graph in stage.graphs]
@@ -220,24 +224,44 @@ def _rounds_texts(rounds: Rounds, stage: Stage) -> list[str]:
     statements = [text_of_statement(statement, stage) for statement in rounds.again.statements]
     how = "in the first round in which it is found" if rounds.distinct else "in every round in which it is found"
     settled = _headed(f"round after round, {rounds.kept} has a row {how}:", statements)
-    text = _listed("emit (", [_named_text(o) for o in rounds.outputs], ")")
-    notes = [f"from {rounds.kept}"]
-    notes += [] if rounds.condition is None else [f"where {text_of(rounds.condition)}"]
-    return [settled, _headed(text, notes)]
+    return [settled, _kept_text(rounds)]
 
 
-def _rows_text(rows: TopK | Window) -> str:
+def _layers_texts(layers: Layers) -> list[str]:
+    """How partitions are made from others, and what comes out of them."""
+    read = [f"with {layer.name} from {layers.map_of(layer)}" for layer in layers.layers]
+    if len(layers.bodies) == 1:
+        made = [text_of_program(layers.update)]
+    else:
+        made = [
+            _headed("the first:", [text_of_program(layers.initialize)]),
+            _headed("all others:", [text_of_program(layers.update)]),
+        ]
+    head = f"partition by partition of {layers.numbers}, each {layers.every / 1_000_000:g} s long, {layers.kept} has:"
+    return [_headed(head, [*read, *made]), _kept_text(layers)]
+
+
+def _kept_text(finish: Rounds | Layers) -> str:
+    text = _listed("emit (", [_named_text(o) for o in finish.outputs], ")")
+    notes = [f"from {finish.kept}"]
+    notes += [] if finish.condition is None else [f"where {text_of(finish.condition)}"]
+    return _headed(text, notes)
+
+
+def _rows_text(rows: TopK | Window | Match) -> str:
     source = rows.input.relation if isinstance(rows.input, Scan) else "rows"
     place = _place_text(rows)
     if isinstance(rows, TopK):
         limit = "all" if rows.limit is None else f"the first {rows.limit}"
         after = f" after {rows.offset}" if rows.offset else ""
         return f"{limit}{after} of {source}{' with ties' if rows.ties else ''}{place}"
+    if isinstance(rows, Match):
+        return f"{source} matching {rows.pattern}{place}"
     calls = [f"{call.name} = {call.function}({', '.join(map(text_of, call.arguments))})" for call in rows.calls]
     return f"{source} with {', '.join(calls)}{place}"
 
 
-def _place_text(rows: TopK | Window) -> str:
+def _place_text(rows: TopK | Window | Match) -> str:
     by = ", ".join(map(text_of, rows.partition))
     order = ", ".join(f"{text_of(term.scalar)}{' desc' if term.descending else ''}" for term in rows.order)
     return (f" for each {by}" if by else "") + (f" in the order of {order}" if order else "")

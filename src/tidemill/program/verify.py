@@ -13,6 +13,7 @@
 - The first keys of a map of parts are the columns that the parts are equal in.
 - The maps of a recursion have the same keys, of which the first is the round. What changes in the rows that count is
   read by the trigger that goes on, which adds to what is found and to nothing else.
+- The maps of a relation made partition by partition are as ``program.verify_layers`` says, and so are its queries.
 - Join graphs, and the readers of stages whose rows are not stored, are as ``program.verify_graphs`` says.
 """
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Scan
 from tidemill.algebra.scalars import Column, Named, Scalar
 from tidemill.algebra.sums import LOW
@@ -29,6 +31,7 @@ from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
 from tidemill.program.fits import comparable, sums_up
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map, Value
 from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of
 from tidemill.program.statements import (
@@ -51,6 +54,7 @@ from tidemill.program.statements import (
 )
 from tidemill.program.text import text_of_stage, text_of_statement
 from tidemill.program.verify_graphs import problems_of
+from tidemill.program.verify_layers import problems_of_layers
 
 
 class BrokenInvariant(Exception):
@@ -98,6 +102,8 @@ class _Checker:
                 self._verify_parts(parts)
             case Rounds() as rounds:
                 self._verify_rounds(rounds)
+            case Layers() as layers:
+                self._verify_layers(layers)
             case Finish() as finish:
                 self._verify_finish(finish)
 
@@ -296,6 +302,9 @@ class _Checker:
             raise self._broken(f'the first keys of "{map_.name}" are not what its parts are equal in')
         bound = {f.name: f.type for f in parts.rows.fields}
         self._verify_bound(expressions(parts.rows), {f.name: f.type for f in map_.keys}, None)
+        if isinstance(parts.rows, Match):
+            looks = {look.name: look.of for look in parts.rows.looks}
+            self._verify_bound([condition for _, condition in parts.rows.conditions], looks, None)
         self._verify_bound([] if parts.condition is None else [parts.condition], bound, None)
         self._verify_outputs(parts.outputs, bound)
 
@@ -312,6 +321,17 @@ class _Checker:
         bound = {f.name: f.type for f in kept.keys[1:]}
         self._verify_bound([] if rounds.condition is None else [rounds.condition], bound, None)
         self._verify_outputs(rounds.outputs, bound)
+
+    def _verify_layers(self, layers: Layers) -> None:
+        maps = {map_.name: map_ for map_ in self.stage.maps}
+        for problem in problems_of_layers(layers, maps):
+            raise self._broken(problem)
+        read = {layer.name: Table(layer.name, maps[layers.map_of(layer)].keys) for layer in layers.layers}
+        for body in layers.bodies:
+            verify(body, read)
+        bound = {f.name: f.type for f in maps[layers.kept].keys}
+        self._verify_bound([] if layers.condition is None else [layers.condition], bound, None)
+        self._verify_outputs(layers.outputs, bound)
 
     def _verify_outputs(self, outputs: tuple[Named, ...], bound: Mapping[str, Type]) -> None:
         self._verify_bound([output.scalar for output in outputs], bound, None)

@@ -82,7 +82,7 @@ class Batched:
     def _next(self) -> Message | None:
         if self._ready:
             return self._ready.popleft()
-        if not self._held or isinstance(self._held[0], Committed) and self._busy:
+        if not self._held or (isinstance(self._held[0], Committed) and self._busy):
             return None
         message = self._held.popleft()
         self._position = message.position

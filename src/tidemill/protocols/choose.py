@@ -90,6 +90,24 @@ def choose(
     return protocol
 
 
+def reason(
+    protocol: str,
+    consistency: str | None,
+    view: Product,
+    keys: Mapping[str, tuple[str, ...]],
+    homes: Mapping[str, str],
+) -> str:
+    """Why ``choose`` has taken ``protocol`` unasked: what each cheaper one lacks, or does not promise."""
+    level = _level(consistency or "strong")
+    passed = []
+    for name in CHEAPEST[: CHEAPEST.index(protocol)]:
+        lacks = _lacks(name, view, keys, homes)
+        misses = f"needs {lacks[0].value}" if lacks else f"is no more than {_told(PROTOCOLS[name].level)}"
+        passed.append(f"{name} {misses}")
+    others = "".join(f"; {text}" for text in passed)
+    return f"the cheapest that is {_told(level)}{others}"
+
+
 def _level(consistency: str) -> Level:
     named = {level.name.lower(): level for level in Level if level is not Level.NONE}
     if consistency not in named:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from tidemill.serving.audit import check_history, check_view
 from tidemill.serving.follow import follow
 from tidemill.serving.render import fail, json_line, print_json, print_table
 from tidemill.serving.shell import prompt
+from tidemill.serving.syncing import Reporter, keep_in_sync
 from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress
 
 __all__ = ["app", "main"]
@@ -215,27 +217,67 @@ def watch(
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
     timeout: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
+    syncing: Annotated[
+        bool, typer.Option("--sync", help="Keep views over sources in sync meanwhile: be the one who writes.")
+    ] = False,
     warehouse: Folder = _FOLDER,
     as_json: Json = False,
 ) -> None:
     """Print the changes of a view as they come.
 
-    Another process may write meanwhile. Each line is an epoch, a weight and a row; a row that changed is one line, the
-    old row -> the new one. As JSON it is two rows, the old one with weight -1. A column that --where names twice may
-    have either value.
+    Another process may write meanwhile, unless --sync is given. Each line is an epoch, a weight and a row; a row that
+    changed is one line, the old row -> the new one. As JSON it is two rows, the old one with weight -1. A column that
+    --where names twice may have either value.
 
     \b
     Examples:
       tidemill watch spend
       tidemill watch spend --where customer=ann --where customer=bob
       tidemill watch spend --since 120 --timeout 10
+      tidemill watch open_orders --sync
       tidemill watch spend --since 0 --json | tidemill apply - --format pairs -w copy
     """
     _open(warehouse, RuntimeName.native, read_only=True).close()
-    heard = follow(warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout)
-    for batch, columns in heard:
-        for line in _as_json(batch, view, columns) if as_json else _as_text(batch):
-            print(line, flush=True)
+    with ExitStack() as stack:
+        between = _in_sync(stack.enter_context(_open(warehouse))) if syncing else lambda: None
+        heard = follow(
+            warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout, between=between
+        )
+        for batch, columns in heard:
+            for line in _as_json(batch, view, columns) if as_json else _as_text(batch):
+                print(line, flush=True)
+
+
+def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
+    """Let views follow their sources; what is returned says what keeps them from it."""
+    warehouse.follow()
+    return Reporter(warehouse).report
+
+
+@app.command()
+def sync(
+    view: Annotated[str | None, typer.Argument(help="A view over sources; left out: all of them.")] = None,
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, for all views.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+) -> None:
+    """Bring views over sources up to what the sources have committed.
+
+    Prints the epoch; with --follow each that it comes to. A source that cannot be reached is told on standard error,
+    and tried again.
+
+    \b
+    Examples:
+      tidemill sync -w shop
+      tidemill sync open_orders --timeout 60
+      tidemill sync --follow
+    """
+    with _open(warehouse, runtime) as wh:
+        if following:
+            keep_in_sync(wh, timeout)
+        else:
+            print(wh.sync(view, timeout=timeout))
 
 
 def _as_json(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iterator[str]:
@@ -397,7 +439,7 @@ def vacuum(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, sql.")],
+    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, eca, viewdf, sql.")],
     scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tidemill.engine.batches import ChangeBatch
@@ -30,12 +30,14 @@ def follow(
     where: Sequence[str] = (),
     interval: float = 1.0,
     timeout: float | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> Iterator[Heard]:
     """What each epoch after ``since`` (default: from now on) changes in ``view``.
 
     ``where`` are texts such as ``follower=17``; of a column that is named twice either value will do. A writer in
     another process cannot wake us, so the folder is opened anew every ``interval`` seconds, to read only: a reader
-    needs no lock and sees whole epochs. Ends when nothing came for ``timeout`` seconds.
+    needs no lock and sees whole epochs. Ends when nothing came for ``timeout`` seconds. ``between`` is called after
+    each look.
     """
     seen, quiet_from = since, time.monotonic()
     while timeout is None or time.monotonic() - quiet_from < timeout:
@@ -47,6 +49,7 @@ def follow(
                 yield from (Heard(batch, handle.columns) for batch in batches)
             if epoch > seen:
                 seen, quiet_from = epoch, time.monotonic()
+        between()
         time.sleep(interval)
 
 

@@ -111,6 +111,10 @@ class RecordedSource:
         self.traffic.queries += 1
         return number
 
+    def describe(self, query: SignedQuery) -> str:
+        """The query as the paper writes it: all of it is evaluated here."""
+        return f"asked of {self.name}: {query}"
+
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message that is under way, if there is one."""
         if self._prompt and self._asked and not self._sent:

@@ -74,6 +74,9 @@ class Source(Protocol):
     def ask(self, query: SignedQuery, timeout: float | None = None) -> int:
         """Send a query, positive and negative terms in one message; returns its number. The answer comes later."""
 
+    def describe(self, query: SignedQuery) -> str:
+        """What of ``query`` is evaluated there and what here, for EXPLAIN; the first line is a heading."""
+
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message, in order; None where none came in time.
 

@@ -1,7 +1,7 @@
 """Which positions of sources a warehouse folder remembers, epoch by epoch.
 
-An epoch in the log has a record of its own, one that was committed by itself a manifest. Where a manifest took in
-several epochs of the log, it has the positions of the last of them; what ``vacuum`` forgot is not there.
+An epoch in the log has a record of its own, one that was committed by itself a manifest; and a manifest that takes in
+epochs of the log says of each where it was. What ``vacuum`` forgot is not there.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def _steps(layout: Layout) -> Iterator[tuple[int, Mapping[str, str]]]:
     numbers = sequences(layout.manifests)
     for number in numbers:
         manifest = read_manifest(layout.manifests, number)
+        yield from manifest.reached
         yield manifest.epoch, manifest.positions
     newest = numbers[-1] if numbers else 0
     files = [file for sequence, _, file in logs(layout.log) if sequence == newest]

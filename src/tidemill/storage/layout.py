@@ -155,5 +155,7 @@ def _with_log(layout: Layout, state: State) -> Current:
             tail.add(record.epoch, name, change)
         tail.epochs += 1
         epoch = record.epoch
-        positions |= record.positions
+        if record.positions:
+            tail.reached.append((epoch, record.positions))
+            positions |= record.positions
     return Current(state, tail, epoch, positions)

@@ -54,6 +54,8 @@ class State:
 class Manifest:
     """One commit. ``catalog`` is None where it did not change, ``positions`` has those that did.
 
+    ``reached`` tells of the epochs that it takes in from the log where the positions of sources were after each.
+
     Maps in ``dropped`` are forgotten and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) go, and
     those in ``added`` come. A *full* manifest changes the empty state instead of its parent's.
     """
@@ -66,6 +68,7 @@ class Manifest:
     oldest: int
     written: str
     positions: Mapping[str, str] = field(default_factory=dict)
+    reached: tuple[tuple[int, Mapping[str, str]], ...] = ()
     catalog: Mapping[str, object] | None = None
     ids: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
@@ -142,6 +145,7 @@ def read_manifest(folder: Path, sequence: int) -> Manifest:
 def _decoded(body: dict[str, Any]) -> Manifest:
     for key in ("dropped", "replaced", "removed"):
         body[key] = tuple(body.get(key, ()))
+    body["reached"] = tuple((epoch, positions) for epoch, positions in body.get("reached", ()))
     runs = body.pop("added", {})
     return Manifest(**body, added={name: tuple(StoredRun(**run) for run in added) for name, added in runs.items()})
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, takewhile
 from typing import Protocol
@@ -72,11 +72,13 @@ class Tail:
     """The newest epochs, in memory and by map: in a folder those that wait in the log, in a memory store most of them.
 
     Adding an epoch appends to one list per changed map; a feed finds the epochs after its own by bisection. So both
-    cost what the change costs, however long the tail is.
+    cost what the change costs, however long the tail is. ``reached`` are the epochs that moved positions of sources,
+    and to where.
     """
 
     def __init__(self) -> None:
         self.epochs = 0
+        self.reached: list[tuple[int, Mapping[str, str]]] = []
         self._numbers: dict[str, list[int]] = {}
         self._changes: dict[str, list[Arrowable]] = {}
         self._rows: Counter[str] = Counter()

@@ -57,6 +57,8 @@ class Writer:
             if len(change):
                 now.tail.add(epoch.number, name, change)
         now.tail.epochs += 1
+        if epoch.positions:
+            now.tail.reached.append((epoch.number, dict(epoch.positions)))
         positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
         after = replace(now, epoch=epoch.number, positions=positions)
         return after, lambda: self._settle(log, end)
@@ -148,7 +150,7 @@ class Writer:
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
         known = now.state.ids.keys() - set(manifest.dropped)
         ids = {name: map_id(name, now.state.ids) for name in added.keys() - known}
-        return replace(manifest, positions=moved, ids=ids, added=added)
+        return replace(manifest, positions=moved, reached=tuple(now.tail.reached), ids=ids, added=added)
 
     def _write_changes(self, now: Current, epoch: Epoch, written: list[StoredRun]) -> Runs:
         added: dict[str, tuple[StoredRun, ...]] = {}

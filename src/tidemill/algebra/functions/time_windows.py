@@ -1,7 +1,8 @@
 """Windows of time: the stretch from ``start`` to just before ``end`` that an instant falls into, or all of them.
 
 Windows of one size begin every ``slide`` microseconds, counted from ``offset`` after 1970. Where they slide by less
-than their size they overlap, and an instant is in several.
+than their size they overlap, and an instant is in several. A *partition* is such a window by its number: partition
+``n`` of ``every`` microseconds begins ``n * every`` after 1970.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from tidemill.algebra.casts import microseconds, timestamp_of
-from tidemill.algebra.functions.function import Function, takes
+from tidemill.algebra.functions.function import Function, never, takes
 from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 
 WINDOW = t.Struct((Field("start", t.TIMESTAMP), Field("end", t.TIMESTAMP)))
@@ -40,6 +42,34 @@ def time_windows(instant: datetime, size: int, slide: int, offset: int) -> tuple
     return tuple((timestamp_of(start), timestamp_of(start + size)) for start in range(last, moment - size, -slide))
 
 
+def partition_number(instant: datetime, every: int) -> int:
+    """The number of the partition that ``instant`` is in.
+
+    >>> partition_number(datetime(1970, 1, 1, 0, 7), 60_000_000), partition_number(datetime(1969, 12, 31), 60_000_000)
+    (7, -1440)
+    """
+    return microseconds(instant) // every
+
+
+def partition_start(number: int, every: int) -> datetime:
+    """The first instant of a partition.
+
+    >>> str(partition_start(7, 60_000_000))
+    '1970-01-01 00:07:00'
+    """
+    return timestamp_of(number * every)
+
+
+def partition_time(instant: datetime | None, number: int, every: int) -> datetime:
+    """``instant``, which must lie in partition ``number``: others that read by partitions look for the row there."""
+    if instant is None or partition_number(instant, every) != number:
+        raise ArithmeticFault(
+            f"a row of the partition from {partition_start(number, every)} on has the time {instant or 'NULL'}",
+            hint="A view that is made by partitions gives each row a time within its partition, or none at all.",
+        )
+    return instant
+
+
 _LAST = "unix_micros({0}) - pmod(unix_micros({0}) - {offset}, {slide})"
 
 
@@ -63,6 +93,17 @@ def _spell_windows(arguments: Any, types: Any, of: Any) -> str:
     return f"transform(IF({inside}, {starts}, {empty}), start -> {_window('start', size)})"
 
 
+_NUMBER = "((unix_micros({0}) - pmod(unix_micros({0}), {1})) div {1})"
+
+
+def _spell_time(arguments: Any, types: Any, of: Any) -> str:
+    instant, number, every = arguments
+    inside = f"coalesce({_NUMBER.format(instant, every)} = {number}, false)"
+    # A text that is no timestamp is Spark's way to say that a value is wrong.
+    wrong = f"concat(coalesce(CAST({instant} AS STRING), 'NULL'), ' outside partition ', CAST({number} AS STRING))"
+    return f"IF({inside}, {instant}, CAST({wrong} AS TIMESTAMP))"
+
+
 TIME_WINDOWS = (
     Function(
         "time_window",
@@ -77,5 +118,21 @@ TIME_WINDOWS = (
         time_windows,
         "",
         spelling=_spell_windows,
+    ),
+    Function("partition_number", takes(t.TIMESTAMP, t.BIGINT, gives=t.BIGINT), partition_number, _NUMBER),
+    Function(
+        "partition_start",
+        takes(t.BIGINT, t.BIGINT, gives=t.TIMESTAMP),
+        partition_start,
+        "timestamp_micros({0} * {1})",
+    ),
+    Function(
+        "partition_time",
+        takes(t.TIMESTAMP, t.BIGINT, t.BIGINT, gives=t.TIMESTAMP),
+        partition_time,
+        "",
+        strict=False,
+        null_when=never,
+        spelling=_spell_time,
     ),
 )

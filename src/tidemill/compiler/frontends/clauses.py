@@ -9,7 +9,7 @@ from tidemill.model.errors import Unsupported
 
 READ = {
     *("with_", "from_", "joins", "where", "group", "having", "expressions", "distinct", "order", "limit", "offset"),
-    *("laterals", "windows", "qualify"),
+    *("laterals", "windows", "qualify", "match"),
     *("this", "expression", "by_name", "alias", "db", "hint", "kind", "operation_modifiers"),
 }
 """Clauses that are read, or mean nothing here: a bag has no order, and how to join is the compiler's business."""

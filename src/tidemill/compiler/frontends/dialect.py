@@ -16,13 +16,15 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tidemill.compiler.frontends.match_grammar import MatchGrammar
+
 E = TypeVar("E", bound=exp.Expr)
 
 OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
 
 
-class TidemillParser(SparkParser):
+class TidemillParser(MatchGrammar):
     """Spark's parser without function signatures; every leaf of its trees knows where it stood."""
 
     STRICT_CAST = True

@@ -16,6 +16,7 @@ from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP
 MONTHS = {"YEAR": 12, "MONTH": 1}
 DAYS = {"WEEK": 7, "DAY": 1}
 MICROSECONDS = {"HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
+DAY = 24 * MICROSECONDS["HOUR"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,13 @@ class Span:
     def __neg__(self) -> Span:
         return Span(-self.months, -self.days, -self.microseconds)
 
+    @property
+    def fixed(self) -> int:
+        """The length in microseconds, of a span without months."""
+        if self.months:
+            raise TypeMismatch("a length of time is no number of months", hint="Months differ in length; use days.")
+        return self.days * DAY + self.microseconds
+
     def added_to(self, moment: Scalar) -> Scalar:
         """``moment`` moved by this span: months first, then days, then time. A date stays one unless time is added."""
         if moment.type == STRING:
@@ -43,7 +51,7 @@ class Span:
         if self.days and moment.type == DATE:
             moment = call("add_days", moment, Literal(self.days, INT))
         elif self.days:
-            moment = call("add_microseconds", moment, Literal(self.days * 24 * MICROSECONDS["HOUR"], BIGINT))
+            moment = call("add_microseconds", moment, Literal(self.days * DAY, BIGINT))
         if self.microseconds:
             moment = call("add_microseconds", convert(moment, TIMESTAMP), Literal(self.microseconds, BIGINT))
         return moment
@@ -96,6 +104,16 @@ def span_of(count: str, unit: str) -> Span:
         return Span(microseconds=_whole(count) * MICROSECONDS[unit])
     known = ", ".join((*MONTHS, *DAYS, *MICROSECONDS))
     raise Unsupported(f"there is no interval unit {unit}", hint=f"Units are {known}.")
+
+
+def spelled(length: int) -> str:
+    """So many microseconds as SQL spells them, in the longest unit that measures them.
+
+    >>> spelled(60_000_000), spelled(90_000_000), spelled(2 * DAY)
+    ('1 MINUTE', '90 SECONDS', '2 DAYS')
+    """
+    unit, size = next((unit, size) for unit, size in {"DAY": DAY, **MICROSECONDS}.items() if length % size == 0)
+    return f"{length // size} {unit}{'' if length == size else 'S'}"
 
 
 def _whole(count: str) -> int:

@@ -114,6 +114,16 @@ class Source:
             raise
 
 
+@contextmanager
+def placed(place: Place) -> Iterator[None]:
+    """Errors from within that do not know their place get this one."""
+    try:
+        yield
+    except TidemillError as error:
+        error.where = error.where or place
+        raise
+
+
 def _unreadable(text: str, name: str, error: TokenError) -> ParseError:
     """Tokenizing fails where a quote is never closed; the cause's message ends with the offset at which it opens."""
     offset = re.search(r"(\d+)$", str(error.__cause__))

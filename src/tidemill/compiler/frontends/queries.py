@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.matching.match import Output
 from tidemill.algebra.relations import Filter, Relation, Scan, Values
 from tidemill.algebra.scalars import column
 from tidemill.compiler.frontends import refusals
@@ -21,8 +22,11 @@ from tidemill.compiler.frontends.expressions import Expressions
 from tidemill.compiler.frontends.joins import from_join
 from tidemill.compiler.frontends.lateral import from_lateral, from_lateral_join, is_lateral
 from tidemill.compiler.frontends.limits import is_limited, limited
+from tidemill.compiler.frontends.match_grammar import manner_of
+from tidemill.compiler.frontends.match_recognize import from_match_recognize
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope, unknown
 from tidemill.compiler.frontends.ordering import ordered
+from tidemill.compiler.frontends.patterns import from_pattern, pattern_of, refuse_elsewhere
 from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.recursion import from_recursion, parted
 from tidemill.compiler.frontends.selects import Selection
@@ -85,6 +89,9 @@ class Queries:
 
     def selection(self, node: exp.Select, extra: Sequence[exp.Expr] = ()) -> Selection:
         """A SELECT whose FROM and WHERE are translated; ``extra`` are the expressions of its ORDER BY."""
+        if (clause := pattern_of(node)) is not None:
+            node, relation, scope = from_pattern(self, node, clause, from_from(self, node), extra)
+            return Selection(self.expressions(scope), node, relation, self.prefix, extra, self.aliases)
         parts = (*node.expressions, *(node.args[clause] for clause in ABOVE if node.args.get(clause)), *extra)
         relation, scope = with_time_windows(self, from_from_where(self, node), parts)
         sessions = sessions_of(self, scope, parts)
@@ -174,6 +181,12 @@ def from_item(self: Queries, node: exp.Expr) -> tuple[Relation, Scope]:
         return joined(self, relation, scope.called(node.alias.lower()) if node.alias else scope, node)
     wish = node.alias_or_name.lower() or "subquery"
     rows = renamed(self, ITEMS[type(node)](self, node, self.aliases.take(wish)), node.args.get("alias"))
+    clause = node.args.get("match")
+    if clause is not None and manner_of(clause).output is Output.EACH:
+        refuse_elsewhere(self, node, clause)
+    elif clause is not None:
+        matched = Rows(*from_match_recognize(self, rows.relation, rows.scope(wish), clause))
+        rows, wish = renamed(self, matched, clause.args.get("alias")), clause.alias.lower() or wish
     return joined(self, rows.relation, rows.scope(wish), node)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends import statements as st
+from tidemill.compiler.frontends.cursor import Cursor, split
+from tidemill.compiler.frontends.partitioning import begins, read_partitioning
 from tidemill.compiler.frontends.places import Source
-from tidemill.compiler.frontends.tables import checked_name, read_table, table_name
+from tidemill.compiler.frontends.tables import read_table, table_name
+from tidemill.compiler.frontends.viewdf_reading import is_definition, read_definition
 from tidemill.model.errors import ParseError, Place, Unsupported
 
 STATEMENTS = "CREATE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, SHOW"
@@ -19,86 +22,6 @@ STATEMENTS = "CREATE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VI
 def read_script(source: Source) -> list[st.Statement]:
     """Every statement of a script, in order."""
     return [read_statement(Cursor(source, tokens)) for tokens in split(source.tokens)]
-
-
-def split(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
-    """The tokens of each statement, without the semicolons between them; empty statements are none."""
-    statement: list[Token] = []
-    for token in tokens:
-        if token.token_type != TokenType.SEMICOLON:
-            statement.append(token)
-        elif statement:
-            yield tuple(statement)
-            statement = []
-    if statement:
-        yield tuple(statement)
-
-
-@dataclass
-class Cursor:
-    """The tokens of one statement, and how many of them have been read."""
-
-    source: Source
-    tokens: tuple[Token, ...]
-    position: int = 0
-
-    @property
-    def rest(self) -> tuple[Token, ...]:
-        """The tokens that have not been read."""
-        return self.tokens[self.position :]
-
-    @property
-    def place(self) -> Place:
-        """The next token, or the last one where none is left."""
-        token = self.rest[0] if self.rest else self.tokens[-1]
-        return self.source.span(token.start, token.end)
-
-    def accept(self, *words: str) -> bool:
-        """Read ``words`` if they come next."""
-        found = self.rest[: len(words)]
-        matches = len(found) == len(words) and all(t.text.upper() == word for t, word in zip(found, words, strict=True))
-        self.position += len(words) if matches else 0
-        return matches
-
-    def expect(self, *words: str) -> None:
-        """Read ``words``, which must come next."""
-        if not self.accept(*words):
-            raise ParseError(f"{' '.join(words)} was expected here", where=self.place)
-
-    def next(self, expected: str) -> Token:
-        """Read one token, whatever it is."""
-        if not self.rest:
-            raise ParseError(f"{expected} was expected after this", where=self.place)
-        self.position += 1
-        return self.tokens[self.position - 1]
-
-    def name(self, of: str) -> str:
-        """Read the name of a table or view: one identifier, bare or in backquotes."""
-        token = self.next(f"the name of a {of}")
-        bare = token.text.isidentifier() and token.token_type != TokenType.STRING
-        if not (bare or token.token_type == TokenType.IDENTIFIER):
-            self.position -= 1
-            raise ParseError(f"the name of a {of} was expected here", where=self.place)
-        if self.rest and self.rest[0].token_type == TokenType.DOT:
-            raise ParseError(f"the name of a {of} has one part", where=self.place, detail="A warehouse is one schema.")
-        return checked_name(token.text, self.source.span(token.start, token.end))
-
-    def end(self) -> None:
-        """Nothing more may come."""
-        if self.rest:
-            raise ParseError("the statement should end before this", where=self.place)
-
-    def parse(self) -> exp.Expr:
-        """The unread tokens, as sqlglot's parser reads them."""
-        if not self.rest:
-            raise ParseError("a query was expected after this", where=self.place)
-        tree = self.source.parse(self.rest)
-        self.position = len(self.tokens)
-        return tree
-
-    def text(self, start: int = 0) -> str:
-        """The text from token ``start`` to the end of the statement, exactly as written."""
-        return self.source.text[self.tokens[start].start : self.tokens[-1].end + 1]
 
 
 def read_statement(cursor: Cursor) -> st.Statement:
@@ -113,10 +36,14 @@ def read_statement(cursor: Cursor) -> st.Statement:
 
 
 def read_create_table(cursor: Cursor, place: Place) -> st.CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys)``, and STREAM alike."""
+    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [PARTITION BY column EVERY length]``, and STREAM alike."""
     kept = cursor.tokens[1].text.upper() == "TABLE"
-    tree = cursor.source.parse(_as_table(cursor.tokens))
+    while cursor.rest and not begins(cursor):
+        cursor.next("PARTITION BY")
+    tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
     table = read_table(tree, cursor.source, kept)
+    if cursor.rest:
+        table = replace(table, partitioning=read_partitioning(cursor, table.fields))
     return st.CreateTable(place, table, bool(tree.args.get("exists")))
 
 
@@ -128,7 +55,7 @@ def _as_table(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def read_create_view(cursor: Cursor, place: Place) -> st.CreateView:
-    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query``."""
+    """``CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query``, or by partitions."""
     or_replace = cursor.tokens[1].text.upper() == "OR"
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("view")
@@ -141,7 +68,7 @@ def read_create_view(cursor: Cursor, place: Place) -> st.CreateView:
     options = read_options(cursor) if cursor.accept("WITH") else {}
     cursor.expect("AS")
     query = cursor.text(cursor.position) if cursor.rest else ""
-    tree = st.Tree(cursor.parse(), cursor.source)
+    tree = read_definition(cursor, name) if is_definition(cursor) else st.Tree(cursor.parse(), cursor.source)
     return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace)
 
 
@@ -172,7 +99,10 @@ def read_create_source(cursor: Cursor, place: Place) -> st.CreateSource:
 
 
 def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
-    """``CREATE VIEW``: refused, with the way out."""
+    """``CREATE VIEW``: one that is made by partitions is always kept, another is refused, with the way out."""
+    view = read_create_view(cursor, place)
+    if isinstance(view.tree, st.Definition):
+        return view
     raise Unsupported(
         "views that are not materialized are not kept",
         where=place,
@@ -209,6 +139,13 @@ def _view_name(cursor: Cursor) -> str:
     name = cursor.name("view")
     cursor.end()
     return name
+
+
+def read_show_partitions(cursor: Cursor, place: Place) -> st.ShowPartitions:
+    """``SHOW PARTITIONS name``."""
+    name = cursor.name("table or view")
+    cursor.end()
+    return st.ShowPartitions(place, name)
 
 
 def read_show_sources(cursor: Cursor, place: Place) -> st.ShowSources:
@@ -315,6 +252,7 @@ READERS: dict[tuple[str, ...], Reader] = {
     ("DROP",): read_drop,
     ("EXPLAIN",): read_explain,
     ("REFRESH",): read_refresh,
+    ("SHOW", "PARTITIONS"): read_show_partitions,
     ("SHOW", "SOURCES"): read_show_sources,
     ("SHOW", "TABLES"): read_show_tables,
     ("SHOW", "VIEWS"): read_show_views,

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.coercion import common_type, convert
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Recursive, Relation, Scan, UnionAll
 from tidemill.algebra.scalars import Named, column
 from tidemill.algebra.walk import children, expressions, outer_columns, subqueries, walk_all
@@ -38,6 +39,7 @@ PLACES: dict[type[Relation], tuple[str, str]] = {
     r.Repeat: ("in a set operation", "whether a row stays depends on its count on both sides"),
     r.TopK: ("under LIMIT", "which rows are first depends on all of them"),
     r.Window: ("under a window function", "what a row is shown depends on the rows around it"),
+    Match: ("under a pattern", "which rows match depends on the rows around them"),
     r.Recursive: ("within another recursive query", "each round of the one would be a recursion of the other"),
 }
 """Where a recursive part cannot read its own rows, and why."""

@@ -13,6 +13,7 @@ from tidemill.algebra.casts import can_cast
 from tidemill.algebra.coercion import convert
 from tidemill.algebra.relations import Filter, Project, Relation, Scan
 from tidemill.algebra.scalars import Literal, Named, Scalar, column
+from tidemill.compiler.frontends.cursor import Cursor, split
 from tidemill.compiler.frontends.expressions import Expressions
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope, unknown
 from tidemill.compiler.frontends.ordering import Order, ordered
@@ -20,9 +21,11 @@ from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.queries import Queries
 from tidemill.compiler.frontends.reading import read_script
 from tidemill.compiler.frontends.registered import resolved
-from tidemill.compiler.frontends.statements import Delete, Insert, Statement, Tree, Update
+from tidemill.compiler.frontends.statements import Definition, Delete, Insert, Statement, Tree, Update
+from tidemill.compiler.frontends.viewdf import from_definition
+from tidemill.compiler.frontends.viewdf_reading import is_definition, read_definition
 from tidemill.model.errors import ParseError, Place, TypeMismatch
-from tidemill.model.schema import Table, names_of
+from tidemill.model.schema import Partitioning, Table, names_of
 from tidemill.model.types import VOID, Field
 
 __all__ = ["Translated", "parse", "translate", "translate_delete", "translate_insert", "translate_update"]
@@ -30,6 +33,7 @@ __all__ = ["Translated", "parse", "translate", "translate_delete", "translate_in
 Relations = Mapping[str, tuple[Field, ...]]
 
 NO_FUNCTIONS: Mapping[str, str] = {}
+UNCUT: Mapping[str, Partitioning] = {}
 
 
 def parse(text: str, name: str = "sql") -> list[Statement]:
@@ -45,7 +49,7 @@ def parse(text: str, name: str = "sql") -> list[Statement]:
 class Translated:
     """A query as algebra. Its first ``visible`` columns are the answer; ``order`` may sort by those behind them.
 
-    ``order`` is a tuple of (column index, descending, nulls first).
+    ``order`` is a tuple of (column index, descending, nulls first). A view by partitions has a ``partitioning``.
     """
 
     relation: Relation
@@ -53,22 +57,34 @@ class Translated:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int | None = None
+    partitioning: Partitioning | None = None
 
 
 def translate(
-    query: str | Tree, relations: Relations, name: str | None = None, functions: Mapping[str, str] = NO_FUNCTIONS
+    query: str | Tree | Definition,
+    relations: Relations,
+    name: str | None = None,
+    functions: Mapping[str, str] = NO_FUNCTIONS,
+    partitionings: Mapping[str, Partitioning] = UNCUT,
 ) -> Translated:
     """The meaning of ``query`` over the known ``relations``, with the keys of ``functions`` that a user brought.
 
-    With a ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing without a LIMIT.
-    Without one it is asked once, and its order and limit are kept beside the algebra.
+    ``partitionings`` says which of them are cut into partitions, for views that are defined by partitions. With a
+    ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing without a LIMIT. Without one it
+    is asked once, and its order and limit are kept beside the algebra.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
     >>> [f.name for f in translated.relation.fields], translated.visible, translated.order
     (['b', 'order_1'], 1, ((1, False, True),))
     """
-    tree = resolved(_tree(query, name or "sql"), functions)
+    tree = _tree(query, name or "sql")
+    if isinstance(tree, Definition):
+        for body in tree.bodies:
+            resolved(body.query, functions)
+        relation, partitioning = from_definition(tree, relations, partitionings)
+        return Translated(relation, len(relation.fields), partitioning=partitioning)
+    tree = resolved(tree, functions)
     queries = Queries(tree.source, relations)
     if name is None:
         found = ordered(queries, tree.node)
@@ -77,12 +93,15 @@ def translate(
     return Translated(relation, len(relation.fields))
 
 
-def _tree(query: str | Tree, name: str) -> Tree:
-    if isinstance(query, Tree):
+def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
+    if not isinstance(query, str):
         return query
     source = Source.of(query, name)
     if not source.tokens:
         raise ParseError("a query was expected", where=name)
+    cursor = Cursor(source, next(split(source.tokens)))
+    if is_definition(cursor):
+        return read_definition(cursor, name)
     return Tree(source.parse(), source)
 
 

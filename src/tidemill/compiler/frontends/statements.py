@@ -8,7 +8,9 @@ from typing import Literal
 
 from sqlglot import exp
 
+from tidemill.compiler.frontends.partitions import Partitions
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.sliding import Sliding
 from tidemill.model.errors import Place
 from tidemill.model.schema import Table
 
@@ -22,6 +24,33 @@ class Tree:
 
     def __str__(self) -> str:
         return self.node.sql("spark")
+
+
+@dataclass(frozen=True)
+class Body:
+    """``INITIALIZE v[k] AS query``, or UPDATE: what the query reads in brackets, by what its tree calls it."""
+
+    query: Tree
+    partitions: Mapping[str, Partitions | Sliding]
+    place: Place
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A view that is made by partitions: the first by ``initialize``, others by ``update``. ``every`` is their length.
+
+    Without ``initialize`` all are made alike; without ``every`` they are as long as those that the view reads.
+    """
+
+    view: str
+    initialize: Body | None
+    update: Body
+    every: int | None = None
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """What makes the first partition and what makes the others, where they differ."""
+        return (self.update,) if self.initialize is None else (self.initialize, self.update)
 
 
 @dataclass(frozen=True)
@@ -43,14 +72,15 @@ class CreateTable(Statement):
 class CreateView(Statement):
     """``CREATE MATERIALIZED VIEW``: ``query`` is its SELECT as written, ``text`` the whole statement.
 
-    ``tree`` is the same SELECT, parsed: translate that one and errors point into the user's script.
+    ``tree`` is the same SELECT, or definition by partitions, parsed: translate that one and errors point into the
+    user's script.
     """
 
     name: str
     query: str
     options: Mapping[str, str]
     text: str
-    tree: Tree = field(compare=False)
+    tree: Tree | Definition = field(compare=False)
     if_not_exists: bool = False
     or_replace: bool = False
 
@@ -124,6 +154,13 @@ class RefreshView(Statement):
 
 
 @dataclass(frozen=True)
+class ShowPartitions(Statement):
+    """``SHOW PARTITIONS``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class ShowSources(Statement):
     """``SHOW SOURCES``."""
 
@@ -141,7 +178,9 @@ class ShowViews(Statement):
 def trees_of(statement: Statement) -> Iterator[Tree]:
     """The queries and expressions of a statement."""
     match statement:
-        case CreateView(tree=tree):
+        case CreateView(tree=Definition() as definition):
+            yield from (body.query for body in definition.bodies)
+        case CreateView(tree=Tree() as tree):
             yield tree
         case Select(query=tree) | Insert(query=tree):
             yield tree

@@ -141,9 +141,7 @@ def microseconds(node: exp.Expr, source: Source) -> int:
         span = reduce(Span.__add__, _parts(str(node.this)))
     else:
         raise TypeMismatch("a span of time is a constant text, such as '10 minutes'", where=source.place(node))
-    if span.months:
-        raise TypeMismatch("a window of time is no number of months", hint="Months differ in length; use days.")
-    return span.days * 24 * MICROSECONDS["HOUR"] + span.microseconds
+    return span.fixed
 
 
 def _parts(text: str) -> Iterator[Span]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -73,10 +75,14 @@ class _Namer:
             case Distinct():
                 below, names = self.name(node.input)
                 return Distinct(below), names
-            case Unnest() | Repeat() | TopK() | Window():
+            case Unnest() | Repeat() | TopK() | Window() | Match():
                 return self._name_unary(node)
             case Recursive():
                 return self._name_recursive(node)
+            case Layered():
+                # Its bodies see nothing around them, so their names, and those of its columns, may stay.
+                named_feeds = with_children(node, [self.name(feed.rows)[0] for feed in node.feeds])
+                return named_feeds, {f.name: f.name for f in node.fields}
             case Values():
                 fields = tuple(replace(f, name=self._next()) for f in node.columns)
                 named = Values(node.rows, fields)
@@ -117,7 +123,7 @@ class _Namer:
         named = Aggregate(below, keys, calls)
         return named, _between(aggregate, named)
 
-    def _name_unary(self, node: Unnest | Repeat | TopK | Window) -> tuple[Relation, Names]:
+    def _name_unary(self, node: Unnest | Repeat | TopK | Window | Match) -> tuple[Relation, Names]:
         """A node that passes its columns on and adds some of its own."""
         below, names = self.name(node.input)
         renamed = with_expressions(node, (self._renamed(scalar, names) for scalar in expressions(node)))
@@ -126,6 +132,9 @@ class _Namer:
                 renamed = replace(renamed, columns=tuple(replace(f, name=self._next()) for f in renamed.columns))
             case Window():
                 renamed = replace(renamed, calls=tuple(replace(call, name=self._next()) for call in renamed.calls))
+            case Match():
+                measures = tuple(replace(look, name=self._next()) for look in renamed.measures)
+                renamed = replace(renamed, measures=measures)
         named = with_children(renamed, (below,))
         return named, _between(node, named)
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -127,7 +128,7 @@ def dependent(node: Relation, domain: Domain) -> Relation:
             return Distinct(dependent(input_, domain))
         case Repeat() | Unnest():
             return _row_by_row(node, domain)
-        case TopK() | Window():
+        case TopK() | Window() | Match():
             return _part_by_part(node, domain)
         case Aggregate(keys=()):
             return dependent_total(node, domain)
@@ -142,10 +143,10 @@ def _row_by_row(node: Repeat | Unnest, domain: Domain) -> Relation:
     return with_children(shown, [dependent(node.input, domain)])
 
 
-def _part_by_part(node: TopK | Window, domain: Domain) -> Relation:
+def _part_by_part(node: TopK | Window | Match, domain: Domain) -> Relation:
     """What is in order for one value is a part of its own among the rows for all values."""
     shown = with_expressions(node, map(domain.on, expressions(node)))
-    assert isinstance(shown, TopK | Window)
+    assert isinstance(shown, TopK | Window | Match)
     values = tuple(domain.columns.values())
     return replace(shown, input=dependent(node.input, domain), partition=values + shown.partition)
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -81,7 +82,7 @@ class _Pushing:
                 return Distinct(self.push(node.input, conditions))
             case Unnest():
                 return self._push_unnest(node, conditions)
-            case TopK() | Window():
+            case TopK() | Window() | Match():
                 return self._push_parts(node, conditions)
         below = [self.push(child, []) for child in children(node)]
         return _filtered(with_children(node, below), conditions)
@@ -128,7 +129,7 @@ class _Pushing:
         below = [condition for condition in conditions if condition not in above]
         return _filtered(replace(node, input=self.push(node.input, below)), above)
 
-    def _push_parts(self, node: TopK | Window, conditions: Conditions) -> Relation:
+    def _push_parts(self, node: TopK | Window | Match, conditions: Conditions) -> Relation:
         """A condition on what rows are parted by keeps or drops whole parts, as with groups."""
         own = {f.name for f in node.fields}
         parting = {scalar.name for scalar in node.partition if isinstance(scalar, Column)}

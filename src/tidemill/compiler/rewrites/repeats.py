@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -20,7 +22,7 @@ from tidemill.algebra.relations import (
 from tidemill.algebra.walk import children, walk
 from tidemill.compiler.rewrites.canonical import canonical
 
-GROUPED = (Aggregate, Distinct, TopK, Window)
+GROUPED = (Aggregate, Distinct, TopK, Window, Match)
 """The nodes whose rows come from a map of their own: each begins a stage."""
 
 
@@ -55,8 +57,10 @@ def _repeated(relation: Relation, kind: type[Relation]) -> set[Relation]:
 
 
 def is_grouped(relation: Relation) -> bool:
-    """Whether ``relation`` is grouped or recursive, with at most filters, projections and repetition above it."""
-    return isinstance(core(relation), (*GROUPED, Recursive))
+    """Whether ``relation`` is grouped, recursive or made partition by partition, with at most filters, projections and
+    repetition above it.
+    """
+    return isinstance(core(relation), (*GROUPED, Recursive, Layered))
 
 
 def core(relation: Relation) -> Relation:

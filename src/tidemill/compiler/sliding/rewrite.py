@@ -9,6 +9,7 @@ from tidemill.compiler.sliding.choose import Choice, choose
 from tidemill.compiler.sliding.methods import made_by
 from tidemill.compiler.sliding.partials import partials
 from tidemill.compiler.sliding.window import find_window
+from tidemill.model.errors import Unsupported
 
 
 def sliding(view: str, relation: Relation, method: str = "auto") -> tuple[Relation, dict[str, Choice]]:
@@ -24,4 +25,11 @@ def sliding(view: str, relation: Relation, method: str = "auto") -> tuple[Relati
         choice = choices[window.node.name] = choose(view, method, window.length, kept)
         return node if isinstance(kept, str) or choice.method == "direct" else made_by(choice.method, window, kept)
 
-    return rewritten(relation), choices
+    made = rewritten(relation)
+    if method != "auto" and not choices:
+        raise Unsupported(
+            f'view "{view}" has no sliding window for method "{method}"',
+            detail="A window groups the last so many partitions of one table or view, and nothing else.",
+            hint="Leave the option method out.",
+        )
+    return made, choices

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.layers import NUMBER, Feed, Layer, Layered, Subscript
-from tidemill.algebra.relations import Aggregate, Filter, Project, Relation, Scan
+from tidemill.algebra.relations import Aggregate, Distinct, Filter, Project, Relation, Scan
 from tidemill.algebra.scalars import Call, Literal, Named, column
 from tidemill.algebra.walk import children, expressions, subqueries, walk, with_children
 from tidemill.compiler.rewrites.canonical import canonical
@@ -38,8 +38,8 @@ class Window:
         Without it, a partition of which nothing passes the body's filters would not be made, although its window has
         rows in earlier ones.
         """
-        number = column(self.feed.rows.fields[0])
-        return Feed(f"{self.node.name} clock", Project(self.feed.rows, (Named(NUMBER, number),)), self.feed.every)
+        numbers = Project(self.feed.rows, (Named(NUMBER, column(self.feed.rows.fields[0])),))
+        return Feed(f"{self.node.name} clock", Distinct(numbers), self.feed.every)
 
     @property
     def slide(self) -> Layer:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.ordering import Order
 from tidemill.algebra.relations import TopK
 from tidemill.algebra.scalars import Column, Scalar, column
 from tidemill.model.schema import names_of
 from tidemill.model.types import Field
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map
-from tidemill.program.statements import Finish, Parts, Peek, Rounds
+from tidemill.program.statements import Emission, Finish, Parts, Peek, Rounds
 from tidemill.runtimes.native.bags import BY_OTHER, Bag, BagGroups
 from tidemill.runtimes.native.entries import write_finish
-from tidemill.runtimes.native.finishing import Finishing, Groups
+from tidemill.runtimes.native.finishing import Finishing, Groups, KeptRows
+from tidemill.runtimes.native.matching import Matching, MatchRows
 from tidemill.runtimes.native.parts import PartRows, TopRows
 from tidemill.runtimes.native.placing import seen_at, total_order, width_of, write_place, write_shown
-from tidemill.runtimes.native.rounds import RoundRows
 from tidemill.runtimes.native.windowing import Module, Space, Windowing
 from tidemill.runtimes.native.windows import WindowRows
 
@@ -24,12 +26,12 @@ Bind = Callable[[Space], Finishing]
 """Puts functions to work that have been written."""
 
 
-def write_emission(module: Module, finish: Finish | Parts | Rounds, maps: Mapping[str, Map]) -> Bind:
+def write_emission(module: Module, finish: Emission, maps: Mapping[str, Map]) -> Bind:
     """Write the functions that make rows of maps."""
     if isinstance(finish, Parts):
         return _write_parts(module, finish, maps[finish.source])
-    if isinstance(finish, Rounds):
-        return _write_rounds(module, finish, maps[finish.kept])
+    if isinstance(finish, Rounds | Layers):
+        return _write_kept(module, finish, maps[finish.kept])
     name = module.known.function("finish")
     module.add(name, write_finish(name, finish, maps[finish.source], module.known))
     manner = {"always": finish.always, "repeats": finish.times is not None}
@@ -41,11 +43,11 @@ def write_emission(module: Module, finish: Finish | Parts | Rounds, maps: Mappin
     return lambda space: BagGroups(finish.source, space[name], [bag(space) for bag in bags], **manner)
 
 
-def _write_rounds(module: Module, rounds: Rounds, kept: Map) -> Bind:
+def _write_kept(module: Module, finish: Rounds | Layers, kept: Map) -> Bind:
     name = module.known.function("finish")
-    shown = Finish(kept.name, rounds.outputs, rounds.condition)
+    shown = Finish(kept.name, finish.outputs, finish.condition)
     module.add(name, write_finish(name, shown, kept, module.known))
-    return lambda space: RoundRows(kept.name, space[name])
+    return lambda space: KeptRows(kept.name, space[name])
 
 
 def _write_bag(
@@ -68,6 +70,9 @@ def _write_parts(module: Module, parts: Parts, map_: Map) -> Callable[[Space], P
     if isinstance(rows, TopK):
         terms = width_of(rows.order)
         return lambda space: TopRows(map_.name, rows, space[place], space[shown], terms)
+    if isinstance(rows, Match):
+        matching = Matching(module, rows, map_)
+        return lambda space: MatchRows(map_.name, parts.width, space[place], space[shown], matching.bind(space))
     windowing = Windowing(module, rows, map_)
     return lambda space: WindowRows(map_.name, parts.width, space[place], space[shown], *windowing.bind(space))
 

@@ -81,3 +81,29 @@ def _difference_of_repeated(found: Iterable[tuple[tuple[Row, int] | None, tuple[
         if new is not None:
             net[new[0]] = net.get(new[0], 0) + new[1]
     return net
+
+
+class KeptRows(Finishing):
+    """The rows of a map that has rows, as often as they are there; ``row`` gives what comes out for one, or None.
+
+    Keys that differ only in what does not come out (the round of a recursion) add up.
+    """
+
+    def __init__(self, kept: str, row: Callable[[Row, int], Row | None]) -> None:
+        self.source = kept
+        self._row = row
+
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """What the epoch has changed."""
+        net: dict[Row, int] = {}
+        row_of = self._row
+        for key, before, after in maps[self.source].touched():
+            weight = (after or 0) - (before or 0)
+            row = row_of(key, 1) if weight else None
+            if row is not None:
+                net[row] = net.get(row, 0) + weight
+        return net
+
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """All rows, of maps that were empty."""
+        return ZSet.summed(self.changed(maps).items())

@@ -35,10 +35,12 @@ class Index:
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
         """Take in rows that are not there yet."""
-        pairs, key_of, single = self.pairs, self._key_of, self._single
+        pairs, many, key_of, single = self.pairs, self._many, self._key_of, self._single
         for pair in entries:
             key = key_of(pair[0])
-            if key in pairs:
+            if key in many:
+                many[key][pair[0]] = pair[1]
+            elif key in pairs:
                 self.move(pair[0], None, pair[1])
             elif key is not None if single else None not in key:
                 pairs[key] = (pair,)

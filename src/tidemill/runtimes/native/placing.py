@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.ordering import Order, falling
 from tidemill.algebra.relations import TopK
 from tidemill.algebra.scalars import Column, Scalar, column
@@ -86,10 +87,10 @@ def _descending(type_: Type, value: str, known: Globals) -> str:
 
 
 def write_shown(name: str, parts: Parts, known: Globals) -> Body:
-    """The function that turns a row of a top-k or of a window into the row that comes out, or into None."""
+    """The function that turns a row of a top-k, of a window or of a match into the row that comes out, or into None."""
     fields = parts.rows.fields
     function = _RowFunction(name, parts.source, fields, known)
-    kind = "a top-k" if isinstance(parts.rows, TopK) else "a window"
+    kind = {TopK: "a top-k", Match: "a match"}.get(type(parts.rows), "a window")
     function.body.document(f"What comes of a row of {kind} over {parts.source}, or None where nothing does.")
     if parts.condition is not None:
         function.bind([parts.condition])
@@ -111,6 +112,24 @@ def write_looks(name: str, map_: str, fields: Sequence[Field], call: WindowCall,
         function.body.write("    return None")
     function.bind(call.arguments)
     function.body.write_row("return", [tidy(function.value(argument)) for argument in call.arguments])
+    return function.body
+
+
+def write_seen(name: str, map_: str, fields: Sequence[Field], scalars: Sequence[Scalar], known: Globals) -> Body:
+    """The function that gives the values of some expressions in a row."""
+    function = _RowFunction(name, map_, fields, known)
+    function.body.document(f"What is looked at in a row of {map_}.")
+    function.bind(scalars)
+    function.body.write_row("return", [tidy(function.value(scalar)) for scalar in scalars])
+    return function.body
+
+
+def write_holds(name: str, what: str, fields: Sequence[Field], condition: Scalar, known: Globals) -> Body:
+    """The function that tells whether a condition is true of a row."""
+    function = _RowFunction(name, what, fields, known)
+    function.body.document(f"Whether a row can be {what}, given what is looked at.")
+    function.bind([condition])
+    function.body.write(f"return {tidy(function.condition(condition))}")
     return function.body
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from tidemill.algebra.scalars import Named
 from tidemill.model.types import Type
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of, triggers_of
-from tidemill.program.statements import Query, Replace, Source, Stage, Statement, Trigger, Version
+from tidemill.program.statements import Program, Query, Replace, Source, Stage, Statement, Trigger, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.access import Access, FieldsOf, Form, Shapes, zero_entry
 from tidemill.runtimes.native.body import Body, quotable
@@ -71,7 +72,8 @@ class CompiledTrigger:
 class CompiledStage:
     """A stage, ready to run. ``rows`` is, by function, what ``Body`` noted for the report of a fault.
 
-    ``graphs`` are its join graphs, for who walks them instead of running the triggers.
+    ``graphs`` are its join graphs, for who walks them instead of running the triggers. ``bodies`` are the queries that
+    make its partitions, by name.
     """
 
     stage: Stage
@@ -83,6 +85,7 @@ class CompiledStage:
     combines: dict[str, Callable[..., tuple[Any, ...]]]
     rows: dict[str, list[tuple[int, str, str]]]
     graphs: tuple[CompiledGraph, ...] = ()
+    bodies: Mapping[str, tuple[CompiledStage, ...]] = field(default_factory=dict)
 
     def empty_maps(self) -> dict[str, Contents | RingMap]:
         """The stage's maps, with nothing in them."""
@@ -122,6 +125,25 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
         {map_name: space[name] for map_name, name in combines.items()},
         module.rows,
         tuple(bind(space) for bind in graphs),
+        _compile_bodies(stage.finish, maps) if isinstance(stage.finish, Layers) else {},
+    )
+
+
+def _compile_bodies(layers: Layers, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
+    """The queries that make partitions, over layers whose rows have the keys of their maps."""
+    read = {layer.name: maps[layers.map_of(layer)].keys for layer in layers.layers}
+    return {body.view: compile_query(body, read.__getitem__) for body in layers.bodies}
+
+
+def compile_query(program: Program, fields_of: FieldsOf) -> tuple[CompiledStage, ...]:
+    """A program that is only ever asked for its rows: its stages are loaded, and no change fires their triggers."""
+    own = {stage.name: stage.output for stage in program.stages}
+    return tuple(
+        compile_stage(
+            stage if any(trigger.each for trigger in stage.triggers) else replace(stage, inputs=(), triggers=()),
+            lambda name: own[name] if name in own else fields_of(name),
+        )
+        for stage in program.stages
     )
 
 

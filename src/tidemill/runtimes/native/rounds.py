@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tidemill.algebra.evaluate import MOST_ROUNDS, endless
-from tidemill.changes.zset import Row, ZSet
+from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.program.statements import Rounds
-from tidemill.runtimes.native.finishing import Finishing
 from tidemill.runtimes.native.maps import Contents
 
 Change = dict[Row, int]
@@ -145,25 +144,3 @@ class _Once(_Settling[set[Row]]):
     def _wait(self, found: Change) -> None:
         self._found.add(found)
         self._begin(found)
-
-
-class RoundRows(Finishing):
-    """The rows that count in any round; ``row`` gives what comes out for one, or None."""
-
-    def __init__(self, kept: str, row: Callable[[Row, int], Row | None]) -> None:
-        self.source = kept
-        self._row = row
-
-    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
-        """What the epoch has changed, whatever the rounds."""
-        net = ZSet()
-        for key, before, after in maps[self.source].touched():
-            weight = (after or 0) - (before or 0)
-            row = self._row(key, 1) if weight else None
-            if row is not None:
-                net.add(row, weight)
-        return net
-
-    def whole(self, maps: Mapping[str, Any]) -> ZSet:
-        """All rows, of maps that were empty."""
-        return ZSet(self.changed(maps))

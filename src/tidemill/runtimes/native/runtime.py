@@ -18,7 +18,7 @@ from tidemill.runtimes.native import backends, state
 from tidemill.runtimes.native.backends import Backends, StoredState
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.maps import Contents
-from tidemill.runtimes.native.python import CompiledStage, compile_stage
+from tidemill.runtimes.native.python import CompiledStage, compile_query, compile_stage
 from tidemill.runtimes.native.running import Lookup, Running, computing
 from tidemill.runtimes.native.state import BaseOf, State, columns_of
 from tidemill.runtimes.native.tables import adds_new_keys, held_by, summed
@@ -226,12 +226,8 @@ class NativeRuntime:
         rows = {name: Contents() for name in given}
         for name, change in given.items():
             rows[name].restore(change.pairs())
-        fields = {stage.name: stage.output for stage in program.stages}
-        for stage in program.stages:
-            compiled = compile_stage(stage, lambda name: fields[name] if name in fields else self._fields_of(name))
-            rows[stage.name] = Contents()
-            rows[stage.name].restore(self._running.fill(compiled, compiled.empty_maps(), rows).items())
-        return ChangeSet.of(rows[program.view].entries.items(), fields[program.view])
+        found = self._running.answer(compile_query(program, self._fields_of), rows)
+        return ChangeSet.of(found.items(), program.stages[-1].output)
 
     def upcoming(self, stage: Stage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
         """For each routine that ``change`` will run, the lookups in large relations that it will make."""

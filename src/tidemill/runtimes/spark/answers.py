@@ -44,7 +44,7 @@ class Answers:
         try:
             for number, stage in enumerate(program.stages):
                 view = f"{PREFIX}answer {number}"
-                self._frames.spark.sql(self._rows(stage, views)).createOrReplaceTempView(quote(view))
+                self._frames.spark.sql(self.rows(stage, views)).createOrReplaceTempView(quote(view))
                 views[stage.name] = quote(view)
             fields = program.stages[-1].output
             table = self._frames.spark.table(views[program.view]).toArrow()
@@ -53,8 +53,8 @@ class Answers:
             for view in views.values():
                 self._frames.spark.catalog.dropTempView(view.strip("`"))
 
-    def _rows(self, stage: Stage, views: Mapping[str, str]) -> str:
-        """The query for the rows of one stage, summed."""
+    def rows(self, stage: Stage, views: Mapping[str, str]) -> str:
+        """The query for the rows of one stage, summed; ``views`` say what to select from for some of its inputs."""
 
         def bind(source: Source) -> str:
             return views.get(source.relation) or self._frames.state(source.relation)

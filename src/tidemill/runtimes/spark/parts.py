@@ -1,4 +1,4 @@
-"""Top-k and windows: what the touched parts of a map of rows show now, less what they showed before.
+"""Top-k, windows and patterns: what the touched parts of a map of rows show now, less what they showed before.
 
 A query reads, from the inside out:
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import TopK, Window
 from tidemill.algebra.scalars import Column, Literal
 from tidemill.algebra.windows import SESSION, WindowCall
@@ -49,7 +50,13 @@ class Sides:
 def lower_parts(parts: Parts, fields: Sequence[Field], bag: Bag, workers: Workers) -> str:
     """The change of the rows of a stage, summed; ``bag`` is its map and ``fields`` are the columns of its rows."""
     sides = lower_sides(parts, bag)
-    shown = lower_top(parts.rows, sides) if isinstance(parts.rows, TopK) else lower_window(parts.rows, sides, workers)
+    match parts.rows:
+        case TopK():
+            shown = lower_top(parts.rows, sides)
+        case Window():
+            shown = lower_window(parts.rows, sides, workers)
+        case Match():
+            shown = lower_match(parts.rows, sides, workers)
     where = "" if parts.condition is None else f" WHERE {spell(parts.condition)}"
     outputs = [named(spell(output.scalar), field.name) for output, field in zip(parts.outputs, fields, strict=True)]
     return lower_linear([f"SELECT {join([*outputs, quote(WEIGHT)])} FROM ({shown}){where}"], fields)
@@ -122,7 +129,12 @@ def _lower_sessions(call: WindowCall, sides: Sides) -> str:
     return f"SELECT {join([*sides.columns, f'{session} AS {quote(call.name)}', weight])} FROM ({numbered})"
 
 
-def _lower_by_workers(node: Window, sides: Sides, workers: Workers) -> str:
+def lower_match(node: Match, sides: Sides, workers: Workers) -> str:
+    """The rows at which rows of each side match a pattern, with what they measure: the machine runs in workers."""
+    return _lower_by_workers(node, sides, workers)
+
+
+def _lower_by_workers(node: Window | Match, sides: Sides, workers: Workers) -> str:
     """The same, computed by Python workers for each side of a part as a whole."""
     row = {str(i): column for i, column in enumerate(sides.columns)} | {WEIGHT: _COPIES}
     part = f"{workers.rows(node)}(collect_list({spell_struct(row)}))"

@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.batch import ChangeSet
+from tidemill.changes.zset import ZSet
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import DOUBLE, Field
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import read_maps
 from tidemill.program.statements import Add, Finish, Parts, Program, Query, Replace, Source, Stage, Trigger, Version
+from tidemill.runtimes.partitions import remake
 from tidemill.runtimes.spark import check, rings, stages
 from tidemill.runtimes.spark.answers import Answers
 from tidemill.runtimes.spark.bags import Bag
@@ -26,6 +31,7 @@ from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
 from tidemill.runtimes.spark.frames import Frames
 from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
+from tidemill.runtimes.spark.layers import Held, Making, lower_kept, lower_touched, numbers_of, touched_of
 from tidemill.runtimes.spark.lower import Bind, Size, fields_read, lower_add
 from tidemill.runtimes.spark.parts import lower_parts, most_rows
 from tidemill.runtimes.spark.spell import join, quote
@@ -150,6 +156,8 @@ class SparkRuntime:
                     return self._land_linear(stage, rows)
                 case Parts() as parts:
                     return self._land_parts(stage, parts, stored=True)
+                case Layers() as layers:
+                    return self._land_layers(stage, layers, stored=True)
             return self._land_groups(stage, rows)
 
     def load(self, stage: Stage) -> ChangeSet:
@@ -164,6 +172,8 @@ class SparkRuntime:
                     return self._land_linear(stage, rows)
                 case Parts() as parts:
                     return self._land_parts(stage, parts, stored=False)
+                case Layers() as layers:
+                    return self._land_layers(stage, layers, stored=False)
             shown = self._shown(stage, stored=False)
             sql = stages.lower_load(self._additions(shown.map, rows), shown)
             return self._land_finish(stage, shown, sql, rows)
@@ -298,6 +308,42 @@ class SparkRuntime:
         held = self._store.rows(parts.source) if stored else 0
         most = most_rows(parts, len(self._changes[parts.source]), held)
         return self._landing.land_unsure(sql, stage.name, stage.output, most)
+
+    def _land_layers(self, stage: Stage, layers: Layers, *, stored: bool) -> ChangeSet:
+        """A job to know which partitions of feeds are touched, one for each that is made anew, and two for the rows."""
+        held = {map_.name: self._held(map_, stored) for map_ in stage.maps}
+        kept = held[layers.kept]
+        most = sum(self._store.rows(name) for name in held) + sum(map(len, self._changes.values()))
+
+        def land(sql: str) -> tuple[str, int]:
+            change = self._landing.land_unsure(sql, kept.map.name, kept.map.keys, most)
+            return self._frames.change(change), len(change)
+
+        before, now = self._numbers(held[layers.numbers].map, stored)
+        sought = lower_touched(layers, held)
+        touched = {} if sought is None else touched_of(layers, self._frames.spark.sql(sought).toArrow())
+        remake(layers, before, now, touched, Making(layers, held, now, self._answers, land).make)
+        if not kept.changes:
+            return ChangeSet.of([], stage.output)
+        moved = replace(kept, log=None).rows()
+        self._changes[kept.map.name] = self._landing.land_unsure(
+            stages.lower_linear([f"SELECT * FROM {moved}"], kept.map.keys), kept.map.name, kept.map.keys, most
+        )
+        return self._landing.land_unsure(lower_kept(layers, moved, stage.output), stage.name, stage.output, most)
+
+    def _held(self, map_: Map, stored: bool) -> Held:
+        """A map that has landed."""
+        changes = [self._frames.change(self._changes[map_.name])] if map_.name in self._changes else []
+        return Held(map_, self._frames.log(map_.name) if stored else None, changes)
+
+    def _numbers(self, map_: Map, stored: bool) -> tuple[range, range]:
+        """The partitions that there were and those that there are: a few numbers, which are read without a job."""
+        before = ZSet()
+        if stored:
+            table = self._store.read(map_.name, map_.keys).select(arrow_schema(map_.keys).names)
+            before = ChangeSet.of_arrow(table, map_.keys).zset()
+        change = self._changes[map_.name].zset() if map_.name in self._changes else ZSet()
+        return numbers_of(before), numbers_of(before + change)
 
     def _land_groups(self, stage: Stage, rows: int) -> ChangeSet:
         shown = self._shown(stage, stored=True)

@@ -20,6 +20,7 @@ from pyspark.sql.functions import arrow_udf
 from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Scan, TopK, Window
 from tidemill.algebra.totals import TOTALS, Total, total
 from tidemill.changes.arrow import from_arrow, to_arrow
@@ -49,7 +50,7 @@ class Workers:
         meaning = TOTALS[call.function]
         return self._known(call, lambda arrays: _totals(call, meaning, fields, arrays), call.of)
 
-    def rows(self, node: TopK | Window) -> str:
+    def rows(self, node: TopK | Window | Match) -> str:
         """The name of the function that gives the weighted rows of ``node`` for a part of what it scans."""
         row = Struct((*node.fields, Field(WEIGHT, BIGINT)))
         return self._known(node, lambda arrays: _rows(node, arrays), Array(row))
@@ -69,7 +70,7 @@ def _totals(call: AggregateCall, meaning: Total, fields: Sequence[Field], arrays
     return _column(values, call.of)
 
 
-def _rows(node: TopK | Window, arrays: pa.Array) -> pa.Array:
+def _rows(node: TopK | Window | Match, arrays: pa.Array) -> pa.Array:
     assert isinstance(node.input, Scan)
     source, fields = node.input.relation, node.input.fields
     with _computing():

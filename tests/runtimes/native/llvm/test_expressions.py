@@ -124,6 +124,18 @@ def test_dates() -> None:
         assert compute([day]) == [evaluate_scalar(scalar, {"d": day}) for scalar in scalars], day
 
 
+def test_partitions_of_time() -> None:
+    column, every = Column("at", t.TIMESTAMP, False), Literal(90_000_000, t.BIGINT)
+    number = call("partition_number", column, every)
+    scalars = [number, call("partition_start", number, every)]
+    compute = compiled(scalars, [column])
+    for moment in (datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime.datetime(2024, 1, 1, 9, 1, 29)):
+        assert compute([moment]) == [evaluate_scalar(scalar, {"at": moment}) for scalar in scalars], moment
+    far = call("partition_start", Column("n", t.BIGINT, False), every)
+    found = outcome(lambda: compiled([far], [Column("n", t.BIGINT, False)])([2**62]))
+    assert found == outcome(lambda: evaluate_scalar(far, {"n": 2**62}))
+
+
 def test_infinity_and_nan_as_constants() -> None:
     column = Column("x", t.DOUBLE, False)
     scalars = [call("add", column, Literal(value, t.DOUBLE)) for value in (math.inf, -math.inf, math.nan)]

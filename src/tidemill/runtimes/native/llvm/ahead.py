@@ -7,7 +7,8 @@ the machine is told to fetch them. That decides nothing. A place that has moved 
 There are two rounds. The first asks for the slots of hash tables, by the hashes of columns of the row. Where a slot
 only says where something lies, that goes on a list, and the second round reads those slots, which are there by now,
 and asks for what they point to. What a row finds only by what another map tells it is not looked for; but in join
-graphs the first item of a list that a row leads to tells where its walk goes next, and two more rounds ask for that.
+graphs the first item of a list that a row leads to tells where its walk goes next, and what it may bring to life: two
+more rounds ask for that.
 """
 
 from __future__ import annotations
@@ -24,17 +25,16 @@ from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define,
 from tidemill.runtimes.native.llvm.conversions import given
 from tidemill.runtimes.native.llvm.intake import TABLE, load_cell
 from tidemill.runtimes.native.llvm.layout import I8, I32, I64, PTR, Cell, Struct, at
-from tidemill.runtimes.native.llvm.memory import prefetch
-from tidemill.runtimes.native.llvm.trails import trails_of
+from tidemill.runtimes.native.llvm.memory import LINE, prefetch
+from tidemill.runtimes.native.llvm.trails import revivals_of, trails_of
 
 if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.beyond import Ahead
     from tidemill.runtimes.native.llvm.compile import Input
     from tidemill.runtimes.native.llvm.queries import Held
 
-BLOCK = 16
-"""So many events are looked ahead: their lines fit the smallest cache."""
-
-LINE = 64
+BLOCK = 32
+"""So many events are looked ahead: their lines fit the smaller caches, and each round waits for memory once."""
 
 Known = tuple[tuple[str, str], ...]
 """Key columns of a map, each with the column of the row that it will equal."""
@@ -86,12 +86,20 @@ class Lines:
             prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
 
 
-def emit_ahead(module: ir.Module, inputs: Sequence[Input], maps: Mapping[str, Held]) -> ir.Function | None:
-    """``ahead(start, stop, order, tables)``: look at events that ``events`` will take; None where nothing is known."""
+def emit_ahead(
+    module: ir.Module, inputs: Sequence[Input], maps: Mapping[str, Held], ahead: Ahead | None
+) -> ir.Function | None:
+    """``ahead(start, stop, order, tables)``: look at events that ``events`` will take; None where nothing is known.
+
+    ``ahead`` is what walks of the stage know of dead ends, which rows may open.
+    """
     known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
     if not any(known.values()):
         return None
     trails = {input_.number: trails_of(input_.trigger, maps) for input_ in inputs}
+    if ahead is not None:
+        for input_ in inputs:
+            trails[input_.number] += revivals_of(input_.trigger, maps, ahead)
 
     def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
         most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())

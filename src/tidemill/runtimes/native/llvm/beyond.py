@@ -154,8 +154,12 @@ class Ahead:
 
     def revive(self, builder: ir.IRBuilder, name: str, entry: Value) -> None:
         """Bring to life what waited for an entry of the map ``name``."""
-        for beyond, branch in self._waiting(lambda branch: branch.beyond.map == name):
+        for beyond, branch in self.waiting_for(name):
             self._knock(builder, beyond, branch, name, entry)
+
+    def waiting_for(self, name: str) -> Iterator[tuple[Beyond, Branch]]:
+        """Where items may wait for entries of the map ``name``."""
+        return self._waiting(lambda branch: branch.beyond.map == name)
 
     def _waiting(self, condition: Callable[[Branch], bool]) -> Iterator[tuple[Beyond, Branch]]:
         for beyond in self.marked:

@@ -21,6 +21,7 @@ from llvmlite import ir
 
 from tidemill.model import types as t
 from tidemill.model.types import Field
+from tidemill.program.layers import Layers
 from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, sources_of, steps_of
 from tidemill.program.statements import Add, Each, Parts, Replace, Rounds, Source, Stage, Trigger, Version
@@ -291,7 +292,8 @@ class _Emission:
 
         Where the maps are ``large``, events are looked ahead, block by block.
         """
-        ahead = emit_ahead(self._module, inputs, self._maps)
+        sight = self._graph.sight
+        ahead = emit_ahead(self._module, inputs, self._maps, None if sight is None else sight.ahead)
         frame = self._function("events", [I64, PTR, PTR, PTR, I32])
         count, order, tables, failed, large = frame.function.args
         builder = frame.builder
@@ -378,6 +380,8 @@ def _check_finish(stage: Stage) -> None:
         raise NotCompiled("rows in the order of a window or a top-k")
     if isinstance(stage.finish, Rounds):
         raise NotCompiled("a recursion")
+    if isinstance(stage.finish, Layers):
+        raise NotCompiled("partitions that are made from each other")
     if stage.finish is not None and stage.finish.peeks:
         raise NotCompiled("aggregates that are no sums")
     if any(isinstance(step, Each) for step in steps_of(stage)):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from tidemill.algebra.scalars import Call
+from tidemill.algebra.scalars import Call, Literal
 from tidemill.model import types as t
 from tidemill.runtimes.native.llvm import whole
 from tidemill.runtimes.native.llvm.arithmetic import Emit
@@ -111,6 +111,15 @@ def _itself(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Ou
     return Outcome(values[0])
 
 
+def _partition_number(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    (every,) = (argument.value for argument in call.arguments if isinstance(argument, Literal))
+    return Outcome(floor_divided(builder, values[0], every))
+
+
+def _partition_start(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
+    return instant(builder, whole.times(builder, from_cell(values[0], t.BIGINT), from_cell(values[1], t.BIGINT)))
+
+
 DATES: dict[str, Emit] = {
     "year": _part(0),
     "month": _part(1),
@@ -131,7 +140,9 @@ DATES: dict[str, Emit] = {
     "date_add": _step_days(whole.plus),
     "date_sub": _step_days(whole.minus),
     "add_microseconds": _later,
+    "partition_number": _partition_number,
+    "partition_start": _partition_start,
 }
 
-STEPS = frozenset({"add_days", "date_add", "date_sub", "add_microseconds"})
+STEPS = frozenset({"add_days", "date_add", "date_sub", "add_microseconds", "partition_start"})
 """Those that may leave the calendar."""

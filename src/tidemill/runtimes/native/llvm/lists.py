@@ -2,7 +2,7 @@
 
 An item has the key columns that are not looked up, the weight, the id of its record in the pool, and flags. So a walk
 that follows an index reads memory in order, and comes to a record only for what items do not have. Items lie column by
-column (see ``piles.Columns``), so that many are copied at once. A list has room for a power of two of items, in one
+column (see ``trays.Columns``), so that many are copied at once. A list has room for a power of two of items, in one
 piece of memory with all others of its index; a slot of a hash table says where.
 
 A record knows its place in the list, so that its weight is changed, and itself taken out, without a search: the last
@@ -19,7 +19,7 @@ from llvmlite import ir
 
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm import tables
-from tidemill.runtimes.native.llvm.blocks import Local, Value, check, count_up, define, number
+from tidemill.runtimes.native.llvm.blocks import Local, Value, check, count_up, define, loop_while, number
 from tidemill.runtimes.native.llvm.keys import find_cells
 from tidemill.runtimes.native.llvm.layout import (
     I1,
@@ -34,11 +34,11 @@ from tidemill.runtimes.native.llvm.layout import (
     cell_type,
     size_of,
 )
-from tidemill.runtimes.native.llvm.memory import check_granted, copy, prefetch, release, resize
+from tidemill.runtimes.native.llvm.memory import LINE, check_granted, copy, prefetch, release, resize
 from tidemill.runtimes.native.llvm.outbox import LANES, LARGE
-from tidemill.runtimes.native.llvm.piles import Columns, columns_of, null_of
 from tidemill.runtimes.native.llvm.slices import Slice
 from tidemill.runtimes.native.llvm.tables import TABLE
+from tidemill.runtimes.native.llvm.trays import Columns, columns_of, null_of
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.ahead import Lines
@@ -54,6 +54,9 @@ BEHIND = 16 * LANES // UNIT
 
 LIKELY_UNITS = 16
 """So much of a list is asked for ahead of time."""
+
+FETCHED = 1024
+"""And so many bytes of it where it is known to be long: the machine itself sees that memory is read in order late."""
 
 NOTHING = ir.Constant(PTR, None)
 
@@ -171,9 +174,18 @@ class ListCode:
         prefetch(builder, self._home(builder, handle, cells))
 
     def fetch_items(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> None:
-        """Ask for the first items of a list whose slot is there by now; the guess may be wrong, and costs little."""
-        place = self.slot.load(builder, self._home(builder, handle, cells), "place")
-        prefetch(builder, self._data(builder, handle, place))
+        """Ask for the items of a list whose slot is there by now; the guess may be wrong, and costs little."""
+        slot = self._home(builder, handle, cells)
+        place, count, bits = (self.slot.load(builder, slot, name) for name in ("place", "count", "bits"))
+        first = self._data(builder, handle, place)
+        prefetch(builder, self.columns.first(builder, first, self._room(builder, bits), "weight"))
+        widest = size_of(next(iter(self.columns.types.values())))
+        bytes_ = builder.mul(builder.zext(count, I64), number(widest))
+        wanted = builder.select(builder.icmp_unsigned("<", bytes_, number(FETCHED)), bytes_, number(FETCHED))
+        asked = Local(builder, number(0))
+        with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
+            prefetch(builder, at(builder, first, asked.get()))
+            asked.set(builder.add(asked.get(), number(LINE)))
 
     @contextmanager
     def guessed(self, builder: ir.IRBuilder, handle: Value, cells: Sequence[Value]) -> Iterator[Slice]:

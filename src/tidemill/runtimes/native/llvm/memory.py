@@ -27,6 +27,9 @@ VECTOR.field("capacity", I64)
 
 FIRST_CAPACITY = 16
 
+LINE = 64
+"""The bytes of a cache line."""
+
 LARGE = 4 << 20
 """From so many bytes on large pages are asked for: in small ones a random access misses the page tables too."""
 

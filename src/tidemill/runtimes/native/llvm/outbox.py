@@ -1,4 +1,4 @@
-"""Rows on their way out, as code: a pile that walks append to.
+"""Rows on their way out, as code: a tray that walks append to.
 
 What a join finds is handed on and not looked up again, so it is not hashed: it is written behind what is there. Rows
 that have most of their cells in common may be written as ``runs``.
@@ -17,8 +17,8 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.blocks import Local, Value, external, loop_while, number
 from tidemill.runtimes.native.llvm.layout import I1, I8, I32, I64, PTR, Cell, at, size_of
-from tidemill.runtimes.native.llvm.piles import PILE, PileCode, cell_types, flag_of, null_of, value_of
 from tidemill.runtimes.native.llvm.runs import PostedRuns
+from tidemill.runtimes.native.llvm.trays import TRAY, TrayCode, cell_types, flag_of, null_of, value_of
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.slices import Slice
@@ -75,7 +75,7 @@ class Gathered:
         )
 
 
-class OutboxCode(PileCode):
+class OutboxCode(TrayCode):
     """Appends rows of ``fields`` to an outbox."""
 
     def __init__(self, module: ir.Module, fields: Sequence[Field]) -> None:
@@ -126,7 +126,7 @@ class OutboxCode(PileCode):
 
     def latest_weights(self, builder: ir.IRBuilder, outbox: Value, rows: Value) -> Value:
         """The weights of the last rows."""
-        data, capacity, count = (PILE.load(builder, outbox, name) for name in ("data", "capacity", "count"))
+        data, capacity, count = (TRAY.load(builder, outbox, name) for name in ("data", "capacity", "count"))
         return self.columns.cell(builder, data, capacity, WEIGHT, builder.sub(count, rows))
 
 
@@ -147,11 +147,11 @@ class Posted:
         """The outbox."""
         return builder.load(self.place, typ=PTR)
 
-    def runs_of(self, cells: Sequence[Cell | str]) -> PostedRuns | None:
+    def runs_of(self, module: ir.Module, cells: Sequence[Cell | str]) -> PostedRuns | None:
         """Where runs of such rows go: cells that all have, or the items' own columns. None where there are no runs."""
         own = tuple(i for i, cell in enumerate(cells) if isinstance(cell, str))
         if self.runs is None or not own or len(own) == len(cells):
             return None
         if own not in self.runs:
-            self.runs[own] = PostedRuns.within(self.place.module, self.code.fields, own)
+            self.runs[own] = PostedRuns.within(module, self.code.fields, own)
         return self.runs[own]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.encoding import repeated
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.native.llvm.columns import Array, Flags, column_of
-from tidemill.runtimes.native.llvm.layout import size_of
 from tidemill.runtimes.native.llvm.memory import Memory
-from tidemill.runtimes.native.llvm.outbox import OUTBOX, OutboxCode, null_of
+from tidemill.runtimes.native.llvm.outbox import Posted
+from tidemill.runtimes.native.llvm.runs import END, RunsCode
 from tidemill.runtimes.native.llvm.strings import Strings
+from tidemill.runtimes.native.llvm.trays import TRAY, TrayCode, null_of
+
+Cells: TypeAlias = dict[str, Array]
+"""Columns by their names."""
 
 SPARE = 2
 """So many pieces of memory that readers have given back wait to be used again."""
@@ -25,7 +31,7 @@ IDLE = 8
 """A piece with more than so many times the room that was needed is not kept."""
 
 _FIELDS = np.dtype([(name, "<i8") for name in ("account", "data", "count", "capacity", "wanted", "some", "all")])
-assert _FIELDS.itemsize == OUTBOX.size
+assert _FIELDS.itemsize == TRAY.size
 _FORMATS = {"i8": "i1", "i32": "<i4", "i64": "<i8", "i128": "V16", "double": "<f8"}
 _EXACT = 2**62
 
@@ -47,13 +53,13 @@ class Piece:
         self._back(*self._given)
 
 
-class Pile:
-    """One pile: ``address`` is what emitted code takes for it."""
+class Tray:
+    """One tray: ``address`` is what emitted code takes for it."""
 
-    def __init__(self, code: PileCode, memory: Memory) -> None:
-        self._columns, self._memory = code.columns, memory
-        self._starts = [(name, code.columns.offset(name), _FORMATS[str(kind)]) for name, kind in self._columns.types.items()]
-        self._width = code.columns.width
+    def __init__(self, code: TrayCode, memory: Memory) -> None:
+        self._memory, self._width = memory, code.columns.width
+        types = code.columns.types
+        self._starts = [(name, code.columns.offset(name), _FORMATS[str(kind)]) for name, kind in types.items()]
         self._handle: Any = np.zeros((), _FIELDS)
         self.address = int(self._handle.ctypes.data)
         self._handle["account"] = memory.address
@@ -65,7 +71,7 @@ class Pile:
 
     @property
     def bytes(self) -> int:
-        """The memory that the pile has."""
+        """The memory that the tray has."""
         return int(self._handle["capacity"]) * self._width
 
     @property
@@ -78,7 +84,7 @@ class Pile:
         self._handle["count"], self._handle["some"], self._handle["all"] = 0, 0, -1
 
     def take(self) -> Cells:
-        """All columns as they lie in memory, which is not the pile's any more."""
+        """All columns as they lie in memory, which is not the tray's any more."""
         address, capacity, count = (int(self._handle[name]) for name in ("data", "capacity", "count"))
         self._memory.charge(-self.bytes)
         self._handle["wanted"] = count
@@ -112,15 +118,15 @@ class Pile:
 
 
 class Outbox:
-    """The piles of an outbox: one of rows, and two of each form of runs. ``addresses`` has them by their globals."""
+    """The trays of an outbox: one of rows, and two of each form of runs. ``addresses`` has them by their globals."""
 
     def __init__(self, posted: Posted, memory: Memory, strings: Strings) -> None:
         self._code, self._strings = posted.code, strings
-        self._rows = Pile(posted.code, memory)
-        self._runs: list[tuple[RunsCode, Pile, Pile]] = []
+        self._rows = Tray(posted.code, memory)
+        self._runs: list[tuple[RunsCode, Tray, Tray]] = []
         self.addresses = {posted.place.name: self._rows.address}
         for runs in (posted.runs or {}).values():
-            items, shared = Pile(runs.code.items, memory), Pile(runs.code.shared, memory)
+            items, shared = Tray(runs.code.items, memory), Tray(runs.code.shared, memory)
             self._runs.append((runs.code, items, shared))
             self.addresses |= {runs.items.name: items.address, runs.shared.name: shared.address}
         self._schema = arrow_schema(posted.code.fields)
@@ -132,32 +138,32 @@ class Outbox:
     @property
     def bytes(self) -> int:
         """The memory that the outbox has."""
-        return sum(pile.bytes for pile in self._piles)
+        return sum(tray.bytes for tray in self._trays)
 
     @property
-    def _piles(self) -> list[Pile]:
-        return [self._rows, *(pile for _, *piles in self._runs for pile in piles)]
+    def _trays(self) -> list[Tray]:
+        return [self._rows, *(tray for _, *trays in self._runs for tray in trays)]
 
     def clear(self) -> None:
         """Forget what is there."""
-        for pile in self._piles:
-            pile.clear()
+        for tray in self._trays:
+            tray.clear()
 
     def free(self) -> None:
         """Give the memory back. What was handed on stays as long as it is used."""
-        for pile in self._piles:
-            pile.free()
+        for tray in self._trays:
+            tray.free()
 
     def drain(self) -> list[pa.Table]:
         """Take the rows out, net: where all weights have one sign nothing cancels, else equal rows are summed.
 
         Runs are handed on as such, in tables of their own.
         """
-        some, all_ = reduce(lambda one, other: (one[0] | other[0], one[1] & other[1]), (p.bits for p in self._piles))
+        some, all_ = reduce(lambda one, other: (one[0] | other[0], one[1] & other[1]), (p.bits for p in self._trays))
         if some < 0 <= all_:
             return [self._table(_summed(self._all_cells()))]
         tables = [self._table(self._rows.take())] if len(self._rows) else []
-        return tables + [self._table(shared.take() | items.take()) for _, items, shared in self._runs if len(items)]
+        return tables + [self._encoded(*runs) for runs in self._runs if len(runs[1])]
 
     def _all_cells(self) -> Cells:
         """The cells of all rows, those of runs too."""
@@ -169,17 +175,26 @@ class Outbox:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _table(self, cells: Cells) -> pa.Table:
-        """Cells as Arrow; columns that are shared, where there are ends of runs, as run-end encoded ones."""
-        ends = None if END not in cells else pa.array(cells.pop(END))
-        rows = max(map(len, cells.values()))
+        columns = [self._column(cells, name) for name in self._code.names]
+        return pa.Table.from_arrays([*columns, pa.array(cells[WEIGHT])], schema=self._schema)
+
+    def _encoded(self, code: RunsCode, items: Tray, shared: Tray) -> pa.Table:
+        """Runs as Arrow has them: the columns of items are plain, all others are run-end encoded."""
+        own, once = items.take(), shared.take()
+        ends = pa.array(once[END])
         columns = [
-            column_of(cells[name], _flags(cells.get(null_of(name))), field.type, self._strings)
-            for name, field in zip(self._code.names, self._code.fields, strict=True)
+            self._column(own, name) if name in code.own else repeated(self._column(once, name), ends)
+            for name in self._code.names
         ]
-        columns.append(pa.array(cells[WEIGHT]))
+        weights = repeated(pa.array(once[WEIGHT]), ends)
+        return pa.Table.from_arrays([*columns, weights], names=self._schema.names)
+
+    def _column(self, cells: Cells, name: str) -> pa.Array:
+        field = self._code.fields[self._code.names.index(name)]
+        return column_of(cells[name], _flags(cells.get(null_of(name))), field.type, self._strings)
 
 
-def _summed(cells: dict[str, Array]) -> dict[str, Array]:
+def _summed(cells: Cells) -> Cells:
     """Equal rows as one, and none of weight 0."""
     weights = cells[WEIGHT]
     names = [name for name in cells if name != WEIGHT]
@@ -208,7 +223,7 @@ def _cells(column: pa.Array, like: Array) -> Array:
     return found.view(like.dtype)
 
 
-def _summed_exactly(cells: dict[str, Array], names: list[str]) -> dict[str, Array]:
+def _summed_exactly(cells: Cells, names: list[str]) -> Cells:
     """The same where 64 bits may be too few on the way."""
     totals: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], int] = {}

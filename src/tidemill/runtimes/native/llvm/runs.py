@@ -1,8 +1,8 @@
 """Runs: rows that differ in the columns of one list alone, as code. What they share is written once for all of them.
 
 A walk ends in a list whose items make a row each, and all else that these rows show was bound before: the tweet that a
-hundred followers get. So the items' own columns are copied into one pile, and the rest goes to another, once, with the
-number of items up to there. That is Arrow's run-end encoding, so the piles are handed on as they lie. A row of five
+hundred followers get. So the items' own columns are copied into one tray, and the rest goes to another, once, with the
+number of items up to there. That is Arrow's run-end encoding, so the trays are handed on as they lie. A row of five
 columns takes the eight bytes of one.
 """
 
@@ -19,7 +19,7 @@ from tidemill.model.types import Field
 from tidemill.runtimes.native.llvm.blocks import Value, number
 from tidemill.runtimes.native.llvm.layout import I64, PTR, Cell, size_of
 from tidemill.runtimes.native.llvm.memory import copy, fill
-from tidemill.runtimes.native.llvm.piles import PILE, PileCode, cell_types, null_of
+from tidemill.runtimes.native.llvm.trays import TRAY, TrayCode, cell_types, null_of
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.slices import Slice
@@ -37,12 +37,18 @@ class RunsCode:
     def __init__(self, module: ir.Module, fields: Sequence[Field], own: tuple[int, ...]) -> None:
         named = {f"cell{i}": field for i, field in enumerate(fields)}
         self.own = tuple(f"cell{i}" for i in own)
-        self.items = PileCode(module, cell_types({name: named[name] for name in self.own}))
+        self.items = TrayCode(module, cell_types({name: named[name] for name in self.own}))
         shared = {name: field for name, field in named.items() if name not in self.own}
-        self.shared = PileCode(module, {WEIGHT: I64, END: I64, **cell_types(shared)})
+        self.shared = TrayCode(module, {WEIGHT: I64, END: I64, **cell_types(shared)})
 
     def pour(
-        self, builder: ir.IRBuilder, items: Value, shared: Value, cells: Sequence[Cell | str], slice_: Slice, weight: Value
+        self,
+        builder: ir.IRBuilder,
+        items: Value,
+        shared: Value,
+        cells: Sequence[Cell | str],
+        slice_: Slice,
+        weight: Value,
     ) -> None:
         """Append a run: a row of that weight for every item of a list, with cells that all have or the items' own."""
         self.items.reserve(builder, items, slice_.rows)
@@ -54,7 +60,7 @@ class RunsCode:
             else:
                 once[f"cell{i}"] = cell
         self.items.extend(builder, items, slice_.rows)
-        self.shared.put(builder, shared, once, {WEIGHT: weight, END: PILE.load(builder, items, "count")})
+        self.shared.put(builder, shared, once, {WEIGHT: weight, END: TRAY.load(builder, items, "count")})
         self.shared.note(builder, shared, weight, weight)
 
     def _copy(self, builder: ir.IRBuilder, items: Value, name: str, slice_: Slice, column: str) -> None:
@@ -71,7 +77,7 @@ class RunsCode:
 
 @dataclass(frozen=True, slots=True)
 class PostedRuns:
-    """Runs of one form in the module: their code, and the globals that will hold the two piles."""
+    """Runs of one form in the module: their code, and the globals that will hold the two trays."""
 
     code: RunsCode
     items: ir.GlobalVariable
@@ -86,9 +92,7 @@ class PostedRuns:
             place.initializer = ir.Constant(PTR, None)
         return cls(RunsCode(module, fields, own), *places)
 
-    def pour(
-        self, builder: ir.IRBuilder, cells: Sequence[Cell | str], slice_: Slice, weight: Value
-    ) -> None:
+    def pour(self, builder: ir.IRBuilder, cells: Sequence[Cell | str], slice_: Slice, weight: Value) -> None:
         """Append a run."""
         items, shared = (builder.load(place, typ=PTR) for place in (self.items, self.shared))
         self.code.pour(builder, items, shared, cells, slice_, weight)

@@ -11,7 +11,7 @@ from llvmlite import ir
 from tidemill.runtimes.native.llvm.blocks import Local, Value, loop_while, number
 from tidemill.runtimes.native.llvm.layout import I8, I64, Cell, at
 from tidemill.runtimes.native.llvm.outbox import LANES, LARGE
-from tidemill.runtimes.native.llvm.piles import null_of
+from tidemill.runtimes.native.llvm.trays import null_of
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.lists import ListCode

@@ -143,8 +143,9 @@ class LlvmStage:
                 self._maps[name] = self._make(held)
         for posted in (self.code.outbox, self.code.shown):
             if posted is not None:
-                outbox = self._outboxes[posted.place.name] = Outbox(posted.code, self.memory, self.strings)
-                ctypes.c_void_p.from_address(self._library.address(posted.place.name)).value = outbox.address
+                outbox = self._outboxes[posted.place.name] = Outbox(posted, self.memory, self.strings)
+                for place, address in outbox.addresses.items():
+                    ctypes.c_void_p.from_address(self._library.address(place)).value = address
 
     def free(self) -> None:
         """Give all memory back; the next change reads the state anew."""
@@ -220,7 +221,7 @@ class LlvmStage:
 
     def _post(self, posted: Posted) -> ChangeSet:
         outbox = self._outboxes[posted.place.name]
-        return ChangeSet.of_arrow(outbox.drain(), self.stage.output) if len(outbox) else _nothing(self.stage)
+        return ChangeSet.of_encoded(outbox.drain(), self.stage.output) if len(outbox) else _nothing(self.stage)
 
     def _clear(self, name: str) -> None:
         number = handed_on(self.stage, self.code.replaces).index(name)

@@ -1,4 +1,7 @@
-"""What an event will need two steps on: the lists that the first item of a list leads to, asked for before its turn."""
+"""What an event will need two steps on: the lists that the first item of a list leads to, asked for before its turn.
+
+A walk goes on from there; and where the row is new, so does what it brings to life (see ``beyond``).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from tidemill.algebra.scalars import Column
 from tidemill.program.statements import Add, Query, Source, Trigger, Version
 from tidemill.runtimes.native.llvm.blocks import number
 from tidemill.runtimes.native.llvm.layout import Cell
+from tidemill.runtimes.native.llvm.memory import prefetch
 from tidemill.runtimes.native.llvm.queries import index_of
 
 if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.beyond import Ahead
     from tidemill.runtimes.native.llvm.queries import Held
 
 Index = tuple[str, ...]
@@ -22,7 +27,10 @@ Index = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """From ``columns`` of a row to a list of the map ``first``, and from ``keys`` of its items to one of ``then``."""
+    """From ``columns`` of a row to a list of the map ``first``, and from ``keys`` of its items to one of ``then``.
+
+    With ``record`` the record of the item is needed, too.
+    """
 
     first: str
     index: Index
@@ -30,6 +38,7 @@ class Trail:
     then: str
     further: Index
     keys: tuple[str, ...]
+    record: bool = False
 
     def fetch(self, builder: ir.IRBuilder, maps: Mapping[str, Held], cells: Mapping[str, Cell], *, items: bool) -> None:
         """Ask for the slot of the second list, or once that is there for its items; the first is there by now."""
@@ -44,12 +53,39 @@ class Trail:
             keys = [found.key(builder, number(0), names.index(key)).value for key in self.keys]
             fetch = further.fetch_items if items else further.fetch_slot
             fetch(builder, other.handle(builder), keys)
+            if self.record and not items:
+                prefetch(builder, held.code.record(builder, handle, found.load(builder, number(0), "id")))
 
 
 def trails_of(trigger: Trigger, maps: Mapping[str, Held]) -> list[Trail]:
     """The ways of two steps that walks from a row of ``trigger`` take."""
     queries = [statement.query for statement in trigger.statements if isinstance(statement, Add)]
     return list(dict.fromkeys(trail for query in queries for trail in _trails(query, maps)))
+
+
+def revivals_of(trigger: Trigger, maps: Mapping[str, Held], ahead: Ahead) -> list[Trail]:
+    """The ways from a row of ``trigger`` to what may have waited for it: items of lists, which are found by records."""
+    found = []
+    for statement in trigger.statements:
+        if isinstance(statement, Add) and statement.target in maps:
+            own = _given(statement, maps[statement.target])
+            for beyond, branch in ahead.waiting_for(statement.target):
+                columns = [own[key] for key, _ in branch.pairs if key in own]
+                if len(columns) == len(branch.pairs):
+                    back = (beyond.map, branch.back, tuple(columns))
+                    found.append(Trail(*back, beyond.map, beyond.index, beyond.index, record=True))
+    return list(dict.fromkeys(found))
+
+
+def _given(statement: Add, held: Held) -> dict[str, str]:
+    """The key columns of a map that are columns of the row that is added to it, as they are."""
+    rows = [s for s in statement.query.sources if isinstance(s, Source) and s.version is Version.CHANGE]
+    columns = {f"{row.alias}.{f.name}": f for row in rows for f in row.columns}
+    given = {}
+    for key, output in zip(held.map.keys, statement.query.outputs, strict=False):
+        if isinstance(output.scalar, Column) and output.scalar.name in columns and output.scalar.type == key.type:
+            given[key.name] = columns[output.scalar.name].name
+    return given
 
 
 def _trails(query: Query, maps: Mapping[str, Held]) -> Iterator[Trail]:

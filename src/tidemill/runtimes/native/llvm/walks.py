@@ -266,7 +266,7 @@ class WalkCode(LookupCode):
     def _pour(self, source: Source, found: Slice) -> None:
         assert self._outbox is not None
         builder, cells, times = self._builder, self._poured(source, found), self._weight()
-        runs = self._outbox.runs_of(cells)
+        runs = self._outbox.runs_of(self._frame.module, cells)
         with builder.if_then(builder.icmp_unsigned("!=", times, number(0)), likely=True):
             if runs is None:
                 self._pour_rows(source, found, cells, times)

@@ -1,4 +1,4 @@
-"""Piles: rows behind each other in columns of one piece of memory, as code.
+"""Trays: rows behind each other in columns of one piece of memory, as code.
 
 A piece of memory has room for ``capacity`` rows, column after column; the widest cells come first, so that all are
 aligned. Weights come last but for the bytes that say where a column is NULL.
@@ -6,7 +6,7 @@ aligned. Weights come last but for the bytes that say where a column is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -16,12 +16,12 @@ from tidemill.runtimes.native.llvm import memory
 from tidemill.runtimes.native.llvm.blocks import Local, Value, check, define, number
 from tidemill.runtimes.native.llvm.layout import F64, I8, I32, I64, PTR, Cell, Struct, at, cell_type, size_of
 
-PILE = Struct()
+TRAY = Struct()
 """``some`` and ``all`` are the bits that some weight has and that all have; ``wanted`` is what was needed last."""
-PILE.field("account", PTR)
-PILE.field("data", PTR)
+TRAY.field("account", PTR)
+TRAY.field("data", PTR)
 for _name in ("count", "capacity", "wanted", "some", "all"):
-    PILE.field(_name, I64)
+    TRAY.field(_name, I64)
 
 FIRST_CAPACITY = 1024
 
@@ -83,30 +83,28 @@ def cell_types(fields: Mapping[str, Field]) -> dict[str, ir.Type]:
     return cells
 
 
-class PileCode:
+class TrayCode:
     """Rows behind each other in columns that grow, as code; ``cells`` are the types of the columns."""
 
     def __init__(self, module: ir.Module, cells: Mapping[str, ir.Type]) -> None:
         self._module = module
         self.columns = columns_of(cells)
 
-    def reserve(self, builder: ir.IRBuilder, pile: Value, rows: Value) -> None:
+    def reserve(self, builder: ir.IRBuilder, tray: Value, rows: Value) -> None:
         """See to it that so many rows more have room, or return the status that says why not."""
-        needed = builder.add(PILE.load(builder, pile, "count"), rows)
-        short = builder.icmp_unsigned(">", needed, PILE.load(builder, pile, "capacity"))
+        needed = builder.add(TRAY.load(builder, tray, "count"), rows)
+        short = builder.icmp_unsigned(">", needed, TRAY.load(builder, tray, "capacity"))
         with builder.if_then(short, likely=False):
-            check(builder, builder.call(self._grow(), [pile, needed]))
+            check(builder, builder.call(self._grow(), [tray, needed]))
 
-    def ends(self, builder: ir.IRBuilder, pile: Value) -> dict[str, Value]:
+    def ends(self, builder: ir.IRBuilder, tray: Value) -> dict[str, Value]:
         """Where the next row goes, in each column."""
-        data, capacity, count = (PILE.load(builder, pile, name) for name in ("data", "capacity", "count"))
+        data, capacity, count = (TRAY.load(builder, tray, name) for name in ("data", "capacity", "count"))
         return {name: self.columns.cell(builder, data, capacity, name, count) for name in self.columns.types}
 
-    def put(
-        self, builder: ir.IRBuilder, pile: Value, cells: Mapping[str, Cell], numbers: Mapping[str, Value]
-    ) -> None:
+    def put(self, builder: ir.IRBuilder, tray: Value, cells: Mapping[str, Cell], numbers: Mapping[str, Value]) -> None:
         """Append one row for which there is room: cells, each with its flag where it has one, and plain numbers."""
-        ends = self.ends(builder, pile)
+        ends = self.ends(builder, tray)
         written = dict(numbers)
         for name, cell in cells.items():
             written[name] = value_of(builder, cell)
@@ -114,24 +112,24 @@ class PileCode:
                 written[null_of(name)] = flag_of(builder, cell)
         for name, value in written.items():
             builder.store(value, ends[name], align=min(size_of(self.columns.types[name]), 8))
-        self.extend(builder, pile, number(1))
+        self.extend(builder, tray, number(1))
 
-    def extend(self, builder: ir.IRBuilder, pile: Value, rows: Value) -> None:
+    def extend(self, builder: ir.IRBuilder, tray: Value, rows: Value) -> None:
         """Let so many rows count that were written behind the others."""
-        PILE.store(builder, pile, "count", builder.add(PILE.load(builder, pile, "count"), rows))
+        TRAY.store(builder, tray, "count", builder.add(TRAY.load(builder, tray, "count"), rows))
 
-    def note(self, builder: ir.IRBuilder, pile: Value, some: Value, all_: Value) -> None:
+    def note(self, builder: ir.IRBuilder, tray: Value, some: Value, all_: Value) -> None:
         """Take notice of weights: the bits that some have, and those that all have."""
-        PILE.store(builder, pile, "some", builder.or_(PILE.load(builder, pile, "some"), some))
-        PILE.store(builder, pile, "all", builder.and_(PILE.load(builder, pile, "all"), all_))
+        TRAY.store(builder, tray, "some", builder.or_(TRAY.load(builder, tray, "some"), some))
+        TRAY.store(builder, tray, "all", builder.and_(TRAY.load(builder, tray, "all"), all_))
 
     def _grow(self) -> ir.Function:
-        """``grow(pile, rows)``: have room for so many rows at least, twice as many as before, and as last time."""
+        """``grow(tray, rows)``: have room for so many rows at least, twice as many as before, and as last time."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-            pile, needed = arguments
+            tray, needed = arguments
             names = "account", "data", "count", "capacity", "wanted"
-            account, old, count, capacity, wanted = (PILE.load(builder, pile, name) for name in names)
+            account, old, count, capacity, wanted = (TRAY.load(builder, tray, name) for name in names)
             room = Local(builder, number(FIRST_CAPACITY))
             for least in (needed, wanted, builder.mul(capacity, number(2))):
                 room.set(builder.select(builder.icmp_unsigned(">", least, room.get()), least, room.get()))
@@ -146,12 +144,12 @@ class PileCode:
                 )
                 memory.copy(builder, target, source, builder.mul(count, number(size_of(type_))))
             memory.release(builder, account, old, builder.mul(capacity, width))
-            PILE.store(builder, pile, "data", data)
-            PILE.store(builder, pile, "capacity", more)
+            TRAY.store(builder, tray, "data", data)
+            TRAY.store(builder, tray, "capacity", more)
             builder.ret(number(0, I32))
 
         shape = ".".join(map(str, self.columns.types.values()))
-        return define(self._module, f"pile.grow.{shape}", I32, [PTR, I64], body, "noinline", "cold")
+        return define(self._module, f"tray.grow.{shape}", I32, [PTR, I64], body, "noinline", "cold")
 
 
 def flag_of(builder: ir.IRBuilder, cell: Cell) -> Value:

@@ -1,0 +1,62 @@
+"""A warehouse of one view: its source, the keeper that says what to do, and the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tidemill.changes.zset import ZSet
+from tidemill.protocols.protocol import Ask, Install, Keeper, Start
+from tidemill.sources.queries import SignedQuery
+from tidemill.sources.source import Answered, Committed, Message
+
+
+class Asked(Protocol):
+    """What is needed of a source here."""
+
+    def ask(self, query: SignedQuery) -> int:
+        """Send a query; returns its number."""
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message."""
+
+
+class Warehouse:
+    """Takes messages one by one; ``rows`` is the view, and ``asked`` counts queries."""
+
+    def __init__(self, source: Asked, start: Start, keeper: Keeper) -> None:
+        self.keeper = keeper
+        self.rows = ZSet(start.rows)
+        self.asked = 0
+        self._source = source
+        self._view = start.view
+        self._numbers: dict[int, int] = {}
+
+    def take(self, timeout: float = 0.0) -> Message | None:
+        """Take in one message, if there is one, and do what follows from it."""
+        message = self._source.receive(timeout)
+        match message:
+            case Committed(changes=changes, position=position):
+                self._do(self.keeper.updated(changes, position))
+            case Answered(number=number, rows=rows, position=position) if number in self._numbers:
+                self._do(self.keeper.answered(self._numbers.pop(number), rows, position))
+        return message
+
+    def settle(self) -> None:
+        """Take messages until the view shows all that the source has committed.
+
+        A query for nothing is answered after everything that was committed before it.
+        """
+        mark: int | None = self._source.ask(SignedQuery(self._view, ()))
+        while mark is not None or not self.keeper.idle:
+            message = self.take(timeout=5.0)
+            if isinstance(message, Answered) and message.number == mark:
+                mark = None
+
+    def _do(self, actions: Sequence[Ask | Install]) -> None:
+        for action in actions:
+            if isinstance(action, Ask):
+                self.asked += 1
+                self._numbers[self._source.ask(action.query)] = action.number
+            else:
+                self.rows.update_by(action.change)

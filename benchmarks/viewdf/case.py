@@ -1,0 +1,96 @@
+"""What is measured: a query, kept by a method, over partitions of a certain kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.viewdf.data import Losses
+
+SUM, MAX, PATTERN = "sum", "max", "pattern"
+
+DIRECT, DUCKDB, HAND = "direct", "duckdb", "hand"
+"""The query asked anew for each slide, by the engine that is measured and by DuckDB; and a program written by hand."""
+
+NATIVE, SPARK, AUTO = "native", "spark", "auto"
+
+METHODS = {
+    SUM: (DIRECT, "panes", "prefix", "subtract", "intervals", HAND, DUCKDB),
+    MAX: (DIRECT, "panes", "intervals", HAND, DUCKDB),
+    PATTERN: (DIRECT, "union", "viewdf", "match", HAND, DUCKDB),
+}
+"""Those of each query, Direct first."""
+
+OURS = {SUM: "subtract", MAX: "intervals", PATTERN: "match"}
+"""The method by which a view is kept whose user says nothing about methods."""
+
+FULL = 4
+"""A pattern needs so many partitions to be complete."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """``axis`` is what its figure of the thesis varies; ``window`` is the scope where the query is a pattern."""
+
+    query: str
+    axis: str
+    method: str
+    rows: int
+    window: int
+    selectivity: float = 0.1
+    runtime: str = NATIVE
+
+    @property
+    def at(self) -> float:
+        """Where it stands on its axis."""
+        return {"window": self.window, "scope": self.window, "selectivity": self.selectivity}.get(self.axis, self.rows)
+
+    @property
+    def point(self) -> str:
+        """Query, axis and place on it, and runtime: what cases have in common that are held beside each other."""
+        return f"{self.query}/{self.axis}{self.at:.10g}/{self.runtime}"
+
+    @property
+    def name(self) -> str:
+        """As figures call it.
+
+        >>> Case("sum", "rows", "panes", 1_000_000, 10).name
+        'sum/rows1000000/native/panes'
+        """
+        return f"{self.point}/{self.method}"
+
+    @property
+    def losses(self) -> Losses:
+        """Patterns have one measurement of each pair in a partition, windows have ten."""
+        return Losses(self.rows, 1 if self.query == PATTERN else 10, self.selectivity)
+
+    @property
+    def anew(self) -> bool:
+        """Whether it looks at the partitions of the window for each slide, and at no others."""
+        return self.method in (DIRECT, DUCKDB)
+
+    @property
+    def outside(self) -> bool:
+        """Whether nothing is kept from one slide to the next, so that only slides that are timed need be made."""
+        return self.method == DUCKDB or (self.method == DIRECT and self.runtime == SPARK)
+
+    @property
+    def reach(self) -> int | None:
+        """To so many partitions an answer looks back; None for all: a pattern goes on from where it was."""
+        return self.window if self.query != PATTERN or self.anew else None
+
+    @property
+    def fill(self) -> int:
+        """So many partitions come before a slide is typical."""
+        if self.query == PATTERN and self.axis != "scope" and not self.anew:
+            return FULL
+        return self.window
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The median of the seconds that ``slides`` took; none where the case did not run, for ``reason``."""
+
+    case: Case
+    seconds: float = 0.0
+    slides: int = 0
+    reason: str = ""

@@ -1,0 +1,27 @@
+"""What the figures must come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.graphivm.goals import Found, Goal
+
+FLAT = 1.5
+"""Growth up to which a line counts as flat, beside other jobs."""
+
+
+def _value(case: str, metric: str) -> Callable[[Found], float]:
+    return lambda found: found[case, metric]
+
+
+GOALS = (
+    Goal("SUM, longest over shortest window: flat", _value("sum/window/native", "growth_ratio"), most=FLAT),
+    Goal("MAX, longest over shortest window: logarithmic", _value("max/window/native", "growth_ratio"), most=2),
+    Goal("pattern, longest over shortest history: flat", _value("pattern/scope/native", "growth_ratio"), most=FLAT),
+    Goal("SUM on Spark, window 60: times Direct", _value("window60/spark", "speedup"), least=10),
+    Goal(
+        "SUM, 1,000,000 rows a partition: seconds a slide",
+        _value("sum/rows1000000/native/subtract", "slide_s"),
+        most=1,
+    ),
+)

@@ -1,0 +1,73 @@
+"""What was measured as figures: seconds of a slide, how they grow, and how they compare with asking the query anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchmarks.viewdf.case import DIRECT, DUCKDB, NATIVE, OURS, PATTERN, SPARK, Case, Outcome
+from benchmarks.viewdf.experiments import GROWING
+from tidemill.serving.bench import Figure
+
+BENCH = "viewdf"
+
+
+def figure_of(outcome: Outcome) -> Figure:
+    """The seconds of a slide, or why there are none."""
+    case = outcome.case
+    about = f"{case.rows:,} rows, {'scope' if case.query == PATTERN else 'window'} {case.window}"
+    if outcome.reason:
+        return Figure(BENCH, case.name, "slide_s", 0.0, "s", f"not run: {outcome.reason}")
+    return Figure(BENCH, case.name, "slide_s", outcome.seconds, "s", f"{about}; {outcome.slides} slides, compared")
+
+
+def ratios(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
+    """Growth along the axes on which a slide should cost the same, then speedups."""
+    measured = {outcome.case: outcome.seconds for outcome in outcomes if not outcome.reason}
+    yield from _growths(measured)
+    for case, seconds in measured.items():
+        if case.method == OURS[case.query]:
+            yield from _speedups(case, seconds, measured)
+
+
+def _growths(measured: dict[Case, float]) -> Iterator[Figure]:
+    lines: dict[tuple[str, str, str, str], list[Case]] = {}
+    for case in measured:
+        if case.axis in GROWING:
+            lines.setdefault((case.query, case.axis, case.runtime, case.method), []).append(case)
+    for (query, axis, runtime, method), cases in lines.items():
+        first, last = min(cases, key=_at), max(cases, key=_at)
+        if first == last:
+            continue
+        name = f"{query}/{axis}/{runtime}"
+        about = f"{method}: {axis} {first.at:g} {measured[first]:.3g} s, {last.at:g} {measured[last]:.3g} s"
+        ratio = measured[last] / measured[first]
+        yield Figure(BENCH, f"{name}/{method}", "growth_ratio", ratio, "x", about)
+        if method == OURS[query]:
+            yield Figure(BENCH, name, "growth_ratio", ratio, "x", about)
+
+
+def _at(case: Case) -> float:
+    return case.at
+
+
+def _speedups(case: Case, seconds: float, measured: dict[Case, float]) -> Iterator[Figure]:
+    """Against Direct, where that was measured at the same point; on Spark that is Spark's, whoever keeps the view."""
+    for other, taken in measured.items():
+        alike = (other.query, other.axis, other.at, other.rows) == (case.query, case.axis, case.at, case.rows)
+        if not alike:
+            continue
+        about = f"{other.method} {taken:.3g} s, {case.method} {seconds:.3g} s"
+        # A Direct on Spark is what views in folders are held against; one in this process is for those in memory.
+        if other.method == DIRECT and (other.runtime == case.runtime or (_on_disk(case) and other.runtime == SPARK)):
+            yield Figure(BENCH, _short(case), "speedup", taken / seconds, "x", about)
+        if other.method == DUCKDB and other.runtime == case.runtime:
+            yield Figure(BENCH, _short(case), "speedup_duckdb", taken / seconds, "x", about)
+
+
+def _on_disk(case: Case) -> bool:
+    return case.runtime != NATIVE
+
+
+def _short(case: Case) -> str:
+    """``window60/spark`` for windows on Spark, else the point."""
+    return case.point if not _on_disk(case) else case.point.removeprefix(f"{case.query}/")

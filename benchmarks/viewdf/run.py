@@ -1,0 +1,82 @@
+"""Every figure with every method in one run; a time is given only after its answers were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.viewdf.case import OURS, Case, Outcome
+from benchmarks.viewdf.experiments import EXPERIMENTS, Experiment, quick
+from benchmarks.viewdf.measure import measure
+from benchmarks.viewdf.results import figure_of, ratios
+from tidemill.model.errors import UnknownName
+from tidemill.serving.bench import Figure, Options
+
+SECONDS, QUICK_SECONDS = 25.0, 2.0
+"""How long a case may take, by default; the filling of its window is a part of that."""
+
+PATIENCE = 4
+"""So many times longer for the method that the engine chooses by itself."""
+
+ON_SPARK = tuple(name for name in EXPERIMENTS if name.startswith("spark"))
+
+
+def run(options: Options) -> Iterator[Figure]:
+    """The figures that were asked for, by ``queries``."""
+    outcomes: list[Outcome] = []
+    chosen = _chosen(options)
+    for number, (name, experiment) in enumerate(chosen.items()):
+        found = []
+        for share, outcome in _outcomes(experiment, options):
+            options.progress((number + share) / len(chosen), outcome.case.name)
+            options.say(_told(outcome))
+            found.append(outcome)
+            yield figure_of(outcome)
+        outcomes += found
+        _draw(name, experiment, found, options)
+    yield from ratios(outcomes)
+
+
+def _chosen(options: Options) -> dict[str, Experiment]:
+    """The experiments that were asked for; a quick look does not wait for Spark, unless it is asked to."""
+    for name in options.queries:
+        if name not in EXPERIMENTS:
+            raise UnknownName(f'there is no experiment "{name}"', hint=f"There is: {', '.join(EXPERIMENTS)}.")
+    wanted = options.queries or tuple(name for name in EXPERIMENTS if not (options.quick and name in ON_SPARK))
+    return {name: quick(EXPERIMENTS[name]) if options.quick else EXPERIMENTS[name] for name in wanted}
+
+
+def _outcomes(experiment: Experiment, options: Options) -> Iterator[tuple[float, Outcome]]:
+    """Each outcome with the share of the work that is done. Who was too slow once is not asked for more."""
+    limit = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
+    before: dict[tuple[str, str], Outcome] = {}
+    cases = list(experiment.cases())
+    for number, case in enumerate(cases, start=1):
+        last = before.get((case.runtime, case.method))
+        patience = limit * (PATIENCE if case.method == OURS[case.query] else 1)
+        reason = hopeless(case, last, patience) if last is not None and experiment.grows else ""
+        outcome = Outcome(case, reason=reason) if reason else measure(case, patience)
+        before[case.runtime, case.method] = outcome
+        yield number / len(cases), outcome
+
+
+def hopeless(case: Case, last: Outcome, limit: float) -> str:
+    """Why ``case`` need not be tried, as far as the point before it on its axis tells."""
+    if last.reason:
+        return f"not at {last.case.axis} {last.case.at:g} either"
+    taken = 0.0 if case.outside else last.seconds * case.rows / last.case.rows * case.fill
+    return f"its window would take about {taken:,.0f} s to fill" if taken > limit else ""
+
+
+def _draw(name: str, experiment: Experiment, found: list[Outcome], options: Options) -> None:
+    # The plotting library takes a second to load, which only those who plot should wait for.
+    from benchmarks.viewdf.plots import draw
+
+    file = draw(name, experiment, found, options.folder / "viewdf" / ("quick" if options.quick else "measured"))
+    if file is not None:
+        options.say(f"drawn: {file}")
+
+
+def _told(outcome: Outcome) -> str:
+    if outcome.reason:
+        return f"{outcome.case.name}: {outcome.reason}"
+    return f"{outcome.case.name}: {outcome.seconds * 1e3:,.1f} ms a slide, {outcome.slides} slides; answers compared"

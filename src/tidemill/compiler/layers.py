@@ -1,0 +1,133 @@
+"""A relation made partition by partition as a stage: what it keeps of its feeds, and the queries that make partitions.
+
+The queries are compiled like views, over the layers as tables. What they read of these says which columns of a feed are
+kept at all. See ``algebra.layers`` for what the relation means, and ``program.layers`` for the stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import gcd
+
+from tidemill.algebra.functions import call
+from tidemill.algebra.layers import NUMBER, Feed, Layered
+from tidemill.algebra.relations import Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.walk import walk_all
+from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, Field
+from tidemill.program.layers import FedMap, Layers
+from tidemill.program.maps import Map
+from tidemill.program.reads import sources_of
+from tidemill.program.statements import Program, Source
+
+CompileBody = Callable[[str, Relation, Mapping[str, Table]], Program]
+"""The program of a query, given its name and the tables that it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The state of a relation made partition by partition, and what is summed into each map that statements fill.
+
+    ``columns`` say what the columns of the relation are called in the map ``kept``.
+    """
+
+    numbers: tuple[Map, Relation]
+    feeds: tuple[tuple[Map, Relation], ...]
+    kept: Map
+    layers: Layers
+    columns: Mapping[str, Scalar]
+
+
+def partitions(name: str, node: Layered, compile_body: CompileBody) -> Partitions:
+    """What stage ``name`` keeps of a relation made partition by partition."""
+    scanned = _scanned(node)
+    tables = {layer.name: Table(layer.name, scanned[layer.feed]) for layer in node.layers}
+    update = compile_body(f"{name}/update", node.update, tables)
+    same = node.initialize == node.update
+    initialize = update if same else compile_body(f"{name}/initialize", node.initialize, tables)
+    used = _used(node, (initialize, update))
+    feeds = [_fed(name, feed, scanned[feed.name], used[feed.name]) for feed in node.feeds]
+    numbers = Map(f"{name}/numbers", (_NUMBER,))
+    kept = Map(f"{name}/rows", (_NUMBER, *scanned[node.name]))
+    layers = Layers(
+        node.every,
+        tuple(FedMap(feed.name, map_.name, feed.every) for feed, (map_, _) in zip(node.feeds, feeds, strict=True)),
+        node.layers,
+        numbers.name,
+        kept.name,
+        initialize,
+        update,
+        outputs=(),
+    )
+    columns = {f.name: column(to) for f, to in zip(node.fields, kept.keys, strict=True)}
+    return Partitions((numbers, _numbers(node)), tuple(feeds), kept, layers, columns)
+
+
+_NUMBER = Field(NUMBER, BIGINT, nullable=False)
+
+
+def _scanned(node: Layered) -> dict[str, tuple[Field, ...]]:
+    """The columns of each feed, and of the relation itself, by the names under which the bodies scan them."""
+    columns = {feed.name: feed.rows.fields[1 if feed.every else 0 :] for feed in node.feeds}
+    columns[node.name] = node.fields[1:]
+    feed_of = {layer.name: layer.feed for layer in node.layers}
+    for leaf in chain(walk_all(node.initialize), walk_all(node.update)):
+        if isinstance(leaf, Scan):
+            columns[feed_of[leaf.relation]] = leaf.columns
+    return columns
+
+
+def _used(node: Layered, bodies: Sequence[Program]) -> dict[str, set[str]]:
+    """The columns of each feed that the bodies read."""
+    feed_of = {layer.name: layer.feed for layer in node.layers}
+    used: dict[str, set[str]] = {name: set() for name in (node.name, *(feed.name for feed in node.feeds))}
+    for source in (source for body in bodies for source in _sources(body)):
+        if source.relation in feed_of:
+            used[feed_of[source.relation]].update(f.name for f in source.columns)
+    return used
+
+
+def _sources(body: Program) -> Iterator[Source]:
+    for stage in body.stages:
+        yield from sources_of(stage)
+        yield from (step for add in stage.load for step in add.query.sources if isinstance(step, Source))
+
+
+def _fed(name: str, feed: Feed, columns: Sequence[Field], used: set[str]) -> tuple[Map, Relation]:
+    """The map of a feed, and the rows that are summed into it: those that are in a partition."""
+    own = feed.rows.fields
+    kept = [(to, f) for to, f in zip(columns, own[len(own) - len(columns) :], strict=True) if to.name in used]
+    if feed.every:
+        kept.insert(0, (_NUMBER, own[0]))
+    kept = kept or [(columns[0], own[0])]  # of rows that are only counted the first column carries how often they come
+    rows = feed.rows_in_partitions if feed.every else feed.rows
+    outputs = tuple(Named(to.name, column(f)) for to, f in kept)
+    return Map(f"{name}/feed:{feed.name}", tuple(to for to, _ in kept)), Project(rows, outputs)
+
+
+def _numbers(node: Layered) -> Relation:
+    """For each row of a feed that has partitions, the partition of the relation in which its own begins."""
+    inputs = tuple(
+        Project(feed.rows_in_partitions, (Named(NUMBER, own_number(node.every, feed)),))
+        for feed in node.feeds
+        if feed.every
+    )
+    if not inputs:
+        return Values((), (_NUMBER,))
+    return UnionAll(inputs) if len(inputs) > 1 else inputs[0]
+
+
+def own_number(every: int, feed: Feed) -> Scalar:
+    """The partition of ``every`` microseconds in which a partition of ``feed`` begins."""
+    common = gcd(feed.every, every)
+    number: Scalar = column(feed.rows.fields[0])
+    if feed.every > common:
+        number = call("multiply", number, Literal(feed.every // common, BIGINT))
+    if every == common:
+        return number
+    # DIV rounds towards zero, and partitions before 1970 have negative numbers.
+    over = Literal(every // common, BIGINT)
+    return call("div", call("subtract", number, call("pmod", number, over)), over)

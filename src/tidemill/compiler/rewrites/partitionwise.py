@@ -1,0 +1,143 @@
+"""Relations whose partitions have nothing to do with each other, as ordinary ones that carry the number along.
+
+Where partition i is made from partitions i of feeds alone, of the same length, it is what a query says of the rows that
+have number i. So that query, grouped by the number too, gives all partitions at once, and is kept by deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from tidemill.algebra.functions import call
+from tidemill.algebra.layers import NUMBER, Feed, Layered, Subscript
+from tidemill.algebra.matching.match import Match
+from tidemill.algebra.relations import (
+    Aggregate,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    OuterJoin,
+    Project,
+    Relation,
+    Repeat,
+    Scan,
+    TopK,
+    UnionAll,
+    Unnest,
+    Window,
+)
+from tidemill.algebra.scalars import Column, Named, Scalar, column
+from tidemill.algebra.walk import children, conjunction, expressions, subqueries, transform, walk
+
+
+def partitionwise(relation: Relation) -> Relation:
+    """``relation`` with an ordinary one in place of each that is made partition by partition and need not be."""
+    return transform(relation, lambda node: _ordinary(node) if isinstance(node, Layered) else node)
+
+
+def _ordinary(node: Layered) -> Relation:
+    if node.initialize != node.update or not _stays_in_place(node):
+        return node
+    try:
+        lifted = _Lifting(node).lift(node.update)
+    except _NotPartitionwiseError:
+        return node
+    return Project(lifted, (Named(NUMBER, _number(lifted)), *(Named(f.name, column(f)) for f in lifted.fields[1:])))
+
+
+def _stays_in_place(node: Layered) -> bool:
+    """Whether partition i reads partitions i alone, of feeds that are cut as the relation itself is."""
+    alike = all(feed.every == node.every for feed in node.feeds)
+    here = Subscript()
+    return alike and all(layer.low == layer.high == here and layer.feed != node.name for layer in node.layers)
+
+
+class _NotPartitionwiseError(Exception):
+    """A body says something of partitions in which no row is, or of several at once."""
+
+
+class _Lifting:
+    """Gives every relation of a body the number of the partition as its first column."""
+
+    def __init__(self, node: Layered) -> None:
+        self._feeds = {layer.name: feed for layer in node.layers for feed in node.feeds if feed.name == layer.feed}
+        self._names = count(1)
+
+    def lift(self, node: Relation) -> Relation:
+        """``node`` for all partitions at once. It must have no rows where the layers have none."""
+        if any(map(subqueries, expressions(node))):
+            raise _NotPartitionwiseError
+        match node:
+            case Scan(relation=name):
+                return self._lift_scan(node, self._feeds[name])
+            case Filter() | Distinct() | Repeat() | Unnest():
+                return replace(node, input=self.lift(node.input))
+            case Project(outputs=outputs):
+                below = self.lift(node.input)
+                return replace(node, input=below, outputs=(_passed(below), *outputs))
+            case UnionAll(inputs=inputs):
+                return UnionAll(tuple(map(self.lift, inputs)))
+            case Intersect() | Except():
+                return replace(node, left=self.lift(node.left), right=self.lift(node.right))
+            case Aggregate(keys=keys) if keys:
+                below = self.lift(node.input)
+                return replace(node, input=below, keys=(_passed(below), *keys))
+            case TopK() | Window() | Match():
+                below = self.lift(node.input)
+                return replace(node, input=below, partition=(_number(below), *node.partition))
+            case Join():
+                return self._lift_join(node)
+            case OuterJoin():
+                return self._lift_outer_join(node)
+        raise _NotPartitionwiseError
+
+    def _lift_scan(self, scan: Scan, feed: Feed) -> Relation:
+        number, *columns = feed.rows.fields
+        outputs = [Named(to.name, column(f)) for to, f in zip(scan.fields, columns, strict=True)]
+        return Project(feed.rows_in_partitions, (Named(f"{NUMBER} {next(self._names)}", column(number)), *outputs))
+
+    def _lift_join(self, join: Join) -> Relation:
+        """Rows meet within their partition. Constant rows, which are in all partitions, meet all rows."""
+        constant = [_is_constant(side) for side in children(join)]
+        if all(constant):
+            raise _NotPartitionwiseError
+        left, right = (side if fixed else self.lift(side) for side, fixed in zip(children(join), constant, strict=True))
+        numbers = [_number(side) for side, fixed in zip((left, right), constant, strict=True) if not fixed]
+        return _met(Join(left, right, _within(numbers, join.condition)), numbers, numbers[0])
+
+    def _lift_outer_join(self, join: OuterJoin) -> Relation:
+        left, right = self.lift(join.left), self.lift(join.right)
+        numbers = [_number(left), _number(right)]
+        kept = [number for number, keeps in zip(numbers, (join.keeps_left, join.keeps_right), strict=True) if keeps]
+        met = replace(join, left=left, right=right, condition=_within(numbers, join.condition))
+        return _met(met, numbers, kept[0] if len(kept) == 1 else call("coalesce", *kept))
+
+
+def _number(lifted: Relation) -> Column:
+    """The number of the partition, which is the first column."""
+    return column(lifted.fields[0])
+
+
+def _passed(lifted: Relation) -> Named:
+    return Named(lifted.fields[0].name, _number(lifted))
+
+
+def _within(numbers: Sequence[Column], condition: Scalar | None) -> Scalar | None:
+    """The condition of a join within partitions. Numbers come first: rows of two partitions must not make it fail."""
+    same = [call("eq", *numbers)] if len(numbers) > 1 else []
+    return conjunction([*same, *([] if condition is None else [condition])])
+
+
+def _met(join: Join | OuterJoin, numbers: Sequence[Column], number: Scalar) -> Relation:
+    """The rows of a join with one ``number`` as the first column, in place of those of its sides."""
+    sides = {side.name for side in numbers}
+    others = [Named(f.name, column(f)) for f in join.fields if f.name not in sides]
+    return Project(join, (Named(numbers[0].name, number), *others))
+
+
+def _is_constant(relation: Relation) -> bool:
+    return not any(isinstance(node, Scan) for node in walk(relation))

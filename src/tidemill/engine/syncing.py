@@ -1,0 +1,91 @@
+"""Views over sources that follow them by themselves: a thread for each, patient with sources that are gone.
+
+Nothing is lost when a thread fails, or is stopped in the middle: a view goes on from the positions of its last epoch.
+So trouble of any kind is treated alike. It is remembered, for SHOW SOURCES, and tried again after a while.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidemill.engine.refresh import Refresh
+from tidemill.model.errors import Unsupported
+
+FIRST_PAUSE = 0.5
+"""Seconds after a first failure; they double with each further one."""
+
+LONGEST_PAUSE = 30.0
+"""Seconds between two tries, at most."""
+
+BREATH = 0.001
+"""Seconds between two turns of a thread, in which others may have the view."""
+
+MANUAL = "manual"
+CONTINUOUS = "continuous"
+
+
+def interval_of(options: Mapping[str, str]) -> float:
+    """How often views over a source with these options are synced: 0 is all the time, infinite is when asked.
+
+    >>> interval_of({"sync": "every 5 minutes"}), interval_of({"sync": "continuous"}), interval_of({})
+    (300.0, 0.0, inf)
+    """
+    text = options.get("sync", MANUAL)
+    if text in (MANUAL, CONTINUOUS):
+        return math.inf if text == MANUAL else 0.0
+    every = Refresh.parse(text).every if text.startswith("every ") else None
+    if every is None:
+        raise Unsupported(
+            f'"{text}" is no value of the option sync', hint="continuous, manual or, say, every 5 minutes"
+        )
+    return every
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a view does not follow its sources at present, how often that was tried, and when it is tried again."""
+
+    error: Exception
+    tries: int
+    again: float
+
+    def __str__(self) -> str:
+        wait = max(0.0, self.again - time.monotonic())
+        text = str(self.error).partition("\n")[0]
+        return f"{text} (tried {self.tries} times, again in {wait:.0f} s)"
+
+
+class Syncing:
+    """Calls ``turn`` every so often until it is ended; an exception of it is ``trouble`` until a turn goes well."""
+
+    def __init__(self, name: str, turn: Callable[[], None], interval: float) -> None:
+        self.trouble: Trouble | None = None
+        self._turn = turn
+        self._pause = max(interval, BREATH)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"tidemill sync {name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._ended.wait(pause):
+            try:
+                self._turn()
+                self.trouble, pause = None, self._pause
+            except Exception as error:
+                tries = self.trouble.tries + 1 if self.trouble else 1
+                pause = min(FIRST_PAUSE * 2 ** min(tries - 1, 30), LONGEST_PAUSE)
+                self.trouble = Trouble(error, tries, time.monotonic() + pause)
+
+    def end(self) -> None:
+        """No further turn is begun."""
+        self._ended.set()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the last turn; tells whether it is over."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()

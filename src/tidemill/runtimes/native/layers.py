@@ -1,0 +1,173 @@
+"""Partitions, made in this process: the rows of a layer are found by their numbers, and a query makes new ones of them.
+
+Which partitions are made is decided in ``runtimes.partitions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
+from itertools import chain
+
+from tidemill.algebra.layers import Layer
+from tidemill.changes.zset import Row
+from tidemill.model.types import Field
+from tidemill.program.layers import Layers
+from tidemill.program.statements import Program
+from tidemill.runtimes.native.maps import Contents
+from tidemill.runtimes.native.piles import Place, Side
+from tidemill.runtimes.native.touched import FEW, Grouping, Pair, TouchedGroups, grouping_of
+from tidemill.runtimes.partitions import numbers_read, remake
+
+Columns = Mapping[str, tuple[Field, ...]]
+
+Answer = Callable[[Program, Mapping[str, Contents]], Mapping[Row, int]]
+"""The rows of a query, given those of the layers that it reads."""
+
+
+def make(layers: Layers, maps: Mapping[str, Contents], columns: Columns, answer: Answer) -> None:
+    """Let the map of what was made hold what it should, now that the epoch has changed the feeds.
+
+    ``columns`` are those of the maps. To do so twice in an epoch does no harm: a partition that is made again comes out
+    as it is.
+    """
+    before, now = _numbers(maps[layers.numbers])
+    changed = {feed.map: _changed(maps[feed.map], numbered=feed.every > 0) for feed in layers.feeds}
+    touched = {feed.name: changed[feed.map].keys() for feed in layers.feeds}
+    groupings = {body.view: grouping_of(body, layers, columns) for body in layers.bodies}
+    remake(layers, before, now, touched, Making(layers, maps, answer, before, now, changed, groupings).make)
+
+
+Changed = dict[int, list[Row]]
+"""The rows of a map that have changed, by the number of their partition; those of one that has none are in 0."""
+
+
+def _changed(map_: Contents, *, numbered: bool) -> Changed:
+    found: Changed = {}
+    for key, old, new in map_.touched():
+        if old != new:
+            found.setdefault(key[0] if numbered else 0, []).append(key)
+    return found
+
+
+class Making:
+    """Makes partitions of a stage: ``numbers`` are those that there are, ``before`` those that there were.
+
+    ``changed`` are the rows of feeds that are others now; what is made anew comes to them. ``groupings`` say how the
+    queries group.
+    """
+
+    def __init__(
+        self,
+        layers: Layers,
+        maps: Mapping[str, Contents],
+        answer: Answer,
+        before: range,
+        numbers: range,
+        changed: dict[str, Changed],
+        groupings: Mapping[str, Grouping | None],
+    ) -> None:
+        self._layers = layers
+        self._maps = maps
+        self._answer = answer
+        self._before = before
+        self._numbers = numbers
+        self._changed = changed | {layers.kept: {}}
+        self._kept = maps[layers.kept]
+        self._whole = {feed.map for feed in layers.feeds if not feed.every}
+        self._nothing: dict[str, Mapping[Row, int]] = {}
+        self._groupings = groupings
+
+    def make(self, numbers: Sequence[int]) -> bool:
+        """Whether one of these partitions, made anew, is another one."""
+        return sum(map(self.make_one, numbers)) > 0
+
+    def make_one(self, number: int) -> bool:
+        """Whether partition ``number``, made anew, is another one."""
+        self._kept.fill([(number,)])
+        old = list(self._kept.index((0,)).get(number, ()))
+        touched = self._touched(number, old)
+        made = self._made(number, touched).items() if number in self._numbers else ()
+        change = {(number, *row): weight for row, weight in made}
+        if touched is not None:
+            old = touched.of_output(old)
+            change = dict(touched.of_output(change.items()))
+        for row, weight in old:
+            change[row] = change.get(row, 0) - weight
+        if old:
+            change = {row: weight for row, weight in change.items() if weight}
+        self._kept.add(change)
+        self._changed[self._layers.kept].setdefault(number, []).extend(change)
+        return bool(change)
+
+    def _touched(self, number: int, old: Sequence[Pair]) -> TouchedGroups | None:
+        """The groups of a partition that can be others; None where that may be all of them, or most."""
+        if not (number in self._before and number in self._numbers):
+            return None
+        first = number == self._numbers[0]
+        grouping = self._groupings[self._body(number).view]
+        if grouping is None or first != (number == self._before[0]):
+            return None
+        groups: set[Row] = set()
+        for layer in self._layers.layers:
+            rows = self._changed_beside(layer, number)
+            groups.update(key_of(row) for key_of in grouping.scanned[layer.name] for row in rows)
+        return TouchedGroups(grouping, groups) if FEW * len(groups) < len(old) else None
+
+    def _changed_beside(self, layer: Layer, number: int) -> list[Row]:
+        """The changed rows that partition ``number`` reads or has read: their own partition may be no more."""
+        changed = self._changed[self._layers.map_of(layer)]
+        return [row for there, rows in changed.items() if layer.has(there, number) for row in rows]
+
+    def _body(self, number: int) -> Program:
+        return self._layers.initialize if number == self._numbers[0] else self._layers.update
+
+    def _made(self, number: int, touched: TouchedGroups | None) -> Mapping[Row, int]:
+        """The rows of a partition; those of one that has nothing in any layer are always the same."""
+        body = self._body(number)
+        rows = {layer.name: self._layer(layer, number) for layer in self._layers.layers}
+        if touched is not None:
+            return self._answer(body, {name: touched.of_layer(name, layer) for name, layer in rows.items()})
+        if any(layer.entries for layer in rows.values()):
+            return self._answer(body, rows)
+        if body.view not in self._nothing:
+            self._nothing[body.view] = self._answer(body, rows)
+        return self._nothing[body.view]
+
+    def _layer(self, layer: Layer, number: int) -> Contents:
+        """The rows that a layer has beside partition ``number``, with their own numbers, so that no two are equal."""
+        map_ = self._maps[self._layers.map_of(layer)]
+        if self._layers.map_of(layer) in self._whole:
+            return map_
+        wanted = numbers_read(self._layers, layer, number, self._numbers)
+        map_.fill((there,) for there in wanted)
+        by_number = map_.index((0,))
+        if len(wanted) > len(by_number):
+            parts = [rows for there, rows in by_number.items() if there in wanted]
+        else:
+            parts = [by_number[there] for there in wanted if there in by_number]
+        return _together(parts)
+
+
+def _together(parts: Sequence[Iterable[tuple[Row, int]]]) -> Contents:
+    """The rows of partitions, as an index has them, as one relation. A single one is not copied: nothing changes it."""
+    contents = Contents()
+    if len(parts) == 1 and isinstance(parts[0], ItemsView):
+        contents.entries = parts[0].mapping  # type: ignore[attr-defined]
+    else:
+        contents.entries.update(chain(*parts))
+    return contents
+
+
+def _numbers(counts: Contents) -> tuple[range, range]:
+    """The partitions that there were before the epoch, and those that there are now: all from the first to the last."""
+    both = counts.piles(0, _place).pile((), list(counts.touched()))
+    return _span(both.before), _span(both.now)
+
+
+def _place(key: Row) -> Place:
+    return key[0], key
+
+
+def _span(side: Side) -> range:
+    first, last = next(side.ascending(), None), next(side.descending(), None)
+    return range(0) if first is None or last is None else range(first[0][0], last[0][0] + 1)

@@ -1,0 +1,96 @@
+"""Groups of a partition that a late row touches: only these are made anew, where the rest cannot have changed.
+
+A query that sums rows of layers by columns of theirs makes each group from the rows that have its key. So rows that
+have changed say which groups are others, and of all layers just the rows of these groups are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.algebra.scalars import Column
+from tidemill.changes.zset import Row
+from tidemill.model.schema import names_of
+from tidemill.model.types import Field
+from tidemill.program.layers import Layers
+from tidemill.program.statements import Add, Finish, Program, Source
+from tidemill.runtimes.native.maps import Contents
+
+FEW = 4
+"""Where more than one in so many groups is touched, all are made anew."""
+
+Pair = tuple[Row, int]
+
+KeyOf = Callable[[Row], Any]
+"""The key of the group that a row belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How a query groups: the keys of rows of each layer, once for each time that it is scanned, and of its own rows.
+
+    All rows have the number of their partition in front.
+    """
+
+    scanned: Mapping[str, tuple[KeyOf, ...]]
+    output: KeyOf
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedGroups:
+    """Some groups of a partition, by their keys."""
+
+    grouping: Grouping
+    keys: Set[Any]
+
+    def of_layer(self, name: str, rows: Contents) -> Contents:
+        """The rows of a layer that belong to these groups, whichever way they are grouped."""
+        found = Contents()
+        for key_of in self.grouping.scanned[name]:
+            found.entries.update(pair for pair in rows.entries.items() if key_of(pair[0]) in self.keys)
+        return found
+
+    def of_output(self, rows: Iterable[Pair]) -> list[Pair]:
+        """The rows of the query that are of these groups."""
+        key_of = self.grouping.output
+        return [pair for pair in rows if key_of(pair[0]) in self.keys]
+
+
+def grouping_of(body: Program, layers: Layers, columns: Mapping[str, tuple[Field, ...]]) -> Grouping | None:
+    """How ``body`` groups the rows of layers; None where a group may come from other rows than those of its key.
+
+    ``columns`` are those of the maps that have the rows.
+    """
+    (stage, *more), finish = body.stages, body.stages[-1].finish
+    if more or not isinstance(finish, Finish) or finish.always:
+        return None
+    keys = next(map_.keys for map_ in stage.maps if map_.name == finish.source)
+    shown = {output.scalar.name: i for i, output in enumerate(finish.outputs, 1) if isinstance(output.scalar, Column)}
+    if not all(key.name in shown for key in keys):
+        return None
+    scanned: dict[str, tuple[KeyOf, ...]] = {layer.name: () for layer in layers.layers}
+    names = {layer.name: names_of(columns[layers.map_of(layer)]) for layer in layers.layers}
+    for add in stage.load:
+        places = _places(add, len(keys), names)
+        if places is None:
+            return None
+        name, positions = places
+        scanned[name] += (_picking(positions),)
+    return Grouping(scanned, _picking([shown[key.name] for key in keys]))
+
+
+def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple[str, list[int]] | None:
+    """The layer that a statement loops over, and where its rows have the key; None where it does anything else."""
+    match add.query.sources:
+        case (Source(relation=relation, alias=alias),) if relation in names:
+            own = {f"{alias}.{name}": place for place, name in enumerate(names[relation])}
+            keys = [output.scalar for output in add.query.outputs[:width]]
+            places = [own[key.name] for key in keys if isinstance(key, Column) and key.name in own]
+            return (relation, places) if len(places) == width else None
+    return None
+
+
+def _picking(positions: Sequence[int]) -> KeyOf:
+    return lambda row: tuple([row[position] for position in positions])

@@ -1,0 +1,120 @@
+"""Partitions on Spark: each that an epoch touches is a query over the partitions that it reads.
+
+The numbers decide what is read, and files are sorted by them, so Spark skips what is not asked for. Which partitions
+are made is decided by the driver (``runtimes.partitions``), which knows the few numbers that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tidemill.algebra.layers import Layer
+from tidemill.changes.zset import ZSet
+from tidemill.model.schema import WEIGHT, names_of
+from tidemill.model.types import Field
+from tidemill.program.layers import Layers
+from tidemill.program.maps import Map
+from tidemill.runtimes.partitions import Touched, numbers_read
+from tidemill.runtimes.spark.answers import Answers
+from tidemill.runtimes.spark.spell import join, named, quote, spell, spell_nothing
+from tidemill.runtimes.spark.stages import lower_linear
+
+Land = Callable[[str], tuple[str, int]]
+"""Runs a query for a change of what was made: its rows as something to select from, and how many they are."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A map of rows: its stored log, where it has one, and what the epoch has added to it so far."""
+
+    map: Map
+    log: str | None
+    changes: list[str] = field(default_factory=list)
+
+    def rows(self, where: str = "true") -> str:
+        """The rows of which ``where`` is true, as something to select from."""
+        columns = join(quote(name) for name in (*names_of(self.map.keys), WEIGHT))
+        views = [*([] if self.log is None else [self.log]), *self.changes]
+        parts = [f"SELECT {columns} FROM {view} WHERE {where}" for view in views]
+        return f"({' UNION ALL '.join(parts) or spell_nothing(self.map.keys)})"
+
+    @property
+    def number(self) -> str:
+        """The column that says in which partition a row is."""
+        return quote(self.map.keys[0].name)
+
+
+class Making:
+    """Makes partitions of a stage; ``numbers`` are those that there are, ``held`` are its maps."""
+
+    def __init__(self, layers: Layers, held: Mapping[str, Held], numbers: range, answers: Answers, land: Land) -> None:
+        self._layers = layers
+        self._held = held
+        self._kept = held[layers.kept]
+        self._whole = {feed.map for feed in layers.feeds if not feed.every}
+        self._numbers = numbers
+        self._answers = answers
+        self._land = land
+
+    def make(self, numbers: Sequence[int]) -> bool:
+        """Whether one of these partitions, made anew, is another one. That is one query for all of them."""
+        keys = self._kept.map.keys
+        there = self._kept.rows(f"{self._kept.number} IN ({join(f'{number}L' for number in numbers)})")
+        old = f"SELECT {join(quote(name) for name in names_of(keys))}, -{quote(WEIGHT)} AS {quote(WEIGHT)} FROM {there}"
+        new = [self._made(number, keys) for number in numbers if number in self._numbers]
+        change, rows = self._land(lower_linear([*new, old], keys))
+        if rows:
+            self._kept.changes.append(change)
+        return bool(rows)
+
+    def _made(self, number: int, keys: Sequence[Field]) -> str:
+        """The rows of a partition, with its number."""
+        body = self._layers.initialize if number == self._numbers[0] else self._layers.update
+        views = {layer.name: self._layer(layer, number) for layer in self._layers.layers}
+        for stage in body.stages:
+            views[stage.name] = f"({self._answers.rows(stage, views)})"
+        given = zip(keys[1:], body.stages[-1].output, strict=True)
+        columns = [named(f"{number}L", keys[0].name), *(named(quote(f.name), to.name) for to, f in given)]
+        return f"SELECT {join([*columns, quote(WEIGHT)])} FROM {views[body.view]}"
+
+    def _layer(self, layer: Layer, number: int) -> str:
+        """The rows that a layer has beside partition ``number``, as something to select from."""
+        held = self._held[self._layers.map_of(layer)]
+        if held.map.name in self._whole:
+            return held.rows()
+        wanted = numbers_read(self._layers, layer, number, self._numbers)
+        return held.rows(f"{held.number} BETWEEN {wanted.start}L AND {wanted.stop - 1}L")
+
+
+def numbers_of(counts: ZSet) -> range:
+    """All partitions from the first to the last that has rows."""
+    there = [number for (number,), rows in counts.items() if rows > 0]
+    return range(min(there), max(there) + 1) if there else range(0)
+
+
+def lower_touched(layers: Layers, held: Mapping[str, Held]) -> str | None:
+    """The partitions of each feed in which something has changed, as position of the feed and number."""
+    found = [
+        f"SELECT DISTINCT {position} AS feed, {held[feed.map].number if feed.every else '0L'} AS number FROM {change}"
+        for position, feed in enumerate(layers.feeds)
+        for change in held[feed.map].changes
+    ]
+    return " UNION ALL ".join(found) or None
+
+
+def touched_of(layers: Layers, table: pa.Table) -> Touched:
+    """What ``lower_touched`` has found."""
+    found: dict[str, set[int]] = {}
+    for position, number in zip(table["feed"].to_pylist(), table["number"].to_pylist(), strict=True):
+        found.setdefault(layers.feeds[position].name, set()).add(number)
+    return found
+
+
+def lower_kept(layers: Layers, change: str, fields: Sequence[Field]) -> str:
+    """What comes out for a change of what was made."""
+    where = "" if layers.condition is None else f" WHERE {spell(layers.condition)}"
+    outputs = [named(spell(output.scalar), f.name) for output, f in zip(layers.outputs, fields, strict=True)]
+    return lower_linear([f"SELECT {join([*outputs, quote(WEIGHT)])} FROM {change}{where}"], fields)

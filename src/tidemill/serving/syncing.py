@@ -1,0 +1,44 @@
+"""Keeping views over sources in sync from the command line, and saying what happens to them."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tidemill.engine.warehouse import Warehouse
+
+__all__ = ["Reporter", "keep_in_sync"]
+
+
+class Reporter:
+    """Says on standard error which views have stopped to follow their sources, and which go on: each once."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._told: dict[str, str] = {}
+
+    def report(self) -> None:
+        """Say what is new."""
+        troubles = self._warehouse.troubles()
+        for view, trouble in troubles.items():
+            if self._told.get(view) != str(trouble.error):
+                self._told[view] = str(trouble.error)
+                print(f"{view}: {trouble}", file=sys.stderr, flush=True)
+        for view in self._told.keys() - troubles.keys():
+            del self._told[view]
+            print(f"{view}: follows its sources again", file=sys.stderr, flush=True)
+
+
+def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2) -> None:
+    """Let all views over sources follow them, for so many seconds or until somebody interrupts; prints each epoch."""
+    reporter, epoch, began = Reporter(warehouse), warehouse.epoch, time.monotonic()
+    warehouse.follow()
+    try:
+        while seconds is None or time.monotonic() - began < seconds:
+            time.sleep(interval)
+            reporter.report()
+            if warehouse.epoch != epoch:
+                epoch = warehouse.epoch
+                print(epoch, flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped at epoch {warehouse.epoch}", file=sys.stderr)

@@ -1,0 +1,174 @@
+"""What a pattern means, by trying everything: all ways to name rows, the preferred one first. For a few rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tidemill.algebra.matching.looks import Look
+from tidemill.algebra.matching.match import Match
+from tidemill.algebra.matching.patterns import Choice, Pattern, Repeated, Series, Variable
+
+Taken = tuple[tuple[int, str], ...]
+"""Row numbers and the variables that they are taken for."""
+
+Next = Callable[[Taken], Sequence[int]]
+"""The rows that may be taken next."""
+
+
+class Brute:
+    """Ways to match ``match.pattern``. Rows are tuples of one number, x; conditions are Python functions."""
+
+    def __init__(self, match: Match, rows: Sequence[int | None], holds: dict[str, Callable[[Any], bool]]) -> None:
+        self.match = match
+        self.rows = rows
+        self.holds = holds
+
+    def ways(self, following: Next) -> Iterator[Taken]:
+        """Every complete way, the best one first."""
+        return self._ways(self.match.pattern, (), following)
+
+    def _ways(self, pattern: Pattern, taken: Taken, following: Next) -> Iterator[Taken]:
+        match pattern:
+            case Variable(name):
+                for row in following(taken):
+                    if self.can(taken, row, name):
+                        yield (*taken, (row, name))
+            case Series(items):
+                if not items:
+                    yield taken
+                else:
+                    for first in self._ways(items[0], taken, following):
+                        yield from self._ways(Series(items[1:]), first, following)
+            case Choice(options):
+                for option in options:
+                    yield from self._ways(option, taken, following)
+            case Repeated():
+                yield from self._times(pattern, taken, following, 0)
+
+    def _times(self, pattern: Repeated, taken: Taken, following: Next, times: int) -> Iterator[Taken]:
+        if times >= pattern.least and pattern.reluctant:
+            yield taken
+        if pattern.most is None or times < pattern.most:
+            for once in self._ways(pattern.item, taken, following):
+                if once != taken or times < pattern.least:
+                    yield from self._times(pattern, once, following, times + 1)
+        if times >= pattern.least and not pattern.reluctant:
+            yield taken
+
+    def can(self, taken: Taken, row: int, name: str) -> bool:
+        """Whether a row can be taken for a variable after others."""
+        if name not in self.holds:
+            return True
+        now = (*taken, (row, name))
+        values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.looks}
+        return self.holds[name](values)
+
+    def value(self, look: Look, taken: Taken) -> Any:
+        """What a look reads."""
+        rows = [row for row, name in taken if look.sees(name)]
+        if look.function == "classifier":
+            return taken[-1][1].upper() if taken else None
+        values = [self._at(row + look.step) for row in rows]
+        known = [value for value in values if value is not None]
+        match look.function:
+            case "first":
+                return values[look.offset] if len(values) > look.offset else None
+            case "last":
+                return values[-1 - look.offset] if len(values) > look.offset else None
+            case "count":
+                return len(rows) if look.argument is None else len(known)
+            case "sum":
+                return sum(known) if known else None
+            case "min":
+                return min(known, default=None)
+            case "max":
+                return max(known, default=None)
+        raise AssertionError(look)
+
+    def _at(self, row: int) -> int | None:
+        return self.rows[row] if 0 <= row < len(self.rows) else None
+
+    def measured(self, taken: Taken) -> tuple[Any, ...]:
+        """What the measures read."""
+        return tuple(self.value(look, taken) for look in self.match.measures)
+
+    # ------------------------------------------------------------------------------------------------- what comes out
+
+    def contiguous(self, start: int) -> tuple[list[Taken], bool]:
+        """The ways that take each row from ``start`` on, and whether one could go on if there were more rows."""
+        goes_on = False
+
+        def following(taken: Taken) -> Sequence[int]:
+            nonlocal goes_on
+            row = start + len(taken)
+            goes_on |= row == len(self.rows)
+            return [row] if row < len(self.rows) else []
+
+        return list(self.ways(following)), goes_on
+
+    def one_per_match(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """ONE ROW PER MATCH, AFTER MATCH SKIP PAST LAST ROW."""
+        found, start = [], 0
+        while start < len(self.rows):
+            best = next(iter(self.contiguous(start)[0]), None)
+            if best is not None:
+                found.append((best[-1][0] if best else start, self.measured(best)))
+            start = best[-1][0] + 1 if best else start + 1
+        return found
+
+    def each(self, *, everywhere: bool = False) -> list[tuple[int, tuple[Any, ...]]]:
+        """A row whenever the pattern is complete, of runs that begin at every row or one after the other."""
+        found, start = [], 0
+        while start < len(self.rows):
+            best: dict[int, Taken] = {}
+            ways, goes_on = self.contiguous(start)
+            for way in ways:
+                if way:
+                    best.setdefault(way[-1][0], way)
+            found += [(row, self.measured(way)) for row, way in best.items()]
+            if goes_on and not everywhere:
+                break
+            start = max(best) + 1 if best and not everywhere else start + 1
+        return found
+
+    def next_rows(self) -> list[int]:
+        """The rows that complete the pattern, where rows that cannot be taken are passed over."""
+        room = Brute(self.match, [0] * (len(self.rows) + 3), {})
+        words = {tuple(name for _, name in way) for way in room.contiguous(0)[0]}
+        begun = {word[:length] for word in words for length in range(len(word) + 1)}
+        found, start = [], 0
+        while start < len(self.rows):
+            runs: list[Taken] = [()]
+            last = None
+            for row in range(start, len(self.rows)):
+                went = [self._taken(run, row, begun) or ([run] if run else []) for run in runs]
+                runs = list(dict.fromkeys(run for some in went for run in some))
+                if any(run[-1][0] == row and tuple(name for _, name in run) in words for run in runs):
+                    found.append(row)
+                    last = row
+                runs = [run for run in runs if any(len(word) > len(run) for word in begun if _extends(word, run))]
+            if runs:
+                break
+            start = start + 1 if last is None else last + 1
+        return found
+
+    def _taken(self, run: Taken, row: int, begun: set[tuple[str, ...]]) -> list[Taken]:
+        names = tuple(name for _, name in run)
+        return [(*run, (row, name)) for name in "abc" if (*names, name) in begun and self.can(run, row, name)]
+
+    def any_rows(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """The same where any row may be passed over."""
+
+        def following(taken: Taken) -> Sequence[int]:
+            return range(taken[-1][0] + 1 if taken else 0, len(self.rows))
+
+        best: dict[tuple[int, ...], Taken] = {}
+        for way in self.ways(following):
+            if way:
+                best.setdefault(tuple(row for row, _ in way), way)
+        return [(rows[-1], self.measured(way)) for rows, way in best.items()]
+
+
+def _extends(word: tuple[str, ...], run: Taken) -> bool:
+    return word[: len(run)] == tuple(name for _, name in run)

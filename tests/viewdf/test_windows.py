@@ -1,0 +1,79 @@
+"""Sliding windows through the engine: every method keeps the rows that the direct one does, whatever comes when."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tidemill.model.errors import Unsupported
+
+TABLE = "CREATE TABLE s (ts TIMESTAMP, src STRING, loss INT) PARTITION BY ts EVERY 1 MINUTE"
+
+SUMS = "SUM(loss) AS total, AVG(loss) AS mean, COUNT(*) AS n"
+
+EXTREMES = "MAX(loss) AS most, COUNT(loss) AS n"
+
+
+def view(name: str, method: str, aggregates: str, slide: int) -> str:
+    window = f"WINDOW {6 * slide} MINUTES SLIDE {slide} MINUTES"
+    query = f"SELECT src, {aggregates} FROM s [{window}] WHERE loss <> 7 GROUP BY src"
+    return f"CREATE MATERIALIZED VIEW {name} WITH (method = '{method}') AS {query}"
+
+
+@pytest.mark.parametrize(
+    ("method", "aggregates"),
+    [(method, SUMS) for method in ("panes", "prefix", "subtract", "intervals")]
+    + [(method, EXTREMES) for method in ("panes", "intervals")],
+)
+@pytest.mark.parametrize("slide", [1, 2])
+def test_every_method_keeps_what_the_direct_one_does(method: str, aggregates: str, slide: int) -> None:
+    chance = random.Random(slide)
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(TABLE)
+        warehouse.sql(view("direct", "direct", aggregates, slide))
+        warehouse.sql(view("kept", method, aggregates, slide))
+        there: list[tuple[datetime, str, int]] = []
+        for minute in range(25):
+            late = [chance.choice([0, 0, 0, 4, 11]) for _ in range(chance.randrange(5))]
+            moments = [datetime(2024, 1, 1) + timedelta(minutes=minute - ago) for ago in late]
+            come = [(moment, chance.choice("ab"), chance.randrange(9)) for moment in moments]
+            gone = chance.sample(there, min(len(there), chance.randrange(2)))
+            there = [row for row in there if row not in gone] + come
+            warehouse.apply({"s": [*((+1, row) for row in come), *((-1, row) for row in gone)]})
+            assert sorted(warehouse.view("kept").rows()) == sorted(warehouse.view("direct").rows())
+        assert warehouse.view("kept").rows()
+        assert warehouse.view("kept").verify().ok
+        assert f"made by method {method}" in warehouse.view("kept").explain()
+
+
+def test_the_method_is_chosen_and_said() -> None:
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(TABLE)
+        warehouse.sql("CREATE MATERIALIZED VIEW w AS SELECT SUM(loss) AS x FROM s [WINDOW 60 MINUTES]")
+        warehouse.sql("CREATE MATERIALIZED VIEW m AS SELECT src, MAX(loss) AS x FROM s [WINDOW 1 HOUR] GROUP BY src")
+        assert "window       made by method subtract: it reads least" in warehouse.view("w").explain()
+        assert "made by method intervals" in warehouse.view("m").explain()
+
+
+def test_a_method_needs_a_window() -> None:
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql("CREATE TABLE t (n INT)")
+        with pytest.raises(Unsupported, match="no sliding window"):
+            warehouse.sql("CREATE MATERIALIZED VIEW v WITH (method = 'panes') AS SELECT n FROM t")
+
+
+def test_windows_are_there_when_the_warehouse_is_opened_again(tmp_path: Path) -> None:
+    path = f"{tmp_path}/warehouse"
+    with tidemill.open(path, runtime="native") as warehouse:
+        warehouse.sql(TABLE)
+        warehouse.sql(view("kept", "subtract", SUMS, 2))
+        warehouse.apply({"s": [(+1, (datetime(2024, 1, 1, 9, minute), "a", minute)) for minute in range(5)]})
+    with tidemill.open(path, runtime="native") as warehouse:
+        warehouse.apply({"s": [(+1, (datetime(2024, 1, 1, 9, 30), "a", 1))]})
+        last = max(row[0] for row in warehouse.view("kept").rows())
+        assert last == datetime(2024, 1, 1, 9, 30)
+        assert len(warehouse.view("kept").rows()) == 9
