@@ -9,6 +9,7 @@ from tests.compiler.viewlets.blocks import TABLES, changes, relation_of, views
 from tests.compiler.viewlets.meaning import Tables, added, answer, answer_of, row_of
 from tidemill.algebra.walk import scans
 from tidemill.changes.zset import ZSet
+from tidemill.compiler.compile import compile_body
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.compiler.stages import draft_stages
 from tidemill.compiler.viewlets.bindings import inputs, is_restricted
@@ -20,7 +21,7 @@ from tidemill.compiler.viewlets.translate import translate
 def queries_of(sql: str) -> list[Query]:
     """The queries of a view that is one stage."""
     try:
-        return translate(draft_stages("v", normalize(relation_of(sql)))[-1])
+        return translate(draft_stages("v", normalize(relation_of(sql)), compile_body)[-1])
     except NotViewlet:
         return []
 

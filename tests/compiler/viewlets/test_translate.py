@@ -9,7 +9,7 @@ from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.text import text_of
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.compile import compile_body, compile_view
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.compiler.stages import draft_stages
 from tidemill.compiler.viewlets.calculus import Query
@@ -18,7 +18,7 @@ from tidemill.model.errors import Unsupported
 
 
 def query_of(sql: str) -> Query:
-    (query,) = translate(draft_stages("v", normalize(relation_of(sql)))[-1])
+    (query,) = translate(draft_stages("v", normalize(relation_of(sql)), compile_body)[-1])
     return query
 
 
