@@ -172,7 +172,7 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     by row anyhow, and leaves what is computed anew, and partitions, to Python; on Spark that is the filling of a view,
     and a difference. Maps that statements read are in memory, so columns make no difference to viewlets and join
     graphs. Where these leave everything to plain deltas, the program is the same; and what their statements ask of
-    Spark beyond that is asked by joins.
+    Spark beyond that is asked by the files about join graphs. That a graph may grow row by row is tried on its own.
     """
     if strategy in ("viewlet", "joingraph") and _is_delta(conversation.path, strategy):
         return True
@@ -180,13 +180,13 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
         case "llvm":
             return strategy in ("recompute", "partition") or batch == "rows"
         case "frames":
-            joins = strategy == "delta" or conversation.path.stem.startswith(("graph_", "join_", "outer_join_"))
+            joins = strategy == "delta" or conversation.path.stem.startswith("graph_")
             return strategy == "recompute" or batch == "rows" or not joins
         case "driver":
             return True
         case "columns":
             return strategy != "delta" or batch == "rows"
-    return strategy == "recompute" and batch == "rows"
+    return strategy in ("recompute", "joingraph") and batch == "rows"
 
 
 def _is_delta(path: Path, strategy: str) -> bool:

@@ -23,6 +23,9 @@ METHODS = {
 OURS = {SUM: "subtract", MAX: "intervals", PATTERN: "match"}
 """The method by which a view is kept whose user says nothing about methods."""
 
+FIRST = "first"
+"""The axis of Figure 5.5: the first window is what is timed, all its partitions at once."""
+
 FULL = 4
 """A pattern needs so many partitions to be complete."""
 
@@ -80,7 +83,9 @@ class Case:
 
     @property
     def fill(self) -> int:
-        """So many partitions come before a slide is typical."""
+        """So many slides come before one is typical; the first window is one slide, and none comes before it."""
+        if self.axis == FIRST:
+            return 1
         if self.query == PATTERN and self.axis != "scope" and not self.anew:
             return FULL
         return self.window

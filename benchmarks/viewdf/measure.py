@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from benchmarks.viewdf.case import Case, Outcome
+from benchmarks.viewdf.case import FIRST, Case, Outcome
 from benchmarks.viewdf.direct import DirectInDuckDB
 from benchmarks.viewdf.subject import Subject, subject_of
 from tidemill.model.errors import TidemillError
@@ -17,9 +17,7 @@ SLIDES = 5
 """So many are timed, if there is time."""
 
 WARM = 2
-
-FIRST = "first"
-"""The axis of Figure 5.5: the first window is what is timed."""
+"""The slides up to this one compile as well, and tell nothing about those to come."""
 
 
 def measure(case: Case, limit: float) -> Outcome:
@@ -44,7 +42,6 @@ def _slides(case: Case, subject: Subject, oracle: DirectInDuckDB, limit: float) 
         _bring([losses.partition(number)], subject, oracle)
         if not case.outside:
             subject.slide()
-        # The first slides compile as well, and tell nothing about those to come.
         took = time.perf_counter() - begin
         if took > limit or (number > WARM and took / (number + 1) * case.fill > 2 * limit):
             return Outcome(case, reason=f"of its window, {number + 1} of {case.fill} partitions took {took:.0f} s")

@@ -59,8 +59,8 @@ class KeptView:
             warehouse.sql(SCHEMA)
             for statement in definitions(case):
                 warehouse.sql(statement)
-            # Of what was published only the last epoch is looked at here; memory is for the window.
-            warehouse.vacuum(1)
+            # Of what was published only the last epoch is looked at, the change after the one before it.
+            warehouse.vacuum(2)
         except Exception:
             self.close()
             raise
