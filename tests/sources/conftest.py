@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.sources.server import PASSWORD, NoServer, Server
+from tests.sources.shop import Shop
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +26,12 @@ def password(monkeypatch: pytest.MonkeyPatch) -> str:
     """The password where sources look for it."""
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     return PASSWORD
+
+
+@pytest.fixture
+def shop(server: Server, password: str) -> Iterator[Shop]:
+    """A shop of its own for each test."""
+    made = Shop(server)
+    yield made
+    made.empty()
+    made.connection.close()

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import tidemill
-from tests.sources.server import Server
-from tests.sources.test_postgres import Shop, scribble
+from tests.sources.shop import Shop, scribble
 from tests.sources.test_views import QUERY, create_source
-
-
-@pytest.fixture
-def shop(server: Server, password: str) -> Iterator[Shop]:
-    made = Shop(server)
-    yield made
-    made.empty()
-    made.connection.close()
 
 
 def slots(shop: Shop) -> set[str]:

@@ -22,8 +22,7 @@ import pytest
 
 import tidemill
 from tests.sources.notary import noted, notes
-from tests.sources.server import Server
-from tests.sources.test_postgres import Shop, kill, scribble
+from tests.sources.shop import Shop, kill, scribble
 from tidemill.sources.postgres.snapshots import Seen
 
 HISTORY = """
@@ -48,19 +47,17 @@ Open = Callable[[Path], AbstractContextManager[object]]
 
 
 @pytest.fixture
-def shop(server: Server, password: str) -> Iterator[Shop]:
-    made = Shop(server)
-    made.connection.execute("TRUNCATE orders, customers")
-    made.connection.execute(HISTORY)
+def shop(shop: Shop) -> Shop:
+    """An empty one that remembers its own history."""
+    shop.connection.execute("TRUNCATE orders, customers")
+    shop.connection.execute(HISTORY)
     for table, values in REMEMBERED.items():
         statement = f"INSERT INTO history SELECT pg_current_xact_id(), $1, $2, {values}"
-        made.connection.execute(
+        shop.connection.execute(
             f"CREATE TRIGGER remember AFTER INSERT OR UPDATE OR DELETE ON {table}"
             f" FOR EACH ROW EXECUTE FUNCTION remember('{statement}')"
         )
-    yield made
-    made.empty()
-    made.connection.close()
+    return shop
 
 
 @dataclass

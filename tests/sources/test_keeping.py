@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from tests.sources.following import columns, scan, view
-from tests.sources.server import Server
-from tests.sources.test_postgres import Shop, kill_often, scribble
+from tests.sources.shop import Shop, kill_often, scribble
 from tidemill.algebra.functions import call
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.batches import Batched
@@ -20,14 +18,6 @@ from tidemill.sources.postgres.connect import Address
 from tidemill.sources.postgres.source import PostgresSource
 from tidemill.sources.queries import Product
 from tidemill.sources.source import Answered, Committed, Position
-
-
-@pytest.fixture
-def shop(server: Server, password: str) -> Iterator[Shop]:
-    made = Shop(server)
-    yield made
-    made.empty()
-    made.connection.close()
 
 
 class Warehouse:

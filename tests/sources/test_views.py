@@ -5,27 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidemill
-from tests.sources.server import PASSWORD, Server
-from tests.sources.test_postgres import Shop, kill_often, scribble
+from tests.sources.server import PASSWORD
+from tests.sources.shop import Shop, kill_often, scribble
 from tidemill.engine import following
 
 QUERY = """SELECT c.name, COUNT(*) AS n, SUM(o.amount) AS total
     FROM {0}orders o JOIN {0}customers c ON c.id = o.customer WHERE o.amount > 5 GROUP BY c.name"""
-
-
-@pytest.fixture
-def shop(server: Server, password: str) -> Iterator[Shop]:
-    made = Shop(server)
-    yield made
-    made.empty()
-    made.connection.close()
 
 
 def create_source(shop: Shop, changes: str) -> str:

@@ -49,12 +49,14 @@ def partitions(name: str, node: Layered, compile_body: CompileBody) -> Partition
     same = node.initialize == node.update
     initialize = update if same else compile_body(f"{name}/initialize", node.initialize, tables)
     used = _used(node, (initialize, update))
-    feeds = [_fed(name, feed, scanned[feed.name], used[feed.name]) for feed in node.feeds]
+    # A feed that no layer reads only says which partitions there are, and the numbers tell that.
+    read = [feed for feed in node.feeds if any(layer.feed == feed.name for layer in node.layers)]
+    feeds = [_fed(name, feed, scanned[feed.name], used[feed.name]) for feed in read]
     numbers = Map(f"{name}/numbers", (_NUMBER,))
     kept = Map(f"{name}/rows", (_NUMBER, *scanned[node.name]))
     layers = Layers(
         node.every,
-        tuple(FedMap(feed.name, map_.name, feed.every) for feed, (map_, _) in zip(node.feeds, feeds, strict=True)),
+        tuple(FedMap(feed.name, map_.name, feed.every) for feed, (map_, _) in zip(read, feeds, strict=True)),
         node.layers,
         numbers.name,
         kept.name,

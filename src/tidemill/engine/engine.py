@@ -17,19 +17,16 @@ from tidemill.algebra.walk import scans
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.changes.zset import Row
 from tidemill.compiler.compile import compile_view
-from tidemill.compiler.explain import explain
 from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.feed import Events
 from tidemill.engine.followings import Followings
 from tidemill.engine.logs import Logs, logs_of, without_logs
 from tidemill.engine.memory import Budget
 from tidemill.engine.origins import Origin
-from tidemill.engine.partitions import partition_facts
-from tidemill.engine.pipeline import Pipeline, Placed, Walk, check_tables
+from tidemill.engine.pipeline import Pipeline, Walk, check_tables
 from tidemill.engine.placement import DRIVER_WORK, Placement
-from tidemill.engine.predictions import compared
 from tidemill.engine.publish import Publications
-from tidemill.engine.results import Costs, MapSize
+from tidemill.engine.results import Costs
 from tidemill.engine.upkeep import Upkeep
 from tidemill.model.errors import ArithmeticFault, StorageError
 from tidemill.model.schema import WEIGHT, Table
@@ -402,45 +399,7 @@ class Engine:
         if self.read_only:
             raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
 
-    # -- upkeep and insight -------------------------------------------------------------------------------------
-
-    def sizes(self, name: str) -> list[MapSize]:
-        """The maps behind a view; where this process does not hold them, as many entries as are stored."""
-        with self.lock:
-            placed = self.pipeline[self.catalog.view(name).name]
-            found: list[MapSize] = []
-            for stage in placed.program.stages:
-                if isinstance(placed.runtime, NativeRuntime):
-                    found += [MapSize(map_, *size) for map_, size in placed.runtime.sizes(stage).items()]
-                else:
-                    found += [MapSize(map_.name, self.store.rows(map_.name), None) for map_ in stage.maps]
-            return found
-
-    def explain(self, name: str) -> str:
-        """Strategy, runtime, program, predicted and measured cost of a view, and why."""
-        over_sources = self.followings.facts(self.catalog.view(name))
-        with self.settled():
-            view = self.catalog.view(name)
-            placed = self.pipeline[view.name]
-            option = view.options.get("runtime", "auto")
-            _, reason = self.placement.choose(placed.measured.last_work, option, row_wise=view.row_wise)
-            facts = {
-                "runtime": f"{placed.runtime.name} ({reason})",
-                "back end": self._backend(placed),
-                "refresh": view.options.get("refresh", "immediate"),
-                "shows epoch": str(view.fresh if view.refresh.deferred else self.store.epoch),
-                "serves": view.served,
-                "stored rows": "none" if view.made_when_read else str(self.store.rows(view.name)),
-                "measured": placed.measured.summary(),
-            }
-            facts |= over_sources | dict(partition_facts(view))
-            sizes = {map_: self.store.rows(map_) for map_ in maps_of(view)}
-            return explain(view.program, facts=facts, sizes=sizes, comparison=compared(view, self.catalog, self.store))
-
-    def _backend(self, placed: Placed) -> str:
-        if not isinstance(placed.runtime, NativeRuntime):
-            return "DataFrames"
-        return "; ".join(dict.fromkeys(placed.runtime.backend(stage) for stage in placed.program.stages))
+    # -- upkeep ------------------------------------------------------------------------------------------------
 
     def tend(self) -> None:
         """What is due after an epoch: stored changes merged, and views refreshed whose interval has passed."""

@@ -10,6 +10,7 @@ from tidemill.compiler.frontends import statements as sql
 from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
 from tidemill.engine.engine import Engine
+from tidemill.engine.insight import explanation_of
 from tidemill.engine.origins import Origin
 from tidemill.engine.partitions import partitions_of
 from tidemill.engine.results import Result
@@ -136,7 +137,7 @@ def answer(engine: Engine, statement: sql.Select) -> Result:
 
 def explain_view(engine: Engine, statement: sql.ExplainView) -> Result:
     """Say how a view is kept fresh, and why so."""
-    return Result([(engine.explain(statement.name),)], (Field("explanation", STRING),))
+    return Result([(explanation_of(engine, statement.name),)], (Field("explanation", STRING),))
 
 
 def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:

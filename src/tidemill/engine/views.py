@@ -12,6 +12,7 @@ from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.filters import Where, parse_where
 from tidemill.engine.following import Certificate
+from tidemill.engine.insight import explanation_of, sizes_of
 from tidemill.engine.partitions import Partition, partitions_of
 from tidemill.engine.results import Bag, MapSize, Result, Verification, present_rows
 from tidemill.engine.select import select
@@ -62,7 +63,7 @@ class ViewHandle(Bag):
 
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, and why."""
-        return self._engine.explain(self.name)
+        return explanation_of(self._engine, self.name)
 
     def partitions(self) -> list[Partition]:
         """The partitions that have rows, in the order of time, of a view that is made by partitions."""
@@ -70,7 +71,7 @@ class ViewHandle(Bag):
 
     def sizes(self) -> list[MapSize]:
         """The maps that keep this view fresh: how many entries each has, and its memory where that is known."""
-        return self._engine.sizes(self.name)
+        return sizes_of(self._engine, self.name)
 
     def recompute(self) -> list[tuple[Any, ...]]:
         """The rows that the view must have, computed from the base tables: what a refresh saves."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -13,14 +13,13 @@ from typing import Annotated
 import typer
 
 from tidemill import __version__
-from tidemill.engine.batches import ChangeBatch
-from tidemill.engine.results import Bag, Result
+from tidemill.engine.results import Bag
 from tidemill.engine.warehouse import Warehouse
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError, TidemillError, UnknownName
 from tidemill.serving.audit import check_history, check_view
-from tidemill.serving.follow import follow
-from tidemill.serving.render import fail, json_line, print_json, print_table
+from tidemill.serving.follow import as_json_lines, as_text_lines, follow
+from tidemill.serving.render import fail, json_line, print_json, print_result, print_table
 from tidemill.serving.shell import prompt
 from tidemill.serving.syncing import Reporter, keep_in_sync
 from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress
@@ -155,13 +154,13 @@ def sql(
         raise typer.BadParameter("give statements or --file, not both")
     with _open(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
         if statements is not None:
-            _print_result(wh.sql(statements), as_json)
+            print_result(wh.sql(statements), as_json)
         elif file is not None:
-            _print_result(wh.sql(file.read_text(encoding="utf-8"), name=str(file)), as_json)
+            print_result(wh.sql(file.read_text(encoding="utf-8"), name=str(file)), as_json)
         elif sys.stdin.isatty():
-            prompt(lambda statement: _print_result(wh.sql(statement), as_json))
+            prompt(lambda statement: print_result(wh.sql(statement), as_json))
         else:
-            _print_result(wh.sql(sys.stdin.read(), name="stdin"), as_json)
+            print_result(wh.sql(sys.stdin.read(), name="stdin"), as_json)
 
 
 @app.command()
@@ -244,7 +243,7 @@ def watch(
             warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout, between=between
         )
         for batch, columns in heard:
-            for line in _as_json(batch, view, columns) if as_json else _as_text(batch):
+            for line in as_json_lines(batch, view, columns) if as_json else as_text_lines(batch):
                 print(line, flush=True)
 
 
@@ -278,21 +277,6 @@ def sync(
             keep_in_sync(wh, timeout)
         else:
             print(wh.sync(view, timeout=timeout))
-
-
-def _as_json(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iterator[str]:
-    for weight, row in batch:
-        record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": batch.epoch}
-        yield json_line(record)
-
-
-def _as_text(batch: ChangeBatch) -> Iterator[str]:
-    for old, new in batch.updates:
-        yield f"{batch.epoch:>8}      {json_line(old)} -> {json_line(new)}"
-    updated = {(weight, row) for old, new in batch.updates for weight, row in ((-1, repr(old)), (1, repr(new)))}
-    for weight, row in batch:
-        if (weight, repr(row)) not in updated:
-            yield f"{batch.epoch:>8}  {weight:+d}  {json_line(row)}"
 
 
 @app.command()
@@ -488,18 +472,6 @@ def _percents(text: str) -> tuple[float, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
-
-
-def _print_result(result: Result, as_json: bool) -> None:
-    if as_json:
-        print_json(result.columns, result)
-    elif result.columns == ("explanation",):
-        print(result[0][0])
-    elif result.columns:
-        print_table(result.columns, result)
-        print(f"{len(result)} row{'' if len(result) == 1 else 's'}")
-    elif result.message:
-        print(result.message)
 
 
 def _inventory(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:

@@ -10,9 +10,10 @@ from tidemill.engine.batches import ChangeBatch
 from tidemill.engine.views import ViewHandle
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import BadValue
+from tidemill.serving.render import json_line
 from tidemill.sources.text import parser_of
 
-__all__ = ["Heard", "follow"]
+__all__ = ["Heard", "as_json_lines", "as_text_lines", "follow"]
 
 
 class Heard(NamedTuple):
@@ -51,6 +52,23 @@ def follow(
                 seen, quiet_from = epoch, time.monotonic()
         between()
         time.sleep(interval)
+
+
+def as_json_lines(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iterator[str]:
+    """What an epoch changed, for programs: a line for each row, as ``tidemill apply`` reads them."""
+    for weight, row in batch:
+        record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": batch.epoch}
+        yield json_line(record)
+
+
+def as_text_lines(batch: ChangeBatch) -> Iterator[str]:
+    """What an epoch changed, for people: an update is one line, with the old row and the new one."""
+    for old, new in batch.updates:
+        yield f"{batch.epoch:>8}      {json_line(old)} -> {json_line(new)}"
+    updated = {(weight, repr(row)) for pair in batch.updates for weight, row in zip((-1, 1), pair, strict=True)}
+    for weight, row in batch:
+        if (weight, repr(row)) not in updated:
+            yield f"{batch.epoch:>8}  {weight:+d}  {json_line(row)}"
 
 
 def _conditions(texts: Sequence[str], view: ViewHandle) -> dict[str, list[Any]]:

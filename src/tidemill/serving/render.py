@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidemill.engine.results import Result
 from tidemill.model.errors import TidemillError
 
-__all__ = ["cell", "console", "fail", "json_line", "print_json", "print_table", "shown"]
+__all__ = ["cell", "console", "fail", "json_line", "print_json", "print_result", "print_table", "shown"]
 
 _WIDE = 10_000
 
@@ -38,6 +39,19 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     for row in rows:
         table.add_row(*(cell(value) for value in row))
     console().print(table)
+
+
+def print_result(result: Result, as_json: bool) -> None:
+    """What a statement gave: rows, an explanation, or what it did."""
+    if as_json:
+        print_json(result.columns, result)
+    elif result.columns == ("explanation",):
+        print(result[0][0])
+    elif result.columns:
+        print_table(result.columns, result)
+        print(f"{len(result)} row{'' if len(result) == 1 else 's'}")
+    elif result.message:
+        print(result.message)
 
 
 def cell(value: Any) -> Text:
