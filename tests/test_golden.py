@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.test"))
-STRATEGIES = ("delta", "viewlet", "joingraph", "recompute")
+STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute")
 BATCHES = ("whole", "rows")
+PARTITIONS_ON_SPARK = ("viewdf_view1", "viewdf_view6", "viewdf_days", "viewdf_window_max")
+"""Each partition is a job of its own: these files ask Spark for what the others ask for as well."""
 
 
 class Talk:
@@ -172,21 +174,40 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     by row anyhow, and leaves what is computed anew, and partitions, to Python; on Spark that is the filling of a view,
     and a difference. Maps that statements read are in memory, so columns make no difference to viewlets and join
     graphs. Where these leave everything to plain deltas, the program is the same; and what their statements ask of
-    Spark beyond that is asked by the files about join graphs. That a graph may grow row by row is tried on its own.
+    Spark and of machine code beyond that is asked by the files about join graphs and nested aggregates; very wide rows
+    take LLVM minutes. That a graph may grow row by row is tried on its own.
+    Lineage is about keys of what is joined and about elements of arrays.
     """
-    if strategy in ("viewlet", "joingraph") and _is_delta(conversation.path, strategy):
+    # Programs are compared last: to compile those of all files takes longer than to run most of them.
+    return _is_like_another(conversation.path, way, strategy, batch) or (
+        strategy in ("viewlet", "joingraph", "lineage") and _is_delta(conversation.path, strategy)
+    )
+
+
+def _is_like_another(path: Path, way: str, strategy: str, batch: str) -> bool:
+    if strategy == "lineage" and (way not in ("held", "frames") or not _is_about_lineage(path)):
         return True
     match way:
         case "llvm":
-            return strategy in ("recompute", "partition") or batch == "rows"
+            about = {"delta": "", "viewlet": "nested_", "joingraph": "graph_"}
+            asked = path.stem.startswith(about.get(strategy, "-")) and not path.stem.startswith("wide_")
+            return batch == "rows" or not asked
         case "frames":
-            joins = strategy == "delta" or conversation.path.stem.startswith("graph_")
-            return strategy == "recompute" or batch == "rows" or not joins
+            if strategy == "recompute" or batch == "rows":
+                return True
+            if path.stem.startswith("viewdf_"):
+                return path.stem not in PARTITIONS_ON_SPARK or strategy != "delta"
+            about = {"delta": "", "viewlet": "graph_sums", "joingraph": "graph_", "lineage": "lineage_"}
+            return not path.stem.startswith(about.get(strategy, "viewdf_"))
         case "driver":
             return True
         case "columns":
             return strategy != "delta" or batch == "rows"
     return strategy in ("recompute", "joingraph") and batch == "rows"
+
+
+def _is_about_lineage(path: Path) -> bool:
+    return path.stem.startswith(("lineage_", "join_", "unnest_", "keys"))
 
 
 def _is_delta(path: Path, strategy: str) -> bool:

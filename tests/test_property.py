@@ -26,10 +26,10 @@ from tidemill.compiler.frontends.statements import CreateTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE_SCENARIOS = 100
-REOPENED_SCENARIOS = 15
-COMPILED_SCENARIOS = 6  # every stage of every scenario is compiled: half a second each
-SPARK_SCENARIOS = 16
+NATIVE_SCENARIOS = 60
+REOPENED_SCENARIOS = 6
+COMPILED_SCENARIOS = 4  # every stage of every scenario is compiled: half a second each
+SPARK_SCENARIOS = 8
 
 
 class Trial:

@@ -100,7 +100,7 @@ class Graph:
 
 
 @pytest.mark.parametrize("strategy", ["delta", "recompute"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epochs)
 def test_random_graphs(strategy: str, epochs: list[list[tuple[tuple[str, tuple[object, ...]], bool]]]) -> None:
     with opened("held") as warehouse:
@@ -111,7 +111,7 @@ def test_random_graphs(strategy: str, epochs: list[list[tuple[tuple[str, tuple[o
         graph.compare("DuckDB", graph.answers.duckdb())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(epochs)
 def test_random_graphs_reopened(
     tmp_path_factory: pytest.TempPathFactory, epochs: list[list[tuple[tuple[str, tuple[object, ...]], bool]]]

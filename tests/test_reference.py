@@ -17,7 +17,7 @@ from tidemill.algebra.functions.spreads import SPREADS
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.text import KEY
 from tidemill.compiler import choose
-from tidemill.engine.catalog import OPTIONS
+from tidemill.engine.options import OPTIONS
 from tidemill.model import errors
 from tidemill.serving.cli import app
 

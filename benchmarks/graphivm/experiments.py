@@ -69,9 +69,8 @@ class Extent:
 
 
 QUICK = Extent(
-    scale=0.1,
-    large=LARGE.scaled(0.2),
-    events=1_500,
+    scale=0.02,
+    events=500,
     simple=("q2", "q3agg"),
     fanouts=(1, 100),
     parting_first=(100,),

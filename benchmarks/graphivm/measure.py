@@ -12,7 +12,7 @@ from benchmarks.graphivm.subscribers import serve_many
 from benchmarks.graphivm.workload import MODIFICATIONS, Workload
 from tidemill.model.errors import OutOfBudget, TidemillError
 
-EPOCHS = 10
+EPOCHS = 5
 """The events come in so many epochs, in which the view follows each by itself.
 
 The first comes before the clock starts: what it publishes is compared, the code that it runs is compiled then, and

@@ -25,4 +25,5 @@ GOALS = (
         _value("sum/rows1000000/native/subtract", "slide_s"),
         most=1,
     ),
+    Goal("soak, state in the last quarter over the second: bounded", _value("soak", "growth_ratio"), most=FLAT),
 )

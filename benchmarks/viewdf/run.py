@@ -8,6 +8,7 @@ from benchmarks.viewdf.case import OURS, Case, Outcome
 from benchmarks.viewdf.experiments import EXPERIMENTS, Experiment, quick
 from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.results import figure_of, ratios
+from benchmarks.viewdf.soak import Soak, figures_of
 from tidemill.model.errors import UnknownName
 from tidemill.serving.bench import Figure, Options
 
@@ -17,6 +18,9 @@ SECONDS, QUICK_SECONDS = 25.0, 2.0
 PATIENCE = 4
 """So many times longer for the method that the engine chooses by itself."""
 
+SOAK, PARTITIONS, QUICK_PARTITIONS = "soak", 10_000, 240
+"""The long life, and how many partitions it has."""
+
 ON_SPARK = tuple(name for name in EXPERIMENTS if name.startswith("spark"))
 
 
@@ -24,6 +28,8 @@ def run(options: Options) -> Iterator[Figure]:
     """The figures that were asked for, by ``queries``."""
     outcomes: list[Outcome] = []
     chosen = _chosen(options)
+    if SOAK in (options.queries or (SOAK,)):
+        yield from _soak(options)
     for number, (name, experiment) in enumerate(chosen.items()):
         found = []
         for share, outcome in _outcomes(experiment, options):
@@ -36,12 +42,26 @@ def run(options: Options) -> Iterator[Figure]:
     yield from ratios(outcomes)
 
 
+def _soak(options: Options) -> Iterator[Figure]:
+    """A long life, with what is said of it on the way."""
+    soak, samples = Soak(QUICK_PARTITIONS if options.quick else PARTITIONS), []
+    for sample in soak.run():
+        options.progress(sample.partition / soak.partitions, SOAK)
+        options.say(str(sample))
+        samples.append(sample)
+    yield from figures_of(soak, samples)
+
+
 def _chosen(options: Options) -> dict[str, Experiment]:
     """The experiments that were asked for; a quick look does not wait for Spark, unless it is asked to."""
-    for name in options.queries:
+    asked = tuple(name for name in options.queries if name != SOAK)
+    for name in asked:
         if name not in EXPERIMENTS:
-            raise UnknownName(f'there is no experiment "{name}"', hint=f"There is: {', '.join(EXPERIMENTS)}.")
-    wanted = options.queries or tuple(name for name in EXPERIMENTS if not (options.quick and name in ON_SPARK))
+            known = ", ".join((*EXPERIMENTS, SOAK))
+            raise UnknownName(f'there is no experiment "{name}"', hint=f"There is: {known}.")
+    if options.queries and not asked:
+        return {}
+    wanted = asked or tuple(name for name in EXPERIMENTS if not (options.quick and name in ON_SPARK))
     return {name: quick(EXPERIMENTS[name]) if options.quick else EXPERIMENTS[name] for name in wanted}
 
 

@@ -19,7 +19,7 @@ NAME = re.compile(r"(?P<query>\w+)/(?P<axis>[a-z]+)(?P<at>[\d.]+)/(?P<runtime>\w
 
 def as_table(figures: Sequence[Figure]) -> RenderableType:
     """Milliseconds of slides, ratios, goals, and why a case did not run."""
-    parts = [*_slides(figures), _ratios(figures), _goals(figures), _reasons(figures)]
+    parts = [*_slides(figures), _soaked(figures), _ratios(figures), _goals(figures), _reasons(figures)]
     return Group(*(part for part in parts if part.row_count))
 
 
@@ -50,6 +50,14 @@ def milliseconds(figure: Figure | None) -> str:
     if figure.baseline.startswith("not run"):
         return "-"
     return f"{figure.value * 1e3:,.3g}" if figure.value * 1e3 < 999.5 else f"{figure.value * 1e3:,.0f}"
+
+
+def _soaked(figures: Sequence[Figure]) -> Table:
+    table = Table("", "metric", "value", "", title="a long life", box=None, pad_edge=False)
+    for figure in figures:
+        if figure.case.startswith("soak/"):
+            table.add_row(figure.case, figure.metric, f"{figure.value:,.6g} {figure.unit}".strip(), figure.baseline)
+    return table
 
 
 def _ratios(figures: Sequence[Figure]) -> Table:

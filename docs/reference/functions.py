@@ -33,7 +33,16 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
 )
 
 INTERNAL = frozenset(
-    {"average", "mean", "bigint_checked", "sequence_of_moments", "transform_placed", "filter_placed", "sort_by"}
+    {
+        "average",
+        "bigint_checked",
+        "filter_placed",
+        "mean",
+        "numbered",
+        "sequence_of_moments",
+        "sort_by",
+        "transform_placed",
+    }
 )
 """What the compiler finishes AVG and SUM with, and functions that have another name in SQL; nobody writes them."""
 

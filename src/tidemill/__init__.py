@@ -1,7 +1,8 @@
 """Tidemill keeps SQL views fresh at the cost of the change, not of the data."""
 
+from tidemill.engine.objects.database import Objects, objects, odl_from
 from tidemill.engine.warehouse import Warehouse, open
 from tidemill.model.errors import TidemillError
 
-__all__ = ["TidemillError", "Warehouse", "__version__", "open"]
+__all__ = ["Objects", "TidemillError", "Warehouse", "__version__", "objects", "odl_from", "open"]
 __version__ = "0.1.0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +25,7 @@ from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.plots import draw
 from benchmarks.viewdf.results import figure_of, ratios
 from benchmarks.viewdf.run import hopeless
+from benchmarks.viewdf.soak import Soak, figures_of
 from tidemill.model.errors import UnknownName
 from tidemill.serving.bench import Figure, Options
 
@@ -160,6 +162,18 @@ def test_a_quick_look_is_at_the_same_experiments_on_less() -> None:
         small = quick(experiment)
         assert 1 <= len(small.points) <= 2
         assert max(case.rows for case in small.cases()) < max(case.rows for case in experiment.cases())
+
+
+def test_a_long_life_is_compared_in_the_end() -> None:
+    soak = Soak(20)
+    life = soak.run()
+    samples = [next(life) for _ in range(20)]
+    found = {figure.metric: figure.value for figure in figures_of(soak, samples)}
+    assert found["accepted_changes"] + found["late_changes"] == samples[-1].accepted + samples[-1].late > 50
+    assert found["late_changes"] > 0 and found["state_entries"] == max(sample.entries for sample in samples)
+    soak.accepted[datetime(2024, 1, 1), "s0", 7] += 1
+    with pytest.raises(WrongAnswer, match="not what it is when it is computed anew"):
+        next(life)
 
 
 def test_the_benchmark_runs(tmp_path: Path) -> None:

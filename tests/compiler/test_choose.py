@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.compiler.shop import program_of
-from tidemill.compiler.choose import NATIVE_ROWS, NATIVE_WORK, Reason, choose_runtime, reason_for
+from tidemill.compiler.choose import NATIVE_ROWS, NATIVE_WORK, PARTITION_WORK, Reason, choose_runtime, reason_for
 from tidemill.model.errors import Unsupported
 
 
@@ -41,7 +41,7 @@ def test_recompute_refuses_streams_in_inner_stages() -> None:
 def test_unknown_strategy() -> None:
     with pytest.raises(Unsupported, match="unknown strategy") as caught:
         program_of("SELECT id FROM orders", "magic")
-    known = '"auto", "delta", "recompute", "viewlet", "joingraph", "outerjoin", "partition"'
+    known = '"auto", "delta", "recompute", "viewlet", "joingraph", "lineage", "outerjoin", "partition"'
     assert caught.value.hint == f"Strategies are {known}."
 
 
@@ -59,3 +59,8 @@ def test_unknown_strategy() -> None:
 )
 def test_runtime(option: str, work: int, rows: int, in_memory: bool, runtime: str) -> None:
     assert choose_runtime(option, work=work, rows=rows, in_memory=in_memory)[0] == runtime
+
+
+def test_partitions_stay_in_this_process_for_longer() -> None:
+    for work, runtime in ((NATIVE_WORK + 1, "native"), (PARTITION_WORK + 1, "spark")):
+        assert choose_runtime("auto", work=work, rows=0, in_memory=False, by_partitions=True)[0] == runtime

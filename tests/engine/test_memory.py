@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from itertools import chain, repeat
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.memory import Budget, parse_size, resident
-from tidemill.model.errors import OutOfBudget, SetupError
+from tidemill.engine.memory import Budget, give_back, parse_size, resident
+from tidemill.model.errors import OutOfBudget, SetupError, StorageError
 
 DDL = """
     CREATE TABLE t (a BIGINT, b STRING);
@@ -31,7 +33,7 @@ def test_an_epoch_that_cannot_fit_is_refused_before_it_starts() -> None:
 def test_an_epoch_that_grew_beyond_the_budget_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     with tidemill.open(":memory:", memory="1000GB") as wh:
         wh.sql(DDL)
-        held = iter([1 << 30, 2000 << 30])
+        held = chain([1 << 30], repeat(2000 << 30))
         monkeypatch.setattr("tidemill.engine.memory.resident", lambda: next(held))
         with pytest.raises(OutOfBudget):
             wh.apply({"t": [(1, (1, "x"))]})
@@ -46,7 +48,7 @@ def test_rows_teach_what_rows_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     with tidemill.open(":memory:", memory="4GB") as wh:
         wh.sql(DDL)
         # Asked at the beginning and the end of an epoch, and for the room that is left to compiled maps.
-        held = iter([1 << 30, 1 << 30, 3 << 30, 3 << 30, 3 << 30])
+        held = chain([1 << 30, 1 << 30], repeat(3 << 30))
         monkeypatch.setattr("tidemill.engine.memory.resident", lambda: next(held))
         wh.apply({"t": rows})  # two gigabytes more: as many again would not fit
         with pytest.raises(OutOfBudget, match="5.00 GB, of at most 4.00 GB"):
@@ -96,6 +98,66 @@ def test_an_event_that_does_not_fit_is_refused_alone(monkeypatch: pytest.MonkeyP
         room[0] = None
         assert _taken(feed, 100_000) == 100_000
         assert len(wh.view("v").rows()) == 100_000
+
+
+def test_what_was_freed_is_looked_for_before_an_epoch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tidemill.open(":memory:", memory="4GB") as wh:
+        wh.sql(DDL)
+        held = [5 << 30]
+        monkeypatch.setattr("tidemill.engine.memory.resident", lambda: held[0])
+        monkeypatch.setattr("tidemill.engine.memory.give_back", lambda: held.__setitem__(0, 1 << 30))
+        wh.apply({"t": [(1, (1, "x"))]})
+        assert wh.view("v").rows() == [(1, 1)]
+
+
+JOINED = """
+    CREATE STREAM a (k BIGINT NOT NULL, x BIGINT NOT NULL);
+    CREATE STREAM b (k BIGINT NOT NULL, y BIGINT NOT NULL);
+    CREATE MATERIALIZED VIEW v WITH (strategy = 'joingraph', serve = '{serve}') AS
+        SELECT a.k, x, y FROM a, b WHERE a.k = b.k;
+"""
+
+
+@pytest.mark.parametrize("rows", [60_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("serve", ["subscribe", "read", "both"])
+def test_a_closed_warehouse_gives_its_memory_back(serve: str, rows: int) -> None:
+    """At once, whoever still holds the warehouse, and all of it: what ten leave behind is not more than what two do."""
+    left = []
+    for _ in range(10):
+        with tidemill.open(":memory:", runtime="native", backend="llvm") as wh:
+            wh.sql(JOINED.format(serve=serve))
+            keys = np.arange(rows // 2)
+            wh.apply({"a": pa.table({"k": keys, "x": keys})})
+            wh.apply({"b": pa.table({"k": keys, "y": keys})})
+            assert wh.view("v").arrow().num_rows == rows // 2
+        left.append(resident())
+    assert left[-1] - left[1] < 40 * rows
+
+
+def test_a_warehouse_that_nobody_closes_gives_its_memory_back() -> None:
+    left = []
+    for _ in range(10):
+        wh = tidemill.open(":memory:", runtime="native", backend="llvm")
+        wh.sql(JOINED.format(serve="subscribe"))
+        keys = np.arange(30_000)
+        wh.apply({"a": pa.table({"k": keys, "x": keys})})
+        wh.apply({"b": pa.table({"k": keys, "y": keys})})
+        del wh
+        gc.collect()
+        give_back()
+        left.append(resident())
+    assert left[-1] - left[1] < 40 * 60_000
+
+
+def test_a_closed_warehouse_in_memory_answers_nothing() -> None:
+    wh = tidemill.open(":memory:")
+    wh.sql(DDL)
+    wh.apply({"t": [(1, (1, "x"))]})
+    wh.close()
+    with pytest.raises(StorageError, match="closed"):
+        wh.view("v").rows()
+    with pytest.raises(StorageError, match="closed"):
+        wh.sql("SELECT * FROM t")
 
 
 def _taken(feed: Callable[..., None], events: int) -> int:

@@ -68,7 +68,23 @@ def shop(tidemill: Tidemill) -> Tidemill:
     return tidemill
 
 
-COMMANDS = ("demo", "sql", "load", "apply", "watch", "show", "explain", "verify", "audit", "compact", "vacuum", "bench")
+COMMANDS = (
+    "demo",
+    "sql",
+    "load",
+    "objects",
+    "apply",
+    "feed",
+    "schedule",
+    "watch",
+    "show",
+    "explain",
+    "verify",
+    "audit",
+    "compact",
+    "vacuum",
+    "bench",
+)
 
 
 def test_audit_fails_where_a_promise_is_broken(tidemill: Tidemill) -> None:
@@ -113,6 +129,22 @@ def test_sql_reads_files_and_pipes(tidemill: Tidemill, tmp_path: Path) -> None:
     outcome = tidemill("sql", "-f", "bad.sql", "-w", "w")
     assert outcome.code == 1
     assert "bad.sql:2:1" in outcome.err
+
+
+def test_objects_are_declared_loaded_and_asked(tidemill: Tidemill, tmp_path: Path) -> None:
+    module = "module m { class part (extent Parts key id) { attribute long id; attribute bag<part> of; }; };"
+    (tmp_path / "parts.odl").write_text(module)
+    (tmp_path / "parts.jsonl").write_text('{"id": 1, "of": [2, {"id": 3, "of": []}]}\n{"id": 2}\n')
+    listed = tidemill("objects", "parts.odl", "-w", "w", "--json")
+    assert json.loads(listed.out) == {"class": "part", "extends": None, "extent": "parts", "keys": "id", "objects": 0}
+    assert tidemill("load", "Parts", "parts.jsonl", "-w", "w").out == "loaded into Parts, epoch 1\n"
+    defined = "DEFINE below() AS select struct(id: p.id, of: q.id) from p in Parts, q in p.of"
+    assert tidemill("sql", defined, "-w", "w").out == "created view below\n"
+    assert '{"id": 1, "of": 3}' in tidemill("show", "below", "-w", "w", "--json").out
+    assert '{"count": 3}' in tidemill("sql", "OQL count(Parts)", "-w", "w", "--json").out
+    assert tidemill("objects", "-w", "w", "--odl").out == f"{module}\n"
+    refused = tidemill("sql", "DELETE FROM parts", "-w", "w")
+    assert refused.code == 1 and "holds objects" in refused.err
 
 
 def test_show_lists_and_travels_in_time(shop: Tidemill) -> None:

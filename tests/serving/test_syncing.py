@@ -62,7 +62,7 @@ def test_sync_that_goes_on(run: Tidemill, app: sqlite3.Connection) -> None:
     assert outcome.out.split()[-1] == "2"
     trouble, again = outcome.err.splitlines()
     assert trouble.startswith("v: division by zero") and "tried 1 times" in trouble
-    assert again == "v: follows its sources again"
+    assert again == "v: goes on"
 
 
 def test_watch_keeps_in_sync(run: Tidemill, app: sqlite3.Connection) -> None:

@@ -54,8 +54,9 @@ def test_partitions_are_listed() -> None:
             Partition(f"s_{NUMBER + 2}", NUMBER + 2, START + timedelta(minutes=2), 1),
         ]
         listed = warehouse.sql("SHOW PARTITIONS running")
-        assert [f.name for f in listed.fields] == ["name", "number", "start", "rows"]
-        assert [(number - NUMBER, count) for _, number, _, count in listed] == [(0, 2), (1, 2), (2, 2)]
+        assert [f.name for f in listed.fields] == ["name", "number", "start", "rows", "state"]
+        assert [(number - NUMBER, count) for _, number, _, count, _ in listed] == [(0, 2), (1, 2), (2, 2)]
+        assert {state for *_, state in listed} == {"open"}
         with pytest.raises(Unsupported, match="is a stream"):
             warehouse.sql("SHOW PARTITIONS gone")
         with pytest.raises(Unsupported, match="not cut into partitions"):

@@ -10,7 +10,7 @@ from tidemill.algebra.ordering import Order
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.text import spoken, text_of
-from tidemill.algebra.walk import conjunction, substitute
+from tidemill.algebra.walk import children, conjunction, substitute
 
 
 def text_of_query(relation: Relation) -> str:
@@ -20,6 +20,8 @@ def text_of_query(relation: Relation) -> str:
     >>> orders = r.Scan("orders", "o", (Field("n", INT),))
     >>> text_of_query(r.Aggregate(orders, (), (AggregateCall("n", "count", None, INT),)))
     'SELECT COUNT(*) FROM orders o'
+    >>> text_of_query(r.Unnest(orders, Column("o.list", INT), (Field("x", INT),)))
+    'SELECT * FROM orders o LATERAL VIEW EXPLODE(o.list)'
     """
     match relation:
         case r.UnionAll(inputs=inputs):
@@ -64,7 +66,16 @@ def _item(node: Relation) -> str:
             return f"{_item(left)}, {_item(right)}"
         case r.Join(left=left, right=right, condition=condition) if condition is not None:
             return f"{_item(left)} JOIN {_item(right)} ON {text_of(condition)}"
-    return f"({text_of_query(node)})"
+        case r.OuterJoin(left=left, right=right, condition=condition):
+            manner = {(True, False): "LEFT", (False, True): "RIGHT"}.get((node.keeps_left, node.keeps_right), "FULL")
+            tested = "TRUE" if condition is None else text_of(condition)
+            return f"{_item(left)} {manner} JOIN {_item(right)} ON {tested}"
+        case r.Unnest(input=input_, array=array, outer=outer):
+            return f"{_item(input_)} LATERAL VIEW {'OUTER ' if outer else ''}EXPLODE({text_of(array)})"
+        case r.Project() | r.Filter() | r.Aggregate() | r.Distinct() | r.UnionAll() | r.Values():
+            return f"({text_of_query(node)})"
+    # Other nodes have no short text: what they are is said, and what they read.
+    return f"{type(node).__name__.upper()}({', '.join(map(_item, children(node)))})"
 
 
 def _aggregates(node: r.Aggregate) -> Mapping[str, Scalar]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
@@ -28,6 +28,9 @@ _PLAIN: dict[Type, pa.DataType] = {
     t.DATE: pa.date32(),
     t.TIMESTAMP: pa.timestamp("us", tz="UTC"),
 }
+
+
+_BARE = pa.timestamp("us")
 
 
 def arrow_type(type_: Type) -> pa.DataType:
@@ -71,12 +74,29 @@ def from_arrow(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Row, int]
     """The rows of an Arrow table of this very schema, with their weights (1 where there is no weight column)."""
     columns = []
     for f in fields:
-        column = table.column(f.name).to_pylist()
+        stored = table.column(f.name)
+        if f.type == t.TIMESTAMP:  # Arrow makes bare timestamps in a third of the time that taking the zone off takes
+            columns.append(stored.cast(_BARE).to_pylist())
+            continue
+        column = stored.to_pylist()
         to = _inward(f.type)
         columns.append(column if to is None else [None if v is None else to(v) for v in column])
     weights = table.column(WEIGHT).to_pylist() if WEIGHT in table.column_names else [1] * table.num_rows
     rows = zip(*columns, strict=True) if columns else ((),) * table.num_rows
     return list(zip(rows, weights, strict=True))
+
+
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+
+
+def instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Timestamps and dates in microseconds since 1970; numbers are left as they are."""
+    if pa.types.is_date32(column.type):
+        return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), DAY)
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    return column
 
 
 def canonical_double(value: float) -> float:
@@ -85,10 +105,8 @@ def canonical_double(value: float) -> float:
 
 
 def _outward(type_: Type) -> Callable[[Any], Any] | None:
-    """How an inner value becomes what Arrow takes; None where nothing need be done."""
+    """How an inner value becomes what Arrow takes; None where nothing need be done. Bare timestamps are UTC to it."""
     match type_:
-        case t.Timestamp():
-            return lambda v: v.replace(tzinfo=datetime.UTC)
         case t.Array(element):
             to = _outward(element) or (lambda v: v)
             return lambda values: [None if v is None else to(v) for v in values]

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.encoding import decoded
 from tidemill.changes.zset import Row, ZSet
+from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 
 
@@ -100,7 +102,13 @@ class ChangeSet:
         return [self.arrow()] if encoded is None else encoded
 
     def negated(self) -> ChangeSet:
-        """The change that undoes this one."""
+        """The change that undoes this one, in columns where this one is."""
+        if self._pairs is None:
+            table = self.arrow()
+            place = table.schema.get_field_index(WEIGHT)
+            return ChangeSet.of_arrow(
+                table.set_column(place, table.schema.field(place), pc.negate(table.column(place))), self.fields
+            )
         return ChangeSet.of(((row, -weight) for row, weight in self.pairs()), self.fields)
 
     def signed(self) -> tuple[ChangeSet, ChangeSet]:

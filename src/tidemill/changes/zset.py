@@ -23,7 +23,7 @@ class ZSet(dict[Any, int]):
         """Each row once for each time it is given."""
         result = cls()
         for row in rows:
-            result.add(row, 1)
+            result[row] = result.get(row, 0) + 1
         return result
 
     @classmethod

@@ -11,12 +11,13 @@ from tidemill.algebra.relations import Relation, TopK
 from tidemill.algebra.walk import columns_in, walk_all
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.stages import Draft
-from tidemill.compiler.strategies import delta, joingraph, recompute, viewlet
+from tidemill.compiler.strategies import delta, joingraph, lineage, recompute, viewlet
 from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.program.graph import Lookahead, Serve
 from tidemill.program.layers import Layers
+from tidemill.program.reads import sources_of
 from tidemill.program.statements import Finish, Parts, Rounds, Stage
 
 Strategy = Callable[[Draft, Keys, Set[str]], Stage]
@@ -26,6 +27,7 @@ STRATEGIES: dict[str, Strategy] = {
     "recompute": recompute.recompute,
     "viewlet": viewlet.viewlet,
     "joingraph": joingraph.joingraph,
+    "lineage": lineage.lineage,
     "outerjoin": delta.delta,
     "partition": delta.delta,
 }
@@ -38,12 +40,16 @@ SUPPORTS_STREAMS = {
     "recompute": recompute.SUPPORTS_STREAMS,
     "viewlet": viewlet.SUPPORTS_STREAMS,
     "joingraph": joingraph.SUPPORTS_STREAMS,
+    "lineage": lineage.SUPPORTS_STREAMS,
     "outerjoin": delta.SUPPORTS_STREAMS,
     "partition": delta.SUPPORTS_STREAMS,
 }
 
 NATIVE_WORK = 200_000
 """Work on more rows at once, a large change or the filling of a view, goes to Spark."""
+
+PARTITION_WORK = 2_000_000
+"""Of views by partitions more stays in this process: on Spark each partition that reads another one is a job."""
 
 NATIVE_ROWS = 50_000_000
 """Of a warehouse with more rows in its tables, this process cannot hold what changes may look up."""
@@ -63,6 +69,7 @@ class Reason(Enum):
     ROUNDS = "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
     VIEWLET = "what a change joins with is summed up beforehand, so a change costs lookups and additions"
     GRAPH = "every row is held once, with what it meets, so a change costs what it finds on its way"
+    LINEAGE = "each row is kept with the keys that it comes from, so what leaves or stays reads no table"
     TABLE = "every row is held with all that it meets, as often as it meets something: for comparison only"
     AGAIN = "everything is computed again, so the cost follows the data"
     ASKED = "asked for"
@@ -142,6 +149,8 @@ def reason_for(stage: Stage) -> Reason:
         return Reason.VIEWLET
     if stage.strategy == "joingraph":
         return Reason.GRAPH
+    if stage.strategy == "lineage" and any(source.split is not None for source in sources_of(stage)):
+        return Reason.LINEAGE
     if stage.strategy == "outerjoin":
         return Reason.TABLE
     match stage.finish:
@@ -163,7 +172,9 @@ def reason_for(stage: Stage) -> Reason:
     return Reason.COUNTS if not stage.maps[0].values and WEIGHT not in read else Reason.SUMS
 
 
-def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool) -> tuple[str, str]:
+def choose_runtime(
+    option: str, *, work: int, rows: int, in_memory: bool, by_partitions: bool = False
+) -> tuple[str, str]:
     """The runtime for a piece of work, and why.
 
     ``work`` are the rows that must be gone through: those of a change, or those of its inputs where a view is filled.
@@ -172,7 +183,7 @@ def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool) -> tup
     1. An ``option`` other than ``auto`` is obeyed.
     2. An in-memory warehouse runs native: there is no disk to spare and no JVM to wait for.
     3. Work on up to ``NATIVE_WORK`` rows runs native, in a warehouse of up to ``NATIVE_ROWS``: a lookup in this process
-       takes microseconds, the smallest Spark job 0.1 s.
+       takes microseconds, the smallest Spark job 0.1 s. Where partitions are made, it is up to ``PARTITION_WORK``.
     4. Everything larger runs on Spark, which is built for scans.
 
     >>> choose_runtime("auto", work=1_000, rows=6_000_000, in_memory=False)
@@ -184,5 +195,6 @@ def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool) -> tup
         return "native", Reason.IN_MEMORY.value
     if rows > NATIVE_ROWS:
         return "spark", f"{Reason.LARGE.value}: {rows:,} of at most {NATIVE_ROWS:,} rows"
-    name, reason = ("native", Reason.SMALL) if work <= NATIVE_WORK else ("spark", Reason.BULK)
-    return name, f"{reason.value}: {work:,} of at most {NATIVE_WORK:,} rows"
+    most = PARTITION_WORK if by_partitions else NATIVE_WORK
+    name, reason = ("native", Reason.SMALL) if work <= most else ("spark", Reason.BULK)
+    return name, f"{reason.value}: {work:,} of at most {most:,} rows"

@@ -21,6 +21,7 @@ from tidemill.compiler.sliding.rewrite import sliding
 from tidemill.compiler.stages import Draft, draft_stages
 from tidemill.compiler.strategies.delta import delta
 from tidemill.compiler.strategies.joingraph import NotGraph, joingraph
+from tidemill.compiler.strategies.lineage import NotLineage
 from tidemill.compiler.strategies.viewlet import NotViewlet, viewlet
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
@@ -100,7 +101,8 @@ class Options:
 
 
 def _stages(relation: Relation, options: Options) -> list[Stage]:
-    drafts = draft_stages(options.view, normalize(distinct_aggregates(relation)), compile_body)
+    told_apart = options.tables if options.strategy == "lineage" else None
+    drafts = draft_stages(options.view, normalize(distinct_aggregates(relation)), compile_body, told_apart)
     keys = known_keys(options.tables, drafts)
     return [_stage(draft, keys, streams_of(options.tables), options) for draft in drafts]
 
@@ -131,6 +133,8 @@ def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Sta
         if draft.nests:
             raise
         return replace(delta(draft, keys, streams), note=f"no viewlets, since {refusal}")
+    except NotLineage as refusal:
+        return replace(delta(draft, keys, streams), note=f"no lineage, since {refusal}")
     except NotGraph as refusal:
         if draft.name == options.view and options.serve is not Serve.BOTH:
             raise _unserved(options, refusal) from refusal

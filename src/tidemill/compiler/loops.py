@@ -53,6 +53,8 @@ def narrow(query: Query) -> Query:
     """The query with each step reduced to the columns and values that are used."""
     used = {name for scalar in scalars_of(query) for name in columns_in(scalar)}
     used.update(f"{step.alias}.{name}" for step in query.sources for name, _ in step.lookup)
+    splits = ((step.alias, step.split) for step in query.sources if isinstance(step, Source) and step.split is not None)
+    used.update(f"{alias}.{name}" for alias, split in splits for name in (*split.key, *split.fixed))
     return replace(query, sources=tuple(_reduced(step, used) for step in query.sources))
 
 

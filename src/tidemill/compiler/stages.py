@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from tidemill.algebra.aggregates import AggregateCall, bag, needs_bag
 from tidemill.algebra.layers import Layered
@@ -20,41 +19,32 @@ from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
     Filter,
-    Join,
     Project,
     Recursive,
     Relation,
     Repeat,
     Scan,
     TopK,
-    UnionAll,
-    Values,
     Window,
 )
-from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
+from tidemill.algebra.scalars import Column, Named, Scalar, column
 from tidemill.algebra.sums import Part, finish, parts
 from tidemill.algebra.walk import (
-    children,
     columns_in,
     conjunction,
     expressions,
-    scans,
     subqueries,
     substitute,
     walk,
     walk_all,
-    with_children,
 )
-from tidemill.compiler.blocks import blocks, count_blocks, used_columns
+from tidemill.compiler.blocks import blocks, used_columns
+from tidemill.compiler.cutting import Cutter
 from tidemill.compiler.layers import CompileBody, partitions
 from tidemill.compiler.rewrites.apart import apart
-from tidemill.compiler.rewrites.canonical import canonical
-from tidemill.compiler.rewrites.elements import found_by_elements
-from tidemill.compiler.rewrites.rename import fresh, rename
-from tidemill.compiler.rewrites.repeats import GROUPED, core, is_grouped, repeats, shared
+from tidemill.compiler.rewrites.rename import fresh
 from tidemill.compiler.rounds import recursion
-from tidemill.model.errors import Unsupported
-from tidemill.model.schema import WEIGHT
+from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map, Value
 from tidemill.program.statements import Emission, Finish, Parts, Peek, Rounds, Trigger
@@ -75,7 +65,7 @@ class Draft:
     ``body`` is what the stage sums up: a tree without aggregates, whose columns are the keys of ``map`` and then its
     values, or the stage's output where there is no map. ``bags`` are summed up beside it. The body of a recursion reads
     ``kept``, the map of the rows that count, to which only its rounds add; of a relation made partition by partition
-    it is the map of what was made.
+    it is the map of what was made. ``identity`` are columns that were carried along to tell its rows apart.
     """
 
     name: str
@@ -85,6 +75,7 @@ class Draft:
     finish: Emission | None = None
     bags: tuple[Bag, ...] = ()
     kept: Map | None = None
+    identity: frozenset[str] | None = None
 
     @property
     def sums(self) -> tuple[tuple[str, Relation], ...]:
@@ -131,6 +122,8 @@ class Draft:
     @property
     def key(self) -> frozenset[str] | None:
         """Output columns of which no two rows have the same values: the map's keys, where all of them come out."""
+        if self.identity is not None:
+            return self.identity
         if self.map is None or not isinstance(self.finish, Finish) or self.finish.times is not None:
             return None
         names = {o.scalar.name: o.name for o in self.finish.outputs if isinstance(o.scalar, Column)}
@@ -138,16 +131,23 @@ class Draft:
         return frozenset(names[key] for key in keys) if all(key in names for key in keys) else None
 
 
-def draft_stages(view: str, relation: Relation, compile_body: CompileBody) -> list[Draft]:
+def draft_stages(
+    view: str, relation: Relation, compile_body: CompileBody, tables: Mapping[str, Table] | None = None
+) -> list[Draft]:
     """The stages of ``view`` in the order in which changes pass through them.
 
     They are drafted from the last to the first, because a stage gives out only what later ones read: an aggregate that
-    nobody asks for is not even summed. ``compile_body`` compiles the queries that make partitions.
+    nobody asks for is not even summed. ``compile_body`` compiles the queries that make partitions. Where ``tables`` are
+    given, what joins read is told apart by their keys: relations that a join reads twice and elements of arrays become
+    stages with an identity.
     """
     drafts: list[Draft] = []
-    needed: dict[str, set[str]] = {}
-    for name, tree in reversed(_cut(view, relation)):
+    cutter = Cutter(view, relation, tables)
+    last = cutter.opened(relation)
+    needed: dict[str, set[str]] = {name: set(identity) for name, identity in cutter.identities.items()}
+    for name, tree in reversed([*cutter.stages, (view, last)]):
         draft = _draft(name, tree, needed.get(name), compile_body)
+        draft = replace(draft, identity=cutter.identities.get(name))
         for _, body in draft.sums:
             for read, columns in _reads(body):
                 needed.setdefault(read, set()).update(columns)
@@ -165,132 +165,6 @@ def _reads(body: Relation) -> Iterator[tuple[str, set[str]]]:
         for leaf in block.leaves:
             read = {f.name for f in leaf.columns if f"{leaf.alias}.{f.name}" in used}
             yield leaf.relation, read or {f.name for f in leaf.columns[:1]}
-
-
-# --------------------------------------------------------------------------------------------------------- cutting
-
-
-def _cut(view: str, relation: Relation) -> list[tuple[str, Relation]]:
-    """Name and tree of each stage; a tree reads earlier stages by scans."""
-    cutter = _Cutter(view, relation)
-    last = cutter.opened(relation)
-    return [*cutter.stages, (view, last)]
-
-
-MOST_BLOCKS = 9
-"""A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
-
-
-MANY_BLOCKS = 4
-"""A sum of so many blocks that stands in a view twice is computed once."""
-
-
-class _Cutter:
-    """Takes grouped subqueries out of a tree, innermost first, and sums that would multiply too often."""
-
-    def __init__(self, view: str, relation: Relation) -> None:
-        self._view = view
-        self._occurrences = repeats(relation)
-        self._shared = shared(relation)
-        self._recursive = {node.name for node in walk_all(relation) if isinstance(node, Recursive)}
-        self._scans: dict[Relation, Scan] = {}
-        self.stages: list[tuple[str, Relation]] = []
-
-    def opened(self, node: Relation) -> Relation:
-        """The tree of one stage: its own grouping stays, the grouped subqueries below it are cut out."""
-        if isinstance(node, Aggregate) and any(map(needs_bag, node.aggregates)):
-            return replace(node, input=self._single(self._closed(node.input)))
-        if isinstance(node, GROUPED):
-            return replace(node, input=self._closed(node.input))
-        if isinstance(node, Filter | Project | Repeat):
-            return replace(node, input=self.opened(node.input))
-        return self._inside(node)
-
-    def _single(self, node: Relation) -> Relation:
-        """Rows that go to several maps at once: where they come from a join or a sum, that is done once for all."""
-        leaves = sum(isinstance(leaf, Scan) for leaf in walk(node))
-        return node if leaves <= 1 else self._read(node)
-
-    def _closed(self, node: Relation) -> Relation:
-        if is_grouped(node) and self._is_whole(node):
-            return self._read(node)
-        few = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
-        if isinstance(node, Join | UnionAll) and not few and canonical(node) in self._shared:
-            return self._read(node)
-        return self._inside(node)
-
-    def _read(self, node: Relation) -> Relation:
-        """The rows of a stage of its own that keeps ``node``. Constants stay outside, where they decide conditions."""
-        if not self._recursive.isdisjoint(scans(node)):
-            return self._within(node)
-        names = [f.name for f in node.fields]
-        if isinstance(node, Project):
-            shown = tuple(output for output in node.outputs if not isinstance(output.scalar, Literal))
-            if shown and len(shown) < len(names):
-                read = self._read(replace(node, outputs=shown))
-                columns = {f.name: Named(f.name, column(f)) for f in read.fields}
-                return Project(read, tuple(columns.get(output.name, output) for output in node.outputs))
-        return rename(self._stage(node), names)
-
-    def _within(self, node: Relation) -> Relation:
-        """A part of a recursion that goes on from its last rows: these are of its own stage, and no other sees them."""
-        if is_grouped(node):
-            raise Unsupported(
-                "a recursive query cannot ask a subquery about each of its rows",
-                detail="Whether the subquery finds something would have to be known of all rows of a round at once.",
-                hint="Join with a subquery in FROM that has the rows in question, and let that one ask.",
-            )
-        return self._inside(node)
-
-    def _inside(self, node: Relation) -> Relation:
-        if isinstance(node, Join):
-            cut = [found_by_elements(node, side) for side in children(node)]
-            sides = zip(children(node), cut, strict=True)
-            return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
-        return with_children(node, [self._closed(child) for child in children(node)])
-
-    def _few(self, *sides: Relation) -> list[Relation]:
-        """The sides of a join, cut out where their sums would multiply too often, smaller sums first.
-
-        A sum with constant rows is cut out last: its rows decide conditions, and would not if they were stored.
-        """
-        few = list(sides)
-        places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
-        for place in sorted(places, key=lambda i: (_has_constants(sides[i]), count_blocks(sides[i]))):
-            if prod(map(count_blocks, few)) > MOST_BLOCKS:
-                few[place] = self._read(few[place])
-        return few
-
-    def _is_whole(self, node: Relation) -> bool:
-        """Whether all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
-        return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
-
-    def _stage(self, node: Relation) -> Scan:
-        """A scan of the stage that keeps ``node``, made when it is first met."""
-        form = canonical(node)
-        if form not in self._scans:
-            names = _short(node.fields)
-            tree = rename(self.opened(node), names)
-            number = len(self.stages) + 1
-            self.stages.append((f"{self._view}/{number}", tree))
-            self._scans[form] = Scan(f"{self._view}/{number}", f"s{number}", tree.fields)
-        return self._scans[form]
-
-
-def _has_constants(relation: Relation) -> bool:
-    return isinstance(relation, UnionAll) and any(isinstance(part, Values) for part in relation.inputs)
-
-
-def _short(fields: Sequence[Field]) -> list[str]:
-    """Column names for a stage's output: ``amount`` for ``o.amount`` where that is still clear."""
-    names: list[str] = []
-    for field in fields:
-        qualifier, _, name = field.name.rpartition(".")
-        names.append(fresh(name if qualifier.isidentifier() and name.isidentifier() else field.name, names))
-    return names
-
-
-# -------------------------------------------------------------------------------------------------------- drafting
 
 
 def _draft(name: str, tree: Relation, needed: set[str] | None, compile_body: CompileBody) -> Draft:

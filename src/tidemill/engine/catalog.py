@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,38 +19,24 @@ from tidemill.algebra.walk import scans
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable, Definition, Tree
+from tidemill.compiler.frontends.statements import CreateTable, Definition, Oql, Tree
 from tidemill.engine.cores import Kept, keep
 from tidemill.engine.ddl import ddl
+from tidemill.engine.feeds import FolderFeed
 from tidemill.engine.functions import declare, signature_of, signature_to_json
+from tidemill.engine.objects.asked import defined, meant_by
+from tidemill.engine.objects.module import Module
+from tidemill.engine.options import OPTIONS, kept_epochs, required, retained, static_of
 from tidemill.engine.origins import Origin
-from tidemill.engine.refresh import Refresh
+from tidemill.engine.refresh import Refresh, weight_of
+from tidemill.engine.sharing import heirs_of, sharing, still_shared
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
-from tidemill.model.schema import Partitioning, Table
+from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
 from tidemill.program.graph import Serve
 from tidemill.program.reads import row_wise
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
-
-OPTIONS = {
-    "strategy": "auto, delta, viewlet, joingraph, partition or recompute; for comparison also outerjoin",
-    "depth": "full, naive, 1 or 0, for strategy viewlet",
-    "lookahead": "global, local or none, for strategy joingraph",
-    "serve": "both, subscribe or read, for strategy joingraph",
-    "keep": "how many epochs of changes stay, for serve subscribe",
-    "method": "auto, direct, panes, prefix, subtract or intervals, for sliding windows",
-    "static": "tables that never change while the view is there, separated by commas",
-    "runtime": "auto, native or spark",
-    "refresh": "immediate, deferred or every N seconds, minutes, hours",
-    "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies, recompute or basic",
-    "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
-    "require": "incremental: refuse the view if it would be computed again",
-}
-
-
-LOG_EPOCHS = 1_000
-"""Of how many epochs a view that is only subscribed to keeps the changes, where its option ``keep`` does not say."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +44,8 @@ class View:
     """A materialized view: what it means, what keeps it fresh, and since when it is known.
 
     ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
-    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables.
+    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
+    views are not in its ``program``, but in the ``whole`` one (see ``sharing``).
     """
 
     name: str
@@ -70,6 +57,8 @@ class View:
     fresh: int
     cores: tuple[Kept, ...] = ()
     partitioning: Partitioning | None = None
+    whole: Program | None = None
+    shares: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -110,15 +99,31 @@ class View:
         return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
 
     @property
+    def forgets(self) -> bool:
+        """Whether its rows are forgotten after a while."""
+        return self.partitioning is not None and self.partitioning.retain is not None
+
+    @cached_property
     def refresh(self) -> Refresh:
-        """When the view follows its inputs."""
+        """When the view follows its inputs; asked at every epoch."""
         return Refresh.parse(self.options.get("refresh", "immediate"))
 
     @property
+    def unshared(self) -> Program:
+        """Its program with all stages, also those that another view keeps for it."""
+        return self.whole or self.program
+
+    @property
+    def weight(self) -> float:
+        """How much its staleness counts beside that of other scheduled views."""
+        return weight_of(self.options, self.name)
+
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The tables, streams and views that it reads, each once."""
-        own = {stage.name for stage in self.program.stages}
-        return tuple(dict.fromkeys(i for stage in self.program.stages for i in stage.inputs if i not in own))
+        stages = self.unshared.stages
+        own = {stage.name for stage in stages}
+        return tuple(dict.fromkeys(i for stage in stages for i in stage.inputs if i not in own))
 
     @cached_property
     def row_wise(self) -> bool:
@@ -138,6 +143,8 @@ class Catalog:
         self._entries: dict[str, Table | View] = {}
         self._registry = registry
         self.origins: dict[str, Origin] = {}
+        self.feeds: dict[str, FolderFeed] = {}
+        self.module: Module | None = None
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -148,6 +155,11 @@ class Catalog:
     def views(self) -> dict[str, View]:
         """Views by name; each one comes after everything that it reads."""
         return {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
+
+    @property
+    def late(self) -> dict[str, Table]:
+        """The tables and streams whose changes may be late."""
+        return {name: table for name, table in self.tables.items() if late_table(table) is not None}
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
@@ -201,12 +213,16 @@ class Catalog:
         return entry
 
     def add(self, entry: Table | View) -> None:
-        """Add a new table or view; what of a view lies in sources becomes tables of its own."""
-        if entry.name in self._entries:
-            raise NameTaken(f'"{entry.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        """Add a new table or view; what of a view lies in sources becomes tables of its own, as do late changes."""
+        late = late_table(entry) if isinstance(entry, Table) else None
+        for name in (entry.name, *(() if late is None else (late.name,))):
+            if name in self._entries:
+                raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         if isinstance(entry, View):
             self._entries |= {kept.core.name: kept.table for kept in entry.cores}
         self._entries[entry.name] = entry
+        if late is not None:
+            self._entries[late.name] = late
 
     def connect(self, origin: Origin) -> None:
         """Add a source."""
@@ -228,18 +244,47 @@ class Catalog:
             )
         return self.origins.pop(name)
 
+    def add_feed(self, feed: FolderFeed) -> None:
+        """Add a feed of a table or stream that is there; a folder belongs to one feed."""
+        if feed.name in self.feeds:
+            raise NameTaken(f'feed "{feed.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        table = self.table(feed.table)
+        self.require_free([table.name])
+        for other in self.feeds.values():
+            if other.folder == feed.folder:
+                raise NameTaken(f'feed "{other.name}" has this folder already', where=feed.folder)
+        self.feeds[feed.name] = feed
+
     def renew(self, view: View) -> None:
         """Put a view's new facts in the place of its old ones."""
         self._entries[view.name] = view
 
     def drop(self, name: str) -> None:
         """Remove an entry that no view reads."""
-        readers = [view.name for view in self.views.values() if name in view.inputs]
+        owner = next((table.name for table in self.late.values() if name == table.name + LATE), None)
+        if owner is not None:
+            raise Unsupported(
+                f'"{name}" cannot be dropped',
+                detail=f'It takes the late changes of "{owner}", and goes with it.',
+                hint=f"DELETE FROM {name} to be rid of them.",
+            )
+        late = self.late.get(name)
+        own = {name} if late is None else {name, name + LATE}
+        readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
         if readers:
             raise Unsupported(
                 f'"{name}" cannot be dropped', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
             )
+        if self.module is not None:
+            self.module.require_no_part(name)
+        feeds = [feed.name for feed in self.feeds.values() if feed.table == name]
+        if feeds:
+            raise Unsupported(
+                f'"{name}" cannot be dropped', detail=f"It is fed by {', '.join(feeds)}.", hint="Drop those first."
+            )
         gone = self._entries.pop(name)
+        if late is not None:
+            del self._entries[name + LATE]
         for kept in gone.cores if isinstance(gone, View) else ():
             del self._entries[kept.core.name]
 
@@ -249,7 +294,7 @@ class Catalog:
         query: str,
         options: Mapping[str, str],
         epoch: int,
-        tree: Tree | Definition | None = None,
+        tree: Tree | Definition | Oql | None = None,
     ) -> View:
         """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
         for option in options:
@@ -257,13 +302,17 @@ class Catalog:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         readable = self.relations | self.remote
-        translated = translate(tree or query, readable, name, self._registry.keys, self.partitionings)
+        meant = meant_by(tree or query, name)
+        if isinstance(meant, Oql):
+            translated = defined(meant, self.module, readable)
+        else:
+            translated = translate(meant, readable, name, self._registry.keys, self.partitionings)
         self._require_changes(name, scans(translated.relation))
         relation, cores = keep(name, translated.relation, options, self.origins.values())
         program = compile_view(
             name,
             relation,
-            self.tables | self._logs() | {kept.core.name: kept.table for kept in cores},
+            self.tables | self._streams() | {kept.core.name: kept.table for kept in cores},
             strategy=options.get("strategy", "auto"),
             depth=options.get("depth", "full"),
             static=static_of(options),
@@ -273,8 +322,10 @@ class Catalog:
         )
         if required(options, name):
             require_incremental(program)
-        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, translated.partitioning)
-        _ = view.refresh, view.keep  # a wrong option is refused here and not at the first epoch
+        cut = retained(options, name, translated.partitioning)
+        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut)
+        self._require_memory(view)
+        _ = view.refresh, view.weight, view.keep  # a wrong option is refused here and not at the first epoch
         if "keep" in options and view.keep is None:
             raise Unsupported(
                 f'view "{name}" has no log of changes to keep',
@@ -283,16 +334,39 @@ class Catalog:
             )
         return view
 
-    def _logs(self) -> dict[str, Table]:
-        """The views that are only subscribed to, as what they are to other views: streams."""
-        logs = (view for view in self.views.values() if view.serve is Serve.SUBSCRIBE)
-        return {view.name: Table(view.name, view.fields, kept=False) for view in logs}
+    def _streams(self) -> dict[str, Table]:
+        """Views that are only subscribed to, and all that forgets rows, as what they are to other views: streams."""
+        logs = (view for view in self.views.values() if view.serve is Serve.SUBSCRIBE or view.forgets)
+        forgetful = (table for table in self.tables.values() if table.forgets)
+        return {table.name: replace(table, kept=False) for table in forgetful} | {
+            view.name: Table(view.name, view.fields, kept=False) for view in logs
+        }
+
+    def forgetful(self, view: View) -> list[str]:
+        """What a view reads that forgets rows."""
+        return [name for name in view.inputs if name in self._entries and self._entries[name].forgets]
+
+    def _require_memory(self, view: View) -> None:
+        """Refuse a view that is late where what it reads does not wait for it."""
+        forgetful = self.forgetful(view)
+        if view.refresh.deferred and forgetful:
+            raise Unsupported(
+                f'view "{view.name}" cannot be refreshed late',
+                detail=f'It reads "{forgetful[0]}", which forgets rows (RETAIN), also those that it has not seen yet.',
+                hint="Let it be immediate, or leave RETAIN out.",
+            )
 
     def _require_changes(self, name: str, read: Iterable[str]) -> None:
         """Refuse a view over one that has no changes to follow."""
         for view in map(self.views.get, read):
             if view is not None and view.serve is Serve.READ:
                 raise unpublished(view.name, f'view "{name}" cannot follow "{view.name}"')
+
+    def ancestors(self, view: View) -> set[str]:
+        """All relations that a view reads, also by way of other views."""
+        views = self.views
+        above = (self.ancestors(views[name]) for name in view.inputs if name in views)
+        return set(view.inputs).union(*above)
 
     @property
     def static(self) -> set[str]:
@@ -309,14 +383,24 @@ class Catalog:
                     hint="Drop the view and create it without that option.",
                 )
 
+    def require_free(self, tables: Iterable[str]) -> None:
+        """Refuse a change of tables that belong to a module of objects."""
+        if self.module is not None:
+            self.module.require_free(tables)
+
     def to_json(self) -> dict[str, Any]:
         """The catalog as it stands in a manifest."""
         own = {kept.core.name for view in self.views.values() for kept in view.cores}
+        own |= {name + LATE for name in self.late}
         entries: dict[str, Any] = {
             "entries": [_entry_to_json(entry) for name, entry in self._entries.items() if name not in own]
         }
         if self.origins:
             entries["sources"] = [origin.to_json() for origin in self.origins.values()]
+        if self.feeds:
+            entries["feeds"] = [feed.to_json() for feed in self.feeds.values()]
+        if self.module is not None:
+            entries["objects"] = self.module.text
         called = set().union(*(functions_in(view.relation) for view in self.views.values()))
         known = [signature_to_json(function.signature) for function in self._registry if function.key in called]
         return entries | ({"functions": known} if known else {})
@@ -329,6 +413,8 @@ class Catalog:
             declare(registry, signature_of(item))
         for item in data.get("sources", ()):
             catalog.connect(Origin.from_json(item))
+        if "objects" in data:
+            catalog.module = Module.of(data["objects"], "catalog")
         for item in data.get("entries", ()):
             try:
                 entry = catalog._entry_of(item)
@@ -342,11 +428,27 @@ class Catalog:
                     detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
                     hint="Open the warehouse with the Tidemill that wrote it last.",
                 ) from fault
+        outdated = [catalog.alone(view) for view in catalog.views.values() if catalog._must_be_rebuilt(view, outdated)]
+        for item in data.get("feeds", ()):
+            catalog.add_feed(FolderFeed.from_json(item))
         return catalog, outdated
+
+    def _must_be_rebuilt(self, view: View, outdated: list[View]) -> bool:
+        """Whether the state of a view is outdated, or what it shares with one that is."""
+        return view in outdated or any(view in heirs_of(other, self.views.values()) for other in outdated)
+
+    def alone(self, view: View) -> View:
+        """The view with stages of its own, which it has to be given."""
+        alone = sharing(view, {}) if view.shares else view
+        self.renew(alone)
+        return alone
 
     def _entry_of(self, item: Mapping[str, Any]) -> Table | View:
         if item["kind"] == "view":
             view = self.define(item["name"], item["query"], item["options"], item["created"])
+            shares = item.get("shares", {})
+            if shares and still_shared(view, shares, self.views.values()):
+                view = sharing(view, shares)
             return replace(view, fresh=item["fresh"])
         (statement,) = parse(item["ddl"], name="catalog")
         if not isinstance(statement, CreateTable):
@@ -363,35 +465,6 @@ def unpublished(view: str, what: str) -> Unsupported:
     )
 
 
-def kept_epochs(options: Mapping[str, str], name: str) -> int:
-    """How many epochs of changes an option says to keep.
-
-    >>> kept_epochs({"keep": "50"}, "v")
-    50
-    """
-    text = str(options.get("keep", LOG_EPOCHS))
-    if not text.isdecimal() or int(text) < 1:
-        raise Unsupported(f'view "{name}" cannot keep "{text}" epochs of changes', hint="Use a number from 1 on.")
-    return int(text)
-
-
-def required(options: Mapping[str, str], name: str) -> bool:
-    """Whether a view must be incremental."""
-    wanted = options.get("require", "")
-    if wanted not in ("", "incremental"):
-        raise Unsupported(f'view "{name}" requires "{wanted}", which nobody knows', hint="Use require = 'incremental'.")
-    return wanted == "incremental"
-
-
-def static_of(options: Mapping[str, str]) -> frozenset[str]:
-    """The tables that an option says to be static.
-
-    >>> sorted(static_of({"static": "nation, Region"}))
-    ['nation', 'region']
-    """
-    return frozenset(word.strip().lower() for word in options.get("static", "").split(",") if word.strip())
-
-
 def _entry_to_json(entry: Table | View) -> dict[str, Any]:
     if isinstance(entry, Table):
         return {"kind": "table", "ddl": ddl(entry)}
@@ -403,4 +476,5 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
         "created": entry.created,
         "fresh": entry.fresh,
         "fingerprint": entry.fingerprint,
+        **({"shares": dict(entry.shares)} if entry.shares else {}),
     }

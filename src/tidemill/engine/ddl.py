@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.intervals import spelled
-from tidemill.model.schema import Table
+from tidemill.model.schema import Partitioning, Table
 
 __all__ = ["ddl"]
 
@@ -24,8 +24,19 @@ def ddl(table: Table) -> str:
         parts.append(f"FOREIGN KEY ({_quoted(ref.columns)}) REFERENCES {_quote(ref.table)}{by}")
     kind = "TABLE" if table.kept else "STREAM"
     cut = table.partitioning
-    along = f" PARTITION BY {_quote(cut.column)} EVERY {spelled(cut.every)}" if cut else ""
+    along = _along(cut) if cut else ""
     return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){along}"
+
+
+def _along(cut: Partitioning) -> str:
+    """How a table is cut.
+
+    >>> _along(Partitioning("ts", 60_000_000, lateness=3_600_000_000))
+    ' PARTITION BY `ts` EVERY 1 MINUTE LATENESS 1 HOUR'
+    """
+    bounds = {"EVERY": cut.every, "LATENESS": cut.lateness, "RETAIN": cut.retain}
+    said = "".join(f" {word} {spelled(length)}" for word, length in bounds.items() if length is not None)
+    return f" PARTITION BY {_quote(cut.column)}{said}"
 
 
 def _quote(name: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,18 +16,25 @@ from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.changes.zset import Row
 from tidemill.compiler.compile import compile_view
 from tidemill.engine.catalog import Catalog, View
+from tidemill.engine.catching_up import catch_up
 from tidemill.engine.feed import Events
+from tidemill.engine.feeds import Feeds, FolderFeed
 from tidemill.engine.followings import Followings
-from tidemill.engine.logs import Logs, logs_of, without_logs
-from tidemill.engine.memory import Budget
+from tidemill.engine.lateness import Gate, headless
+from tidemill.engine.logs import Logs, unseen, without_logs
+from tidemill.engine.memory import Budget, give_back
 from tidemill.engine.origins import Origin
 from tidemill.engine.pipeline import Pipeline, Walk, check_tables
 from tidemill.engine.placement import DRIVER_WORK, Placement
 from tidemill.engine.publish import Publications
 from tidemill.engine.results import Costs
+from tidemill.engine.retention import Retention, recall, require_bounded
+from tidemill.engine.scheduling import Scheduler
+from tidemill.engine.sharing import bequeath, family_of, heirs_of, inherited, share
+from tidemill.engine.staleness import marks_of
 from tidemill.engine.upkeep import Upkeep
 from tidemill.model.errors import ArithmeticFault, StorageError
-from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.schema import LATE, WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
@@ -63,14 +68,18 @@ class Engine:
         self.placement.room = self.budget.room
         self.pipeline = Pipeline()
         self.upkeep = Upkeep(store, keep)
+        self.retention = Retention(self)
         self.logs = Logs(store)
         self.read_only = read_only
         self.lock = threading.RLock()
         self.publications = Publications(store.epoch)
         self.closed = False
+        self.drafting = False
+        """Whether an epoch of objects is under way, whose draft others would not see."""
         self.events = Events(self)
         self.followings = Followings(self)
-        self._due: dict[str, float] = {}
+        self.feeds = Feeds(self)
+        self.scheduler = Scheduler(self)
         self._last = Epoch(0)
         self.registry = Registry()
         self.catalog, outdated = Catalog.from_json(store.catalog, self.registry)
@@ -79,9 +88,12 @@ class Engine:
             self._place(view)
         if not read_only:
             for view in outdated:
-                self._fill(view, rebuilt=True)
+                self.fill(view, rebuilt=True)
+                recall(self, view)
             for view in self.catalog.views.values():
                 self.followings.follow(view)
+            for feed in self.catalog.feeds.values():
+                self.feeds.follow(feed)
 
     @contextmanager
     def settled(self) -> Iterator[None]:
@@ -145,6 +157,12 @@ class Engine:
         positions = table.key_positions()
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
 
+    def near(self) -> NativeRuntime:
+        """What looks up single rows at the cost of these rows: this process, or on Spark the driver."""
+        runtime = self._runtime(0)
+        assert isinstance(runtime, NativeRuntime)
+        return runtime
+
     def costs(self) -> Costs:
         """What the last epoch cost: Spark's jobs and bytes, and the bytes of changes that this process stored."""
         jobs, read, written = self.placement.spark_counters()
@@ -154,22 +172,41 @@ class Engine:
 
     # -- epochs -------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str] | None = None) -> int:
-        """Commit one epoch: all changes and all views together, or nothing. Returns its number."""
+    def apply(
+        self,
+        changes: Mapping[str, ChangeSet],
+        positions: Mapping[str, str] | None = None,
+        *,
+        objects: bool = False,
+        late: bool = False,
+    ) -> int:
+        """Commit one epoch: all changes and all views together, or nothing. Returns its number.
+
+        Tables of ``objects`` are changed by these alone, which have seen to it that all references are right. With
+        ``late`` changes are taken in however late they are: whoever asks for it knows what is retained.
+        """
         with self.settled():
             self.require_writable()
             self.catalog.require_moving(changes)
+            if not objects:
+                self.catalog.require_free(changes)
             number = self.store.epoch + 1
+            gate = self.gate(number)
+            changes = changes if late else gate.admit(changes)
             try:
                 stored = self._run(number, changes)
             except ArithmeticFault:
                 # The fault may be of two rows that never stood beside each other: one leaves as the other comes.
                 stored = self._run(number, changes, in_turn=True)
-            durable = self.commit(Epoch(number, stored, positions or {}))
+            durable = self.commit(Epoch(number, stored, {**(positions or {}), **gate.moved}))
         # Outside the lock: callers that wait together share one sync of the disk.
         durable()
         self.tend()
         return number
+
+    def gate(self, number: int) -> Gate:
+        """What tells the late changes of an epoch from the others."""
+        return Gate(self.catalog.tables, self.store.positions, number)
 
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
@@ -190,47 +227,17 @@ class Engine:
                 self._reload()
                 self.publications.look(self.store.epoch)
 
-    def refresh(self, name: str) -> int:
-        """Bring a deferred view up to its inputs, as an epoch of its own; an immediate one already is."""
+    def refresh(self, *names: str) -> int:
+        """Bring deferred views up to their inputs, as epochs of their own; an immediate one already is."""
         with self.settled():
-            view = self.catalog.view(name)
-            if not view.refresh.deferred or view.fresh == self.store.epoch:
-                return self.store.epoch
-            self.require_writable()
-            number = self.store.epoch + 1
-            begun = [log.created for log in logs_of(self.catalog) if log.name in view.inputs]
-            if view.fresh < max([self.store.oldest, *begun]):
-                self._fill(view, rebuilt=True, number=number)
-                return number
-            pending = {name: self._since(name, view.fresh) for name in view.inputs}
-            with self.between(number, sum(map(len, pending.values()))) as runtimes:
-                self._rewind(pending, runtimes)
-                stored = self.collect(self.pipeline.walk(pending, runtimes, only=view.name), runtimes)
-            self.catalog.renew(replace(view, fresh=number))
-            self.commit(Epoch(number, stored, catalog=self.catalog.to_json()))()
-            return number
-
-    def _since(self, relation: str, epoch: int) -> ChangeSet:
-        fields = self.catalog.relations[relation]
-        table = self.store.read(relation, fields, since=epoch)
-        return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
-
-    def _rewind(self, pending: Mapping[str, ChangeSet], runtimes: Sequence[Runtime]) -> None:
-        """Show a late view its inputs as it last saw them; its triggers then put the changes back one by one."""
-        for relation, change in pending.items():
-            for runtime in runtimes:
-                runtime.absorb(relation, change.negated())
-
-    def _refresh_due(self) -> None:
-        """Refresh the views whose interval has passed."""
-        now = time.monotonic()
-        for view in list(self.catalog.views.values()):
-            every = view.refresh.every
-            if every is None or math.isinf(every):  # an immediate view is fresh, a deferred one waits to be asked
-                continue
-            if now - self._due.get(view.name, -every) >= every:
-                self._due[view.name] = now
-                self.refresh(view.name)
+            wanted = set[str]().union(*(family_of(self.catalog.view(name), self.catalog.views) for name in names))
+            views = [self.catalog.view(name) for name in wanted]
+            late = [view for view in views if view.refresh.deferred and view.fresh < self.store.epoch]
+            if late:
+                self.require_writable()
+                catch_up(self, late)
+                self.retention.tend()
+            return self.store.epoch
 
     @contextmanager
     def between(self, number: int, work: int) -> Iterator[list[Runtime]]:
@@ -240,7 +247,9 @@ class Engine:
         """
         for view in self.catalog.views.values():
             self._place(view, work)
-        runtimes = self.pipeline.runtimes(always=(self._runtime(work),))
+        views = self.catalog.views.values()
+        cut = bool(views) and all(view.partitioning is not None for view in views)
+        runtimes = self.pipeline.runtimes(always=(self._runtime(work, by_partitions=cut),))
         self.placement.forget(but=runtimes)
         for runtime in runtimes:
             runtime.begin(number)
@@ -266,11 +275,14 @@ class Engine:
             return True
         return any(v.refresh.deferred and relation in v.inputs for v in self.catalog.views.values())
 
-    def commit(self, epoch: Epoch) -> Callable[[], None]:
+    def commit(self, epoch: Epoch, refreshed: Collection[str] = ()) -> Callable[[], None]:
         """Make the epoch visible; the returned function waits until it is durable and wakes subscribers.
 
-        Where that fails, memory is ahead of the store and is read anew.
+        Where that fails, memory is ahead of the store and is read anew. ``refreshed`` are late views that catch up.
         """
+        marks = marks_of(self.catalog, self.store.positions, epoch, refreshed)
+        if marks:
+            epoch = replace(epoch, positions={**epoch.positions, **marks})
         try:
             durable = self.store.append(epoch)
         except BaseException:
@@ -301,15 +313,18 @@ class Engine:
         with self.settled():
             self.require_writable()
             self.catalog.add(table)
-            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
+            self.commit(Epoch(self.store.epoch, positions=headless(table), catalog=self.catalog.to_json()))()
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from what its inputs hold."""
         with self.settled():
             self.require_writable()
+            require_bounded(self.catalog, view)
+            view = share(view, self.catalog, self.store)
             self.catalog.add(view)
             try:
-                self._fill(view)
+                self.fill(view)
+                recall(self, view)
             except BaseException:
                 # Where the store failed, everything was read anew and the view is gone already.
                 if view.name in self.catalog:
@@ -337,24 +352,63 @@ class Engine:
             self.catalog.disconnect(name)
             self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
 
+    def add_feed(self, feed: FolderFeed) -> None:
+        """Add a feed, which begins to take in files if it does so by itself."""
+        with self.settled():
+            self.require_writable()
+            self.catalog.add_feed(feed)
+            self.commit(Epoch(self.store.epoch, positions={feed.position: ""}, catalog=self.catalog.to_json()))()
+        self.feeds.follow(feed)
+
+    def drop_feed(self, name: str) -> None:
+        """Remove a feed; its folder stays as it is."""
+        with self.settled():
+            self.require_writable()
+            del self.catalog.feeds[self.feeds.find(name).name]
+            self.feeds.drop(name)
+            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
+
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
         with self.followings.alone(name), self.settled():
             self.require_writable()
-            dropped: tuple[str, ...] = (name,)
+            dropped: tuple[str, ...] = (name, name + LATE) if name in self.catalog.late else (name,)
             view = self.catalog.views.get(name)
             self.catalog.drop(name)
+            left: dict[str, ChangeSet] = {}
             if view is not None:
                 self.followings.drop(view)
+                left = self._bequeath(view)
                 self.pipeline.remove(name)
                 dropped = (*maps_of(view), *(kept.core.name for kept in view.cores))
                 self.publications.end(name)
                 self.logs.forget(name)
-            self.placement.forget_relation(name)
-            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json(), dropped=dropped))()
+            for relation in dropped:
+                self.placement.forget_relation(relation)
+            self.commit(Epoch(self.store.epoch, left, catalog=self.catalog.to_json(), dropped=dropped))()
             self._count_rows()
 
-    def _fill(self, view: View, *, rebuilt: bool = False, number: int | None = None) -> None:
+    def _bequeath(self, view: View) -> dict[str, ChangeSet]:
+        """Let those who share stages of a view that goes have them; returns what these hold, to be stored anew."""
+        heirs, owners = bequeath(view, heirs_of(view, self.catalog.views.values()))
+        for heir in heirs:
+            self.catalog.renew(heir)
+            self._place(heir)
+        return inherited(view.program.stages, owners, self.store)
+
+    def part(self, view: View) -> None:
+        """Let a view share with nobody any more: it, and those who follow it, have copies of what was shared."""
+        with self.settled():
+            if not view.shares and not heirs_of(view, self.catalog.views.values()):
+                return
+            left = self._bequeath(view)
+            stages = [stage for other in self.catalog.views.values() for stage in other.program.stages]
+            left |= inherited(stages, {shared: own for own, shared in view.shares.items()}, self.store)
+            alone = self.catalog.alone(view)
+            self._place(alone)
+            self.commit(Epoch(self.store.epoch, left, catalog=self.catalog.to_json()))()
+
+    def fill(self, view: View, *, rebuilt: bool = False, number: int | None = None) -> None:
         """Compute a view from whole inputs. Its rows belong to the present epoch, unless one is given for them."""
         number = self.store.epoch if number is None else number
         stored: dict[str, ChangeSet] = {}
@@ -379,16 +433,19 @@ class Engine:
             view, replaced, dropped = replace(view, created=number), (), replaced
         self.catalog.renew(view)
         catalog = self.catalog.to_json()
-        self.commit(Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped))()
+        epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
+        self.commit(epoch, refreshed=(view.name,))()
 
     def _place(self, view: View, work: int = 0) -> None:
         """Let a view be run by the runtime for work on so many rows."""
-        name, _ = self.placement.choose(work, view.options.get("runtime", "auto"), row_wise=view.row_wise)
+        option, cut = view.options.get("runtime", "auto"), view.partitioning is not None
+        name, _ = self.placement.choose(work, option, row_wise=view.row_wise, by_partitions=cut)
         self.pipeline.place(view.program, self.placement.runtime(name, work), deferred=view.refresh.deferred)
 
-    def _runtime(self, work: int, *, row_wise: bool = False) -> Runtime:
+    def _runtime(self, work: int, *, row_wise: bool = False, by_partitions: bool = False) -> Runtime:
         """The runtime that checks tables and answers queries, for work on so many rows."""
-        return self.placement.runtime(self.placement.choose(work, row_wise=row_wise)[0], work)
+        name, _ = self.placement.choose(work, row_wise=row_wise, by_partitions=by_partitions)
+        return self.placement.runtime(name, work)
 
     def _count_rows(self) -> None:
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
@@ -402,9 +459,10 @@ class Engine:
     # -- upkeep ------------------------------------------------------------------------------------------------
 
     def tend(self) -> None:
-        """What is due after an epoch: stored changes merged, and views refreshed whose interval has passed."""
+        """What is due after an epoch: changes merged, views refreshed whose interval has passed, the past forgotten."""
         self._merge()
-        self._refresh_due()
+        self.scheduler.tend()
+        self.retention.tend()
 
     def _merge(self) -> None:
         """Merge what has piled up. The epoch is safe already, so trouble here is a warning and not an error."""
@@ -425,9 +483,10 @@ class Engine:
                 warnings.warn(f"stored changes could not be merged: {trouble}", RuntimeWarning, stacklevel=3)
 
     def compact(self) -> int:
-        """Merge what the store can merge; returns the bytes that the newest state no longer needs."""
+        """Forget and merge what the store can; returns the bytes that the newest state no longer needs."""
         with self.settled():
             self.require_writable()
+            self.retention.forget(now=True)
             freed = self.store.compact(without_logs(self._maps(), self.catalog))
             self.logs.trim(self.catalog)
             self._count_rows()
@@ -439,6 +498,10 @@ class Engine:
             self.require_writable()
             if self.upkeep.keep is not None:
                 self.upkeep.keep = max(keep, 1)
+            # What a stream brought is nowhere else, so it stays until late views have seen it.
+            streams = [name for name, table in self.catalog.tables.items() if not table.kept]
+            behind = [epoch for name in streams for epoch in unseen(self.catalog, name)]
+            keep = max(keep, self.store.epoch - min(behind, default=self.store.epoch) + 1)
             self.placement.forget_files(self._maps())
             self.logs.trim(self.catalog, self.store.epoch - max(keep, 1) + 1)
             return self.store.vacuum(keep)
@@ -454,12 +517,16 @@ class Engine:
 
     def close(self) -> None:
         """End the engine's work; waiting subscribers end with it."""
+        self.feeds.close()
+        self.scheduler.close()
         self.followings.close()
         with self.settled():
             self.publications.close()
             self.placement.forget()
             self.store.close()
+            self._last = Epoch(0)
             self.closed = True
+        give_back()
 
 
 def maps_of(view: View) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ that come as columns (``replay``) go to machine code as they are, and are refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import repeat
@@ -28,7 +28,7 @@ from tidemill.changes.zset import Row
 from tidemill.engine.pipeline import Walk, check_tables
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue, DataError, Unsupported
-from tidemill.model.schema import Table
+from tidemill.model.schema import Table, late_table
 from tidemill.program.graph import Serve
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
@@ -126,11 +126,18 @@ class Events:
                 name, (row, weight) = next(rows[turn])
                 self.take((name, row, weight))
 
+    @property
+    def busy(self) -> bool:
+        """Whether an epoch is open."""
+        return self._open is not None
+
     def flush(self) -> None:
         """Close the open epoch, if there is one."""
         if self._open is None:
             return
         with self._engine.lock:
+            if self._open is None:  # another thread was first
+                return
             durable = self._close_open()
         durable()
         self._engine.tend()
@@ -170,7 +177,7 @@ class Events:
 
     def _close(self, open_: OpenEpoch, taken: list[Event]) -> Durable:
         try:
-            return open_.close(taken)
+            return open_.close()
         except DataError:
             if len(taken) == 1:
                 raise
@@ -184,7 +191,7 @@ class Events:
                 self._handle(event)
                 assert self._open is not None
                 open_, self._open, self._taken = self._open, None, []
-                durable = open_.close([event])
+                durable = open_.close()
             except DataError:
                 for later in taken[place + 1 :]:
                     self._handle(later)
@@ -194,8 +201,8 @@ class Events:
     # -- events on a tape ---------------------------------------------------------------------------------------
 
     def _machine_code(self, table: Table) -> list[LlvmStage]:
-        """The stages that read ``table``, compiled; none where one of them is not, or rows must be kept as well."""
-        if table.kept or self._engine.keeps(table.name):
+        """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""
+        if table.kept or late_table(table) is not None or self._engine.keeps(table.name):
             return []
         found = []
         for placed, stage in self._engine.pipeline.readers(table.name):
@@ -228,6 +235,8 @@ class Events:
             if not self._is_current(table, stages):
                 _refuse(table.name)
             self._open = OpenEpoch(self._engine)
+            for stage in stages:
+                stage.prepare()
             self._tape.open()
 
     def _is_current(self, table: Table, stages: list[LlvmStage]) -> bool:
@@ -287,6 +296,8 @@ class OpenEpoch:
         self._runtimes: list[Runtime] = self._stack.enter_context(engine.between(self._number, 1))
         self._walk: Walk = engine.pipeline.start(self._runtimes)
         self._static = engine.catalog.static
+        self._gate = engine.gate(self._number)
+        self._taken: dict[str, list[tuple[Row, int]]] = {}
 
     def take(self, event: Event) -> None:
         """Carry one event to every view."""
@@ -294,22 +305,21 @@ class OpenEpoch:
         if name in self._static:
             self._engine.catalog.require_moving([name])
         change = ChangeSet.of([(row, weight)], self._engine.fields_of(name))
-        (possible,) = check_tables({name: change}, self._engine.catalog.tables, self._runtimes[0]).values()
-        self._walk.take(name, possible)
-        self._walk.freshen(name)
+        admitted = self._gate.admit({name: change})
+        for taken, possible in check_tables(admitted, self._engine.catalog.tables, self._runtimes[0]).items():
+            self._walk.take(taken, possible)
+            self._walk.freshen(taken)
+            self._taken.setdefault(taken, []).extend(admitted[taken].pairs())
 
     def undo(self) -> None:
         """Leave everything as it was before the epoch."""
         with suppress(_Undone), self._stack:
             raise _Undone
 
-    def close(self, events: Sequence[Event]) -> Durable:
-        """Commit the epoch, which has taken ``events``; what is returned waits until it is durable."""
-        rows: dict[str, list[tuple[Row, int]]] = {}
-        for name, row, weight in events:
-            rows.setdefault(name, []).append((row, weight))
+    def close(self) -> Durable:
+        """Commit the epoch with all that it has taken; what is returned waits until it is durable."""
         fields_of = self._engine.fields_of
-        return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in rows.items()})
+        return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in self._taken.items()})
 
     def close_fed(self, relations: Iterable[str]) -> Durable:
         """Commit the epoch, in which events of ``relations`` went to machine code directly."""
@@ -325,7 +335,7 @@ class OpenEpoch:
             self._walk.stored.update(stored)
             self._walk.finish()
             changes = self._engine.collect(self._walk, self._runtimes)
-        return self._engine.commit(Epoch(self._number, changes))
+        return self._engine.commit(Epoch(self._number, changes, self._gate.moved))
 
 
 class _Undone(Exception):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tidemill.compiler.explain import explain
+from tidemill.compiler.lineage.verdicts import verdicts
+from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine, maps_of
 from tidemill.engine.partitions import partition_facts
 from tidemill.engine.pipeline import Placed
@@ -10,7 +14,7 @@ from tidemill.engine.predictions import compared
 from tidemill.engine.results import MapSize
 from tidemill.runtimes.native.runtime import NativeRuntime
 
-__all__ = ["explanation_of", "sizes_of"]
+__all__ = ["base_reads_of", "explanation_of", "sizes_of"]
 
 
 def sizes_of(engine: Engine, name: str) -> list[MapSize]:
@@ -26,6 +30,30 @@ def sizes_of(engine: Engine, name: str) -> list[MapSize]:
         return found
 
 
+def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
+    """How many rows of each relation were read to keep a view with lineage fresh, since the warehouse was opened."""
+    with engine.lock:
+        placed = engine.pipeline[engine.catalog.view(name).name]
+        own = {stage.name for stage in placed.program.stages}
+        reads = dict.fromkeys((read for stage in placed.program.stages for read in stage.inputs if read not in own), 0)
+        for stage in placed.program.stages:
+            for relation, rows in engine.placement.base_reads(stage.name).items():
+                if relation in reads:
+                    reads[relation] += rows
+        return reads
+
+
+def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
+    """What a view with lineage listens to, and what it has read."""
+    if any(stage.strategy == "lineage" for stage in view.program.stages):
+        found = verdicts(view.program, engine.catalog.tables)
+        yield "listens to", "\n".join(map(str, found))
+        read = {name for verdict in found for name in verdict.reads}
+        reads = base_reads_of(engine, view.name)
+        yield "never reads", ", ".join(name for name in reads if name not in read) or "it may read each of its inputs"
+        yield "base reads", ", ".join(f"{rows:,} rows of {name}" for name, rows in reads.items() if rows) or "none"
+
+
 def explanation_of(engine: Engine, name: str) -> str:
     """Strategy, runtime, program, predicted and measured cost of a view, and why."""
     over_sources = engine.followings.facts(engine.catalog.view(name))
@@ -33,17 +61,23 @@ def explanation_of(engine: Engine, name: str) -> str:
         view = engine.catalog.view(name)
         placed = engine.pipeline[view.name]
         option = view.options.get("runtime", "auto")
-        _, reason = engine.placement.choose(placed.measured.last_work, option, row_wise=view.row_wise)
+        cut = view.partitioning is not None
+        _, reason = engine.placement.choose(
+            placed.measured.last_work, option, row_wise=view.row_wise, by_partitions=cut
+        )
         facts = {
             "runtime": f"{placed.runtime.name} ({reason})",
             "back end": _backend(placed),
-            "refresh": view.options.get("refresh", "immediate"),
+            "refresh": view.options.get("refresh", "immediate")
+            + (f", weight {view.weight:g}" if view.refresh.scheduled else ""),
             "shows epoch": str(view.fresh if view.refresh.deferred else engine.store.epoch),
             "serves": view.served,
             "stored rows": "none" if view.made_when_read else str(engine.store.rows(view.name)),
             "measured": placed.measured.summary(),
         }
-        facts |= over_sources | dict(partition_facts(view))
+        if view.shares:
+            facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
+        facts |= over_sources | dict(partition_facts(engine, view)) | dict(_lineage_facts(engine, view))
         sizes = {map_: engine.store.rows(map_) for map_ in maps_of(view)}
         comparison = compared(view, engine.catalog, engine.store)
         return explain(view.program, facts=facts, sizes=sizes, comparison=comparison)

@@ -1,4 +1,7 @@
-"""Logs: what is stored of views that are only subscribed to. Changes of the last epochs, which nobody sums."""
+"""Logs: changes that are stored and that nobody sums, of views that are only subscribed to and of streams.
+
+Those of a view are kept for subscribers, for so many epochs; those of a stream until all late views have seen them.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +29,26 @@ class Logs:
     def trim(self, catalog: Catalog, oldest: int = 0) -> None:
         """Let go of the changes that logs need not keep any longer; ``oldest`` is the first epoch that stays.
 
-        A deferred view that has not seen the changes of one keeps them there.
+        A late view that has not seen the changes of one keeps them there.
         """
         oldest = max(oldest, self._store.oldest)
         for log in logs_of(catalog):
-            readers = (view for view in catalog.views.values() if log.name in view.inputs)
-            behind = [view.fresh for view in readers if view.refresh.deferred]
+            behind = unseen(catalog, log.name)
             until = min([log.reach(oldest, self._store.epoch), *behind])
             most = None if behind or "keep" in log.options else LOG_ROWS
             self._forgotten[log.name] = self._store.trim(log.name, until, most)
+        for table in catalog.tables.values():
+            if not table.kept and self._store.rows(table.name):
+                self._store.trim(table.name, min(unseen(catalog, table.name), default=self._store.epoch))
 
     def forget(self, view: str) -> None:
         """A view is gone."""
         self._forgotten.pop(view, None)
+
+
+def unseen(catalog: Catalog, relation: str) -> list[int]:
+    """The epochs that late views over ``relation`` have last looked at."""
+    return [view.fresh for view in catalog.views.values() if view.refresh.deferred and relation in view.inputs]
 
 
 def logs_of(catalog: Catalog) -> list[View]:

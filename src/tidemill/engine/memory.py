@@ -9,6 +9,7 @@ was, and the machine has not begun to swap.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -16,7 +17,6 @@ import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -31,7 +31,8 @@ ENOUGH_ROWS = 10_000
 """Only epochs of so many rows teach what a row costs: below, the noise of the allocator is larger."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_STATM = Path("/proc/self/statm")
+_STATM = "/proc/self/statm"
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only GNU's library has it
 
 
 def parse_size(size: str | int) -> int:
@@ -48,9 +49,21 @@ def parse_size(size: str | int) -> int:
 
 def resident() -> int:
     """The bytes that this process holds in memory; where the system does not say, the most it ever held."""
-    if _STATM.exists():
-        return int(_STATM.read_text().split()[1]) * _PAGE
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    try:
+        file = os.open(_STATM, os.O_RDONLY)  # asked for several times an epoch, so without the layers above
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    try:
+        return int(os.read(file, 256).split()[1]) * _PAGE
+    finally:
+        os.close(file)
+
+
+def give_back() -> None:
+    """Let the system have what this process has freed: allocators keep it, most of all where small pieces lay."""
+    pa.default_memory_pool().release_unused()
+    if _trim is not None:
+        _trim(0)
 
 
 class Budget:
@@ -83,7 +96,10 @@ class Budget:
         if needed <= self.limit:
             return
         gc.collect()
-        pa.default_memory_pool().release_unused()
+        give_back()
+        needed, held = needed - held + resident(), resident()
+        if needed <= self.limit:
+            return
         raise OutOfBudget(
             f"an epoch of {work} does not fit into the memory budget",
             detail=f"It needs about {_text(needed)}, of at most {_text(self.limit)}; {_text(held)} are in use.",

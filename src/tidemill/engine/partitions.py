@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.casts import timestamp_of
 from tidemill.algebra.coercion import convert
 from tidemill.algebra.functions import call
 from tidemill.algebra.functions.time_windows import partition_start
@@ -17,8 +19,9 @@ from tidemill.algebra.walk import walk_all
 from tidemill.compiler.frontends.intervals import spelled
 from tidemill.compiler.sliding.rewrite import sliding
 from tidemill.engine.catalog import View
+from tidemill.engine.retention import forgotten, heads_of, opens
 from tidemill.model.errors import Unsupported
-from tidemill.model.schema import Partitioning, Table
+from tidemill.model.schema import LATE, Partitioning, Table
 from tidemill.model.types import BIGINT, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -26,12 +29,17 @@ if TYPE_CHECKING:
 
 
 class Partition(NamedTuple):
-    """A partition that has rows: ``name`` is that of its relation and ``number``, ``start`` its first instant."""
+    """A partition that has rows: ``name`` is that of its relation and ``number``, ``start`` its first instant.
+
+    Its ``state`` is ``open`` while rows may change it as they come, ``replay`` where only late ones that are replayed
+    can, and ``closed`` where nothing can.
+    """
 
     name: str
     number: int
     start: datetime
     rows: int
+    state: str = "open"
 
 
 def partitions_of(engine: Engine, name: str) -> list[Partition]:
@@ -50,7 +58,18 @@ def partitions_of(engine: Engine, name: str) -> list[Partition]:
             hint="Ask for the partitions of a view, or declare it as a TABLE.",
         )
     counted = sorted(engine.answer(_counts(entry, cut)).zset())
-    return [Partition(f"{entry.name}_{n}", n, partition_start(n, cut.every), rows) for n, rows in counted]
+    heads = heads_of(engine.catalog, engine.store.positions)
+    states = {
+        "open": opens(engine.catalog, heads, by_replay=False).get(entry.name, -math.inf),
+        "replay": opens(engine.catalog, heads).get(entry.name, -math.inf),
+        "closed": -math.inf,
+    }
+    return [_partition(entry.name, cut, number, rows, states) for number, rows in counted]
+
+
+def _partition(name: str, cut: Partitioning, number: int, rows: int, states: Mapping[str, float]) -> Partition:
+    state = next(state for state, since in states.items() if number * cut.every >= since)
+    return Partition(f"{name}_{number}", number, partition_start(number, cut.every), rows, state)
 
 
 def _counts(entry: Table | View, cut: Partitioning) -> Aggregate:
@@ -62,7 +81,7 @@ def _counts(entry: Table | View, cut: Partitioning) -> Aggregate:
     return Aggregate(timed, (Named(NUMBER, number),), (AggregateCall("rows", "count", None, BIGINT),))
 
 
-def partition_facts(view: View) -> Iterator[tuple[str, str]]:
+def partition_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
     """What EXPLAIN says of a view that is made by partitions: how it is cut, and how far each feed is read.
 
     The source lower and upper bound (SLB, SUB) are the first and the last partition of the feed that partition i needs.
@@ -77,6 +96,40 @@ def partition_facts(view: View) -> Iterator[tuple[str, str]]:
         yield f"reads {feed}", f"{view.name}[i] reads {read}: {_bounds(layers)}"
     for choice in sliding(view.name, view.relation, view.options.get("method", "auto"))[1].values():
         yield "window", f"made by method {choice.method}: {choice.reason}"
+    yield from _retention_facts(engine, view)
+
+
+def _retention_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
+    """Which changes are late for a view, which of its partitions can still change, and what its state forgets."""
+    catalog = engine.catalog
+    late = [catalog.late[name] for name in sorted(catalog.ancestors(view)) if name in catalog.late]
+    for table in late:
+        yield f"late rows of {table.name}", late_rule(table)
+    if not late:
+        return
+    heads = heads_of(catalog, engine.store.positions)
+    known = opens(catalog, heads)
+    if view.name in known:
+        yield "can change", f"from {timestamp_of(known[view.name])} on"
+    else:
+        yield "can change", "as a whole: not all that it reads has partitions that end, or has had rows yet"
+    found = {one.map for one in forgotten(catalog, view, known)}
+    kept = [map_.name for stage in view.program.stages for map_ in stage.maps if map_.name not in found]
+    yield "forgets", "what cannot change any more" + (f", but for all of {', '.join(kept)}" if kept else "")
+    if view.partitioning is not None and view.partitioning.retain is not None:
+        yield "retains", f"{spelled(view.partitioning.retain)} of its rows"
+
+
+def late_rule(table: Table) -> str:
+    """What becomes of late changes of a table.
+
+    >>> late_rule(Table("s", (), partitioning=Partitioning("ts", 60_000_000, lateness=120_000_000, retain=180_000_000)))
+    'more than 2 MINUTES behind go to s_late, to be replayed up to 3 MINUTES behind'
+    """
+    cut = table.partitioning
+    assert cut is not None and cut.lateness is not None
+    reach = "at any time" if cut.retain is None else f"up to {spelled(cut.retain)} behind"
+    return f"more than {spelled(cut.lateness)} behind go to {table.name}{LATE}, to be replayed {reach}"
 
 
 def _bounds(layers: list[Layer]) -> str:

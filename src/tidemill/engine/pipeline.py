@@ -117,10 +117,10 @@ class Pipeline:
         changes: Mapping[str, ChangeSet],
         runtimes: list[Runtime],
         *,
-        only: str | None = None,
+        only: frozenset[str] | None = None,
         in_turn: bool = False,
     ) -> Walk:
-        """Carry changes of tables (or, to catch up view ``only``, of its inputs) to every view that follows them.
+        """Carry changes of tables (or, to catch up the views ``only``, of their inputs) to all views that follow them.
 
         With ``in_turn`` all rows that leave are handled before all that come, table after table. The sum is the same,
         but then no row is ever joined with one that it never stood beside.
@@ -133,10 +133,11 @@ class Pipeline:
         walk.finish()
         return walk
 
-    def start(self, runtimes: list[Runtime], only: str | None = None) -> Walk:
+    def start(self, runtimes: list[Runtime], only: frozenset[str] | None = None) -> Walk:
         """An epoch that changes can be handed to one after the other, until it is finished."""
-        order = [p for p in self._placed.values() if not p.deferred or p.program.view == only]
-        return Walk(self, runtimes, order, order if only is None else [self._placed[only]])
+        late = only or frozenset()
+        order = [p for p in self._placed.values() if not p.deferred or p.program.view in late]
+        return Walk(self, runtimes, order, order if only is None else [p for p in order if p.program.view in late])
 
 
 class Walk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 from tidemill.compiler.choose import NATIVE_WORK, Reason, choose_runtime
 from tidemill.model.errors import SetupError
 from tidemill.model.types import Field
+from tidemill.program.forgetting import Forgotten
+from tidemill.program.statements import Stage
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
@@ -44,12 +47,14 @@ class Placement:
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
         self.room: Callable[[], int | None] = lambda: None
 
-    def choose(self, work: int, option: str = "auto", *, row_wise: bool = False) -> tuple[str, str]:
+    def choose(
+        self, work: int, option: str = "auto", *, row_wise: bool = False, by_partitions: bool = False
+    ) -> tuple[str, str]:
         """The runtime for work on so many rows, for a view with this option, and why."""
         wanted = check_name(option) if option != "auto" else self._wanted
         if row_wise:
             return "native", Reason.ROW_WISE.value
-        return choose_runtime(wanted, work=work, rows=self.rows, in_memory=self._in_memory)
+        return choose_runtime(wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=by_partitions)
 
     def runtime(self, name: str, work: int) -> Runtime:
         """The runtime called ``name`` for work on so many rows, started if need be."""
@@ -98,6 +103,11 @@ class Placement:
         found = [runtime.counters for runtime in (self._spark, self._driver) if runtime is not None]
         return sum(c.jobs for c in found), sum(c.bytes_read for c in found), sum(c.bytes_written for c in found)
 
+    def base_reads(self, stage: str) -> Counter[str]:
+        """How many rows of each relation this process has read to keep a stage with lineage fresh."""
+        found = (runtime.base_reads(stage) for runtime in (self._native, self._driver) if runtime is not None)
+        return sum(map(Counter, found), Counter())
+
     def frame(self, table: pa.Table) -> DataFrame:
         """Rows as a Spark frame of the warehouse's session."""
         return self.session.createDataFrame(table)
@@ -108,6 +118,15 @@ class Placement:
             if runtime is not None:
                 runtime.forget(name)
 
+    def forget_entries(self, stages: Sequence[tuple[Stage, Sequence[Forgotten]]], rows: Sequence[Forgotten]) -> None:
+        """Let go of what the store has forgotten: of the state of stages, and of relations."""
+        if self._native is not None:
+            for stage, forgotten in stages:
+                self._native.forget_entries(stage, forgotten)
+            for one in rows:
+                self._native.forget_rows(one)
+        self.forget_files([*(stage.name for stage, _ in stages), *(one.map for one in rows)])
+
     def forget_files(self, relations: Iterable[str]) -> None:
         """Let go of what stands on files of the store, for a vacuum may have deleted them; what is in memory stays."""
         if self._driver is not None:
@@ -116,7 +135,9 @@ class Placement:
 
     def forget(self, but: Sequence[Runtime] = ()) -> None:
         """Drop the runtimes, all ``but`` those given: what they hold in memory is read again when next needed."""
-        self._native = self._native if self._native in but else None
+        if self._native is not None and self._native not in but:
+            self._native.free()
+            self._native = None
         self._spark = self._spark if self._spark in but else None
         self._driver = self._driver if self._driver in but else None
 

@@ -1,8 +1,9 @@
-"""When a view follows its inputs: in the same epoch, when asked, or every so often."""
+"""When a view follows its inputs: in the same epoch, when asked, every so often, or when it is the most urgent."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.model.errors import Unsupported
@@ -14,13 +15,16 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 class Refresh:
     """``every`` is None for an immediate view, infinite for a deferred one, and else a number of seconds.
 
+    A ``scheduled`` view is deferred, and refreshed when its turn comes (see ``engine.scheduling``).
+
     >>> Refresh.parse("every 10 minutes").every
     600.0
-    >>> Refresh.parse("immediate").deferred
-    False
+    >>> Refresh.parse("immediate").deferred, Refresh.parse("scheduled").deferred
+    (False, True)
     """
 
     every: float | None
+    scheduled: bool = False
 
     @property
     def deferred(self) -> bool:
@@ -29,15 +33,28 @@ class Refresh:
 
     @classmethod
     def parse(cls, text: str) -> Refresh:
-        """Read ``immediate``, ``deferred`` or ``every N seconds | minutes | hours | days``."""
+        """Read ``immediate``, ``deferred``, ``scheduled`` or ``every N seconds | minutes | hours | days``."""
         words = text.strip().lower()
         if words == "immediate":
             return cls(None)
-        if words == "deferred":
-            return cls(float("inf"))
+        if words in ("deferred", "scheduled"):
+            return cls(float("inf"), scheduled=words == "scheduled")
         match = re.fullmatch(r"every (\d+(?:\.\d+)?) (second|minute|hour|day)s?", words)
         if match is None:
             raise Unsupported(
-                f'"{text}" is no refresh rule', hint="Use 'immediate', 'deferred' or, say, 'every 10 minutes'."
+                f'"{text}" is no refresh rule',
+                hint="Use 'immediate', 'deferred', 'scheduled' or, say, 'every 10 minutes'.",
             )
         return cls(float(match[1]) * _SECONDS[match[2]])
+
+
+def weight_of(options: Mapping[str, str], name: str) -> float:
+    """How much the staleness of a view counts, beside that of others.
+
+    >>> weight_of({"weight": "2.5"}, "v"), weight_of({}, "v")
+    (2.5, 1.0)
+    """
+    text = options.get("weight", "1")
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) == 0:
+        raise Unsupported(f'view "{name}" cannot have the weight "{text}"', hint="Use a number above 0.")
+    return float(text)

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.walk import scans
 from tidemill.changes.zset import Row
+from tidemill.compiler.frontends.oql import Ask
 from tidemill.compiler.frontends.sql import Translated, translate
-from tidemill.compiler.frontends.statements import Tree
+from tidemill.compiler.frontends.statements import Oql, Tree
 from tidemill.engine.engine import Engine
+from tidemill.engine.objects.asked import read_oql
 from tidemill.engine.results import Result, present_rows
+from tidemill.model.errors import ParseError
 
 
 def select(engine: Engine, query: str | Tree, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
     if until is None:
-        rows = list(engine.answer(translated.relation).zset().expand())
-    else:
-        tables = {name: engine.contents(name, until).zset() for name in scans(translated.relation)}
-        rows = list(evaluate(translated.relation, tables).expand())
-    fields = translated.relation.fields[: translated.visible]
-    shown = [row[: translated.visible] for row in arrange(rows, translated)]
+        return _shown(engine, translated, engine.answer(translated.relation).zset().expand())
+    tables = {name: engine.contents(name, until).zset() for name in scans(translated.relation)}
+    return _shown(engine, translated, evaluate(translated.relation, tables).expand())
+
+
+def ask(engine: Engine, query: Oql) -> Result:
+    """The answer to a query in OQL over the present contents, in the order that it asks for."""
+    found = read_oql(query, engine.catalog.module, engine.catalog.relations)
+    if len(found) != 1 or not isinstance(found[0], Ask):
+        raise ParseError("one query was expected", where=query.name, hint="A view is made by define().")
+    asked = Translated(found[0].relation, found[0].visible, found[0].order)
+    return _shown(engine, asked, engine.answer(asked.relation).zset().expand())
+
+
+def _shown(engine: Engine, query: Translated, rows: Iterable[Row]) -> Result:
+    fields = query.relation.fields[: query.visible]
+    shown = [row[: query.visible] for row in arrange(list(rows), query)]
     return Result(present_rows(shown, fields), fields, frame=engine.placement.frame)
 
 

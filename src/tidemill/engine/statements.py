@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tidemill.changes.batch import ChangeSet
@@ -10,14 +11,17 @@ from tidemill.compiler.frontends import statements as sql
 from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
 from tidemill.engine.engine import Engine
+from tidemill.engine.feeds import FolderFeed
 from tidemill.engine.insight import explanation_of
+from tidemill.engine.lateness import replay
 from tidemill.engine.origins import Origin
 from tidemill.engine.partitions import partitions_of
 from tidemill.engine.results import Result
-from tidemill.engine.select import select
+from tidemill.engine.select import ask, select
+from tidemill.engine.staleness import staleness_of
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
-from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field
+from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
 from tidemill.protocols.cores import CORE
 
 
@@ -59,10 +63,21 @@ def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
     return Result(message=f"created source {origin.name} with {', '.join(origin.relations) or 'no tables'}")
 
 
+def create_feed(engine: Engine, statement: sql.CreateFeed) -> Result:
+    """Let the files of a folder become changes of a table or stream."""
+    if statement.if_not_exists and statement.name in engine.catalog.feeds:
+        return Result(message=f"feed {statement.name} exists already")
+    folder = str(Path(statement.folder).resolve())
+    engine.add_feed(FolderFeed(statement.name, statement.table, folder, statement.options))
+    return Result(message=f"created feed {statement.name}")
+
+
 def drop(engine: Engine, statement: sql.Drop) -> Result:
-    """Remove a table, stream, source or view."""
+    """Remove a table, stream, source, feed or view."""
     if statement.kind == "source":
         return _drop_source(engine, statement)
+    if statement.kind == "feed":
+        return _drop_feed(engine, statement)
     if statement.name not in engine.catalog and statement.if_exists:
         return Result(message=f"there is no {statement.name}")
     if statement.kind == "view":
@@ -81,6 +96,13 @@ def _drop_source(engine: Engine, statement: sql.Drop) -> Result:
         return Result(message=f"there is no source {statement.name}")
     engine.disconnect(statement.name)
     return Result(message=f"dropped source {statement.name}")
+
+
+def _drop_feed(engine: Engine, statement: sql.Drop) -> Result:
+    if statement.name not in engine.catalog.feeds and statement.if_exists:
+        return Result(message=f"there is no feed {statement.name}")
+    engine.drop_feed(statement.name)
+    return Result(message=f"dropped feed {statement.name}")
 
 
 def insert(engine: Engine, statement: sql.Insert) -> Result:
@@ -135,6 +157,11 @@ def answer(engine: Engine, statement: sql.Select) -> Result:
     return select(engine, statement.query)
 
 
+def answer_oql(engine: Engine, statement: sql.Ask) -> Result:
+    """Answer a query in OQL once."""
+    return ask(engine, statement.query)
+
+
 def explain_view(engine: Engine, statement: sql.ExplainView) -> Result:
     """Say how a view is kept fresh, and why so."""
     return Result([(explanation_of(engine, statement.name),)], (Field("explanation", STRING),))
@@ -145,10 +172,28 @@ def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
     return Result(message=f"{statement.name} shows epoch {engine.refresh(statement.name)}")
 
 
+def replay_late(engine: Engine, statement: sql.ReplayLate) -> Result:
+    """Take late changes in after all."""
+    return Result(message=replay(engine, statement).told(engine.catalog.table(statement.table)))
+
+
 def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
-    """List the partitions of a table or view that have rows."""
-    fields = (Field("name", STRING), Field("number", BIGINT), Field("start", TIMESTAMP), Field("rows", BIGINT))
+    """List the partitions of a table or view that have rows, and what can still change them."""
+    kinds = {"name": STRING, "number": BIGINT, "start": TIMESTAMP, "rows": BIGINT, "state": STRING}
+    fields = tuple(Field(name, kind) for name, kind in kinds.items())
     return Result(partitions_of(engine, statement.name), fields)
+
+
+def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
+    """List feeds with their folders, what waits there, what was set aside, and what prevents them."""
+    rows = []
+    for feed in engine.catalog.feeds.values():
+        state = engine.feeds.state(feed)
+        known = (state.waiting, state.last, state.aside, state.trouble)
+        rows.append((feed.name, feed.table, feed.folder, feed.sync, *known))
+    texts = ("name", "into", "folder", "sync", "last", "trouble")
+    names = ("name", "into", "folder", "sync", "waiting", "last", "aside", "trouble")
+    return Result(rows, tuple(Field(name, STRING if name in texts else BIGINT) for name in names))
 
 
 def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
@@ -179,18 +224,24 @@ def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
 
 
 def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
-    """List views with how they are kept fresh."""
+    """List views with how they are kept fresh, and how far they are behind."""
     rows = []
     for view in engine.catalog.views.values():
         placed = engine.pipeline[view.name]
         strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.program.stages))
         fresh = view.fresh if view.refresh.deferred else engine.store.epoch
-        rows.append((view.name, strategies, placed.runtime.name, view.options.get("refresh", "immediate"), fresh))
-    names = ("name", "strategy", "runtime", "refresh")
-    return Result(rows, (*(Field(name, STRING) for name in names), Field("epoch", BIGINT)))
+        refresh = view.options.get("refresh", "immediate")
+        late = staleness_of(engine, view)
+        behind = (late.epochs, late.partitions, round(late.seconds, 3))
+        rows.append((view.name, strategies, placed.runtime.name, refresh, fresh, *behind))
+    texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
+    fields = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
+    return Result(rows, (*fields, Field("seconds_behind", DOUBLE)))
 
 
 _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
+    sql.CreateFeed: create_feed,
+    sql.Ask: answer_oql,
     sql.CreateSource: create_source,
     sql.CreateTable: create_table,
     sql.CreateView: create_view,
@@ -199,7 +250,9 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ExplainView: explain_view,
     sql.Insert: insert,
     sql.RefreshView: refresh_view,
+    sql.ReplayLate: replay_late,
     sql.Select: answer,
+    sql.ShowFeeds: show_feeds,
     sql.ShowPartitions: show_partitions,
     sql.ShowSources: show_sources,
     sql.ShowTables: show_tables,

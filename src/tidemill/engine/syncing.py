@@ -1,4 +1,4 @@
-"""Views over sources that follow them by themselves: a thread for each, patient with sources that are gone.
+"""What goes on by itself, views over sources, feeds and the scheduler: a thread each, patient with what is gone.
 
 Nothing is lost when a thread fails, or is stopped in the middle: a view goes on from the positions of its last epoch.
 So trouble of any kind is treated alike. It is remembered, for SHOW SOURCES, and tried again after a while.
@@ -59,15 +59,24 @@ class Trouble:
         return f"{text} (tried {self.tries} times, again in {wait:.0f} s)"
 
 
+def pause_after(tries: int) -> float:
+    """The seconds to wait after so many failures, one after the other.
+
+    >>> pause_after(1), pause_after(3), pause_after(100)
+    (0.5, 2.0, 30.0)
+    """
+    return float(min(FIRST_PAUSE * 2 ** min(tries - 1, 30), LONGEST_PAUSE))
+
+
 class Syncing:
     """Calls ``turn`` every so often until it is ended; an exception of it is ``trouble`` until a turn goes well."""
 
-    def __init__(self, name: str, turn: Callable[[], None], interval: float) -> None:
+    def __init__(self, name: str, turn: Callable[[], object], interval: float) -> None:
         self.trouble: Trouble | None = None
         self._turn = turn
         self._pause = max(interval, BREATH)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"tidemill sync {name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tidemill {name}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -78,7 +87,7 @@ class Syncing:
                 self.trouble, pause = None, self._pause
             except Exception as error:
                 tries = self.trouble.tries + 1 if self.trouble else 1
-                pause = min(FIRST_PAUSE * 2 ** min(tries - 1, 30), LONGEST_PAUSE)
+                pause = pause_after(tries)
                 self.trouble = Trouble(error, tries, time.monotonic() + pause)
 
     def end(self) -> None:

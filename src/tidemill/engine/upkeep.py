@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from tidemill.changes.batch import Epoch
 from tidemill.program.maps import Map
@@ -16,6 +17,9 @@ ROWS = 10_000
 
 MERGED_ROWS = 500_000
 """So many rows of a map are merged at once, at most: less than a second. What is larger waits for ``wh.compact()``."""
+
+ONCE_ROWS = 100_000
+"""Maps of about so many rows together are merged after one epoch, and others after the next: none waits for all."""
 
 MEMORY_EPOCHS = 1_000
 """How many epochs an in-memory warehouse can look back, until ``wh.vacuum(keep)`` says another number."""
@@ -50,10 +54,19 @@ class Upkeep:
         """Forget and merge what is due; whether anything was merged. ``seen`` is an epoch that must stay in reach."""
         touched, self._touched, self._epochs, self._rows = self._touched, set(), 0, 0
         self._forget_epochs(seen)
-        due = {name: maps[name] for name in touched & maps.keys() if self._store.compaction_due(name, MERGED_ROWS)}
-        if due:
-            self._store.compact(due, MERGED_ROWS)
-        return bool(due)
+        due = [name for name in touched & maps.keys() if self._store.compaction_due(name, MERGED_ROWS)]
+        now = self._smallest(due)
+        if now:
+            self._store.compact({name: maps[name] for name in now}, MERGED_ROWS)
+        self._touched.update(set(due).difference(now))
+        self._epochs = EPOCHS if self._touched else 0
+        return bool(now)
+
+    def _smallest(self, due: Iterable[str]) -> list[str]:
+        """The maps that are merged now: the smallest, and at least one."""
+        sizes = sorted((min(self._store.rows(name), MERGED_ROWS), name) for name in due)
+        before = accumulate((rows for rows, _ in sizes), initial=0)
+        return [name for (_, name), rows in zip(sizes, before, strict=False) if rows < ONCE_ROWS]
 
     def _forget_epochs(self, seen: int) -> None:
         """Let go of epochs beyond those kept; many at a time, because a folder writes a manifest for it."""

@@ -113,8 +113,11 @@ def _below(engine: Engine, name: str, reader: View) -> View | None:
     """The view of that name, or None where it is a table; refused where it is a stream to its reader."""
     below = engine.catalog.views.get(name)
     if below is None:
-        if not engine.catalog.table(name).kept:
+        table = engine.catalog.table(name)
+        if not table.kept:
             raise _unverifiable(reader, f'the stream "{name}", whose rows are not kept', "Declare it as a TABLE")
+        if table.forgets:
+            raise _unverifiable(reader, f'"{name}", which forgets rows (RETAIN)', "Leave RETAIN out")
     elif below.serve is Serve.SUBSCRIBE:
         raise _unverifiable(reader, f'the changes of "{name}", whose rows are not kept', "Serve it with 'both'")
     return below

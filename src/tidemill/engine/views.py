@@ -12,10 +12,12 @@ from tidemill.engine.catalog import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.filters import Where, parse_where
 from tidemill.engine.following import Certificate
-from tidemill.engine.insight import explanation_of, sizes_of
+from tidemill.engine.insight import base_reads_of, explanation_of, sizes_of
+from tidemill.engine.lineage import Lineage, lineage_of
 from tidemill.engine.partitions import Partition, partitions_of
 from tidemill.engine.results import Bag, MapSize, Result, Verification, present_rows
 from tidemill.engine.select import select
+from tidemill.engine.staleness import Staleness, staleness_of
 from tidemill.engine.verify import recompute, verify
 from tidemill.model.errors import EpochGone
 from tidemill.model.schema import Table
@@ -61,6 +63,20 @@ class ViewHandle(Bag):
         wanted = None if not where else parse_where(where, view.fields, view.name)
         return stored_batches(self._engine, view, since, where=wanted)
 
+    def lineage(self, row: Any) -> Lineage:
+        """The base rows that a row of the view comes from, by table, each once; ``row`` is as ``rows()`` gives it.
+
+        Of the tables that the view reads through other views, the rows are found, too.
+        """
+        return lineage_of(self._engine, self.name, row)
+
+    def base_reads(self) -> dict[str, int]:
+        """How many rows of each input were read to keep it fresh, since the warehouse was opened: strategy ``lineage``.
+
+        What comes with a change is no read, and neither is the filling of a view.
+        """
+        return base_reads_of(self._engine, self.name)
+
     def explain(self) -> str:
         """Strategy, runtime, program and cost of this view, and why."""
         return explanation_of(self._engine, self.name)
@@ -95,6 +111,10 @@ class ViewHandle(Bag):
         ``SourceSlow`` where they do not rest for long enough within ``patience`` seconds.
         """
         return audit_view(self._engine, self._engine.catalog.view(self.name), patience)
+
+    def staleness(self) -> Staleness:
+        """How far the view is behind: epochs and partitions of its tables that it does not show, and for how long."""
+        return staleness_of(self._engine, self._engine.catalog.view(self.name))
 
     def refresh(self) -> int:
         """Bring a deferred view up to date; returns the epoch that it then shows."""

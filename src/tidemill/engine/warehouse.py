@@ -13,13 +13,16 @@ import numpy as np
 from tidemill.algebra.registry import Accumulator
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
+from tidemill.compiler.frontends.statements import ReplayLate
 from tidemill.engine.engine import Engine
 from tidemill.engine.feed import Turns
 from tidemill.engine.filters import Where
 from tidemill.engine.functions import forget, register_aggregate, register_function, started
+from tidemill.engine.lateness import Replayed, is_head, replay
 from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
 from tidemill.engine.results import Costs, Result
+from tidemill.engine.staleness import is_mark
 from tidemill.engine.statements import execute
 from tidemill.engine.subscribe import BUFFER, Subscription
 from tidemill.engine.syncing import Trouble
@@ -66,7 +69,8 @@ class Warehouse:
     @property
     def positions(self) -> Mapping[str, str]:
         """Where each source stood at the last epoch, as ``apply`` was told."""
-        return self._engine.store.positions
+        positions = self._engine.store.positions
+        return {name: at for name, at in positions.items() if not (is_mark(name) or is_head(name))}
 
     def sql(self, text: str, *, name: str = "sql") -> Result:
         """Run a script of statements; returns the rows of the last one. ``name`` is what errors call the text."""
@@ -139,6 +143,7 @@ class Warehouse:
         Every view is fresh after each event. Events gather in one epoch until somebody looks (see ``engine.feed``).
         Where everything that reads a stream can be compiled, the entry is machine code.
         """
+        self._engine.catalog.require_free([table.lower()])
         return self._engine.events.feed(self._engine.catalog.table(table))
 
     def replay(self, changes: Mapping[str, Any], order: Sequence[str] | Turns) -> None:
@@ -148,10 +153,21 @@ class Warehouse:
         as an array of whole numbers its place among ``changes``.
         """
         taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
+        self._engine.catalog.require_free(taken)
         if not isinstance(order, np.ndarray):
             places = {name: place for place, name in enumerate(taken)}
             order = np.array([places[name.lower()] for name in order], dtype=np.uint8)
         self._engine.events.replay(taken, order)
+
+    def replay_late(self, table: str, where: str | None = None) -> Replayed:
+        """Take late changes of a table or stream in after all, as one epoch: those of which ``where``, SQL, is true.
+
+        Changes of partitions that are forgotten stay in the table of late changes; the result says how many.
+        """
+        condition = "" if where is None else f" WHERE {where}"
+        (statement,) = parse(f"REPLAY LATE `{table}`{condition}", name="where")
+        assert isinstance(statement, ReplayLate)
+        return replay(self._engine, statement)
 
     def flush(self) -> int:
         """Commit the events that were fed and are in no epoch yet; returns the last epoch."""
@@ -211,28 +227,50 @@ class Warehouse:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
         return self._engine.costs()
 
-    def sync(self, view: str | None = None, *, timeout: float | None = None) -> int:
-        """Bring a view over sources, or all of them, up to what the sources have committed; returns the epoch.
+    def sync(self, name: str | None = None, *, timeout: float | None = None) -> int:
+        """Take in what waits outside: files of a feed, and what the sources of a view have committed; by default all.
 
-        Ends when all that they had committed is shown, however much they go on to change, or after ``timeout`` seconds.
+        Ends when all that was there is shown, however much comes meanwhile, or for views over sources after ``timeout``
+        seconds. Returns the epoch.
         """
-        self._engine.followings.sync(view, timeout)
+        is_feed = name is not None and name.lower() in self._engine.catalog.feeds
+        if is_feed or name is None:
+            self._engine.feeds.sync(name)
+        if not is_feed:
+            self._engine.followings.sync(name, timeout)
         return self.epoch
 
-    def follow(self) -> None:
-        """Keep all views over sources in sync from now on, also where their sources say ``sync = 'manual'``.
+    def schedule(self, limit: int | None = None) -> list[str]:
+        """Refresh the views with ``refresh = 'scheduled'``, the most urgent first, until none is behind.
 
-        A thread for each view does it until the warehouse is closed. What keeps it from that, ``troubles`` tells.
+        At most ``limit`` of them share an epoch. Returns their names in the order in which they were refreshed.
+        """
+        self._engine.require_writable()
+        return self._engine.scheduler.run(limit)
+
+    def follow(self, limit: int | None = None) -> None:
+        """Let everything go on by itself from now on: sources and feeds, also manual ones, and scheduled views.
+
+        Threads do it until the warehouse is closed. What keeps them from that, ``troubles`` tells. ``limit`` is that of
+        ``schedule``.
         """
         self._engine.followings.follow_all()
+        self._engine.feeds.follow_all()
+        self._engine.scheduler.follow(limit)
 
     def troubles(self) -> dict[str, Trouble]:
-        """Which views do not follow their sources by themselves at present though they should, and why."""
-        return self._engine.followings.troubles()
+        """Which views and feeds do not go on by themselves at present though they should, and why."""
+        engine = self._engine
+        return engine.followings.troubles() | engine.feeds.troubles() | engine.scheduler.troubles()
 
     def table(self, name: str) -> TableHandle:
         """A table, to be read."""
         return TableHandle(self._engine, self._engine.catalog.table(name))
+
+    def has_objects(self, name: str) -> bool:
+        """Whether a table holds objects of a class: the extent of one."""
+        module = self._engine.catalog.module
+        return module is not None and name.lower() in module.tables
 
     def view(self, name: str) -> ViewHandle:
         """A view, to be read, followed, explained and verified."""

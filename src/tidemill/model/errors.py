@@ -12,6 +12,7 @@ TidemillError
 │   ├── NullViolation         NULL in a NOT NULL column
 │   ├── DuplicateKey          a second row with the same primary key
 │   ├── MissingRow            a row that leaves without ever having arrived
+│   ├── DanglingReference     a reference to an object that is not there, or would no longer be
 │   ├── ArithmeticFault       overflow, division by zero, an impossible cast
 │   └── OutOfBudget           an epoch that needs more memory than the warehouse may use
 ├── StorageError            the warehouse folder
@@ -34,6 +35,7 @@ __all__ = [
     "ArithmeticFault",
     "BadValue",
     "Corrupt",
+    "DanglingReference",
     "DataError",
     "DuplicateKey",
     "EpochGone",
@@ -152,6 +154,10 @@ class DuplicateKey(DataError):
 
 class MissingRow(DataError):
     """A row that leaves without ever having arrived."""
+
+
+class DanglingReference(DataError):
+    """A reference to an object that is not there, or that would no longer be there."""
 
 
 class ArithmeticFault(DataError):

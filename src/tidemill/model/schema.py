@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tidemill.model.types import Field
+from tidemill.model.types import BIGINT, INT, Field
 
 WEIGHT = "_weight"
 """The name under which a row's weight travels in Arrow tables, frames and files."""
@@ -33,11 +33,17 @@ class Partitioning:
     Partitions are numbered from 1970 on, so those of different lengths agree on where they begin. Where the column is
     ``added``, it is the first instant of the partition and nothing that the rows themselves have: who reads them by
     partitions does not see it.
+
+    The *head* is the last partition that a row has come to. Changes of partitions that lie more than ``lateness``
+    microseconds before it are late (see ``late_table``), and what lies more than ``retain`` before it is forgotten.
+    Both are whole partitions; None is any time.
     """
 
     column: str
     every: int
     added: bool = False
+    lateness: int | None = None
+    retain: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,36 @@ class Table:
     kept: bool = True
     partitioning: Partitioning | None = None
 
+    @property
+    def forgets(self) -> bool:
+        """Whether rows that are kept at first are forgotten later: to views it is a stream then."""
+        return self.kept and self.partitioning is not None and self.partitioning.retain is not None
+
     def key_positions(self) -> tuple[int, ...]:
         """Where the primary key's columns stand in a row."""
         names = names_of(self.fields)
         return tuple(names.index(column) for column in self.primary_key)
+
+
+LATE = "_late"
+"""What the name of the table of late changes has more than that of its stream."""
+
+CHANGE, WHEN = "change", "epoch"
+"""The columns of a late change beside those of its row: +1 or -1, and the epoch that it came in."""
+
+
+def late_table(table: Table) -> Table | None:
+    """The table that takes the late changes of ``table``, if they may be late at all.
+
+    >>> from tidemill.model.types import TIMESTAMP
+    >>> late = late_table(Table("s", (Field("ts", TIMESTAMP),), partitioning=Partitioning("ts", 60, lateness=120)))
+    >>> late.name, names_of(late.fields)
+    ('s_late', ('ts', 'change', 'epoch'))
+    """
+    if table.partitioning is None or table.partitioning.lateness is None:
+        return None
+    added = (Field(CHANGE, INT, nullable=False), Field(WHEN, BIGINT, nullable=False))
+    return Table(table.name + LATE, (*table.fields, *added))
 
 
 def names_of(fields: Iterable[Field]) -> tuple[str, ...]:

@@ -33,6 +33,27 @@ class Version(Enum):
     STATE = "state"
 
 
+class Part(Enum):
+    """What becomes of the rows of a change, where a key tells which row takes the place of which."""
+
+    STAYING = "staying"
+    ARRIVING = "arriving"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One part of a change of a relation whose rows are known by ``key``.
+
+    *Staying* are the rows that leave, and those that come in place of one with the same values in ``fixed``: what a row
+    meets is decided by these, so it is known from what the row before it has met. *Arriving* are all other rows that
+    come. Both together are the change.
+    """
+
+    part: Part
+    key: tuple[str, ...]
+    fixed: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One loop of a query: the rows of a relation, bound as ``alias.column``, their weight as ``alias._weight``.
@@ -40,7 +61,8 @@ class Source:
     ``columns`` are the relation's fields that the query uses (all others are never read). ``lookup`` pairs a column of
     this relation with an expression over earlier steps that it must equal (a NULL on either side matches nothing):
     runtimes answer it from an index or a hash join. ``filters`` are conditions over this and earlier steps. A source
-    that reads a map of the stage may bind sums of it too: ``values`` are those that the query uses.
+    that reads a map of the stage may bind sums of it too: ``values`` are those that the query uses. With a ``split``
+    only that part of a change is read.
     """
 
     relation: str
@@ -50,6 +72,7 @@ class Source:
     lookup: tuple[tuple[str, Scalar], ...] = ()
     filters: tuple[Scalar, ...] = ()
     values: tuple[Value, ...] = ()
+    split: Split | None = None
 
 
 @dataclass(frozen=True, slots=True)

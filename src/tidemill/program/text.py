@@ -37,6 +37,7 @@ from tidemill.program.statements import (
     Rounds,
     Seek,
     Source,
+    Split,
     Stage,
     Statement,
     Step,
@@ -147,10 +148,17 @@ def _step_text(step: Step) -> str:
 
 def _source_text(source: Source) -> str:
     rows = f"change of {source.relation}" if source.version is Version.CHANGE else source.relation
+    if source.split is not None:
+        rows = f"{_split_text(source.split)} in {rows}"
     text = f"for {source.alias} in {rows}"
     if source.lookup:
         text += " by " + " AND ".join(f"{source.alias}.{name} = {text_of(key)}" for name, key in source.lookup)
     return text
+
+
+def _split_text(split: Split) -> str:
+    same = ", ".join(split.fixed)
+    return f"rows {split.part.value} by {', '.join(split.key)}{f' with the same {same}' if same else ''}"
 
 
 def _each_text(each: Each) -> str:

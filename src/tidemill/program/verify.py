@@ -46,6 +46,7 @@ from tidemill.program.statements import (
     Rounds,
     Seek,
     Source,
+    Split,
     Stage,
     Statement,
     Step,
@@ -204,7 +205,15 @@ class _Checker:
         self._verify_lookup(source, own, statement)
         if source.values and source.version is Version.CHANGE:
             raise self._broken(f'a change of "{source.relation}" has no sums', statement)
+        if source.split is not None:
+            self._verify_split(source, source.split, own, statement)
         return own | (self._verify_sums(source.relation, source.values, statement) if source.values else _WEIGHT)
+
+    def _verify_split(self, source: Source, split: Split, own: Mapping[str, Type], statement: Statement) -> None:
+        if source.version is not Version.CHANGE:
+            raise self._broken(f'only a change is split, and "{source.alias}" is none', statement)
+        if not own.keys() >= {*split.key, *split.fixed}:
+            raise self._broken(f'"{source.alias}" does not read the columns that its change is split by', statement)
 
     def _verify_read(self, read: Read, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
         keys = {f.name: f.type for f in self._map(read.map, statement).keys}

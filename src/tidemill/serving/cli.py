@@ -19,10 +19,12 @@ from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError, TidemillError, UnknownName
 from tidemill.serving.audit import check_history, check_view
 from tidemill.serving.follow import as_json_lines, as_text_lines, follow
+from tidemill.serving.objects import COLUMNS, declared, inventory
 from tidemill.serving.render import fail, json_line, print_json, print_result, print_table
 from tidemill.serving.shell import prompt
+from tidemill.serving.staleness import watch_staleness
 from tidemill.serving.syncing import Reporter, keep_in_sync
-from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress
+from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress, take_files
 
 __all__ = ["app", "main"]
 
@@ -187,6 +189,34 @@ def load(
 
 
 @app.command()
+def objects(
+    file: Annotated[Path | None, typer.Argument(help="A module in ODL; left out: what was declared before.")] = None,
+    odl: Annotated[bool, typer.Option("--odl", help="Print the module itself.")] = False,
+    warehouse: Folder = _FOLDER,
+    as_json: Json = False,
+) -> None:
+    """Declare classes of objects, or list them.
+
+    Each has its extent, keys, and how many objects there are. Then load takes nested files into extents, and sql takes
+    definitions in OQL.
+
+    \b
+    Examples:
+      tidemill objects parts.odl -w design
+      tidemill objects -w design
+      tidemill load CompositeParts parts.jsonl -w design
+      tidemill sql "DEFINE old() AS select c.id from c in CompositeParts where c.buildDate < 1000" -w design
+      tidemill sql "OQL count(CompositeParts)" -w design
+    """
+    with _open(warehouse, RuntimeName.native, new=file is not None, read_only=file is None) as wh:
+        db = declared(wh, file)
+        if odl:
+            print(db.text)
+        else:
+            (print_json if as_json else print_table)(COLUMNS, list(inventory(db)))
+
+
+@app.command()
 def apply(
     file: Annotated[Path, typer.Argument(help="The change records; - is standard input.")],
     format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "debezium",
@@ -209,7 +239,7 @@ def apply(
 
 @app.command()
 def watch(
-    view: Annotated[str, typer.Argument(help="The view to follow.")],
+    view: Annotated[str | None, typer.Argument(help="The view to follow; left out: how far each is behind.")] = None,
     since: Annotated[int | None, typer.Option(help="Begin after this epoch; else with what comes next.")] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows with this value, as in customer=ann; may be repeated.")
@@ -217,19 +247,21 @@ def watch(
     interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
     timeout: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
     syncing: Annotated[
-        bool, typer.Option("--sync", help="Keep views over sources in sync meanwhile: be the one who writes.")
+        bool, typer.Option("--sync", help="Follow sources, feeds and the schedule meanwhile: be the one who writes.")
     ] = False,
     warehouse: Folder = _FOLDER,
     as_json: Json = False,
 ) -> None:
-    """Print the changes of a view as they come.
+    """Print the changes of a view as they come, or how far each view is behind.
 
+    Without a view: the epochs and partitions of its tables that each view does not show, and for how many seconds.
     Another process may write meanwhile, unless --sync is given. Each line is an epoch, a weight and a row; a row that
     changed is one line, the old row -> the new one. As JSON it is two rows, the old one with weight -1. A column that
     --where names twice may have either value.
 
     \b
     Examples:
+      tidemill watch
       tidemill watch spend
       tidemill watch spend --where customer=ann --where customer=bob
       tidemill watch spend --since 120 --timeout 10
@@ -239,6 +271,9 @@ def watch(
     _open(warehouse, RuntimeName.native, read_only=True).close()
     with ExitStack() as stack:
         between = _in_sync(stack.enter_context(_open(warehouse))) if syncing else lambda: None
+        if view is None:
+            watch_staleness(warehouse, interval=interval, timeout=timeout, as_json=as_json, between=between)
+            return
         heard = follow(
             warehouse, view, since=since, where=where or (), interval=interval, timeout=timeout, between=between
         )
@@ -248,23 +283,23 @@ def watch(
 
 
 def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
-    """Let views follow their sources; what is returned says what keeps them from it."""
+    """Let everything go on by itself; what is returned says what does not."""
     warehouse.follow()
     return Reporter(warehouse).report
 
 
 @app.command()
 def sync(
-    view: Annotated[str | None, typer.Argument(help="A view over sources; left out: all of them.")] = None,
-    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, for all views.")] = False,
+    name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; left out: all of them.")] = None,
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
     warehouse: Folder = _FOLDER,
     runtime: Runtime = RuntimeName.auto,
 ) -> None:
-    """Bring views over sources up to what the sources have committed.
+    """Bring views over sources up to what the sources have committed, and take in what waits for feeds.
 
-    Prints the epoch; with --follow each that it comes to. A source that cannot be reached is told on standard error,
-    and tried again.
+    Prints the epoch; with --follow each that it comes to, and scheduled views are refreshed as well. A source that
+    cannot be reached is told on standard error, and tried again.
 
     \b
     Examples:
@@ -276,7 +311,57 @@ def sync(
         if following:
             keep_in_sync(wh, timeout)
         else:
-            print(wh.sync(view, timeout=timeout))
+            print(wh.sync(name, timeout=timeout))
+
+
+@app.command()
+def feed(
+    table: Annotated[str, typer.Argument(help="The table or stream that takes the rows.")],
+    folder: Annotated[Path, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
+    format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+) -> None:
+    """Take in the files of a folder, each once.
+
+    Every file, and every folder of files, is an epoch. What was taken in is moved to _taken there, and what is refused
+    to _aside, with the reason. With --follow also sources, other feeds and scheduled views go on.
+
+    \b
+    Examples:
+      tidemill feed losses inbox -w net
+      tidemill feed losses inbox --follow
+    """
+    with _open(warehouse, runtime) as wh:
+        print(take_files(wh, table, folder, format))
+        if following:
+            keep_in_sync(wh, timeout)
+
+
+@app.command()
+def schedule(
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
+    limit: Annotated[int | None, typer.Option(help="So many views share an epoch, at most.", min=1)] = None,
+    timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
+    warehouse: Folder = _FOLDER,
+    runtime: Runtime = RuntimeName.auto,
+) -> None:
+    """Refresh scheduled views, the most urgent first.
+
+    Prints their names in that order; with --follow each epoch, and sources and feeds go on as well.
+
+    \b
+    Examples:
+      tidemill schedule -w net
+      tidemill schedule --follow --limit 4
+    """
+    with _open(warehouse, runtime) as wh:
+        for name in wh.schedule(limit):
+            print(name)
+        if following:
+            keep_in_sync(wh, timeout, limit=limit)
 
 
 @app.command()
@@ -423,7 +508,7 @@ def vacuum(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, eca, viewdf, sql.")],
+    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, eca, viewdf, movie, sql.")],
     scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,

@@ -1,4 +1,4 @@
-"""Keeping views over sources in sync from the command line, and saying what happens to them."""
+"""What goes on by itself from the command line, sources, feeds and scheduled views, and saying what happens to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Reporter", "keep_in_sync"]
 
 
 class Reporter:
-    """Says on standard error which views have stopped to follow their sources, and which go on: each once."""
+    """Says on standard error which views and feeds have stopped, and which go on: each once."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -26,13 +26,13 @@ class Reporter:
                 print(f"{view}: {trouble}", file=sys.stderr, flush=True)
         for view in self._told.keys() - troubles.keys():
             del self._told[view]
-            print(f"{view}: follows its sources again", file=sys.stderr, flush=True)
+            print(f"{view}: goes on", file=sys.stderr, flush=True)
 
 
-def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2) -> None:
-    """Let all views over sources follow them, for so many seconds or until somebody interrupts; prints each epoch."""
+def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2, limit: int | None = None) -> None:
+    """Let everything go on by itself, for so many seconds or until somebody interrupts; prints each epoch."""
     reporter, epoch, began = Reporter(warehouse), warehouse.epoch, time.monotonic()
-    warehouse.follow()
+    warehouse.follow(limit)
     try:
         while seconds is None or time.monotonic() - began < seconds:
             time.sleep(interval)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import TextIO
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tidemill.changes.zset import Row
+from tidemill.engine.objects.database import objects
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.coerce import row_coercer
-from tidemill.model.errors import SetupError
+from tidemill.model.errors import SetupError, Unsupported
 from tidemill.serving.render import console
+from tidemill.sources.arrivals import ASIDE
 from tidemill.sources.debezium import Lookup, read_debezium
 from tidemill.sources.pairs import read_pairs
 
-__all__ = ["FORMATS", "apply_file", "load_with_progress"]
+__all__ = ["FORMATS", "apply_file", "load_with_progress", "take_files"]
 
 FORMATS = ("debezium", "pairs")
 
@@ -27,6 +30,12 @@ def load_with_progress(
     wh: Warehouse, table: str, files: Sequence[Path], *, format: str | None, reject: Path | None
 ) -> str:
     """Load files and say what was done; a bar follows the bytes on a terminal."""
+    if wh.has_objects(table):
+        if reject is not None:
+            raise Unsupported("objects are loaded all or none", hint="Leave --reject out.")
+        with _bar(f"loading {table}") as progress:
+            epoch = objects(wh).load(table, *files, format=format, progress=progress)
+        return f"loaded into {table}, epoch {epoch}"
     with _bar(f"loading {table}") as progress:
         epoch = wh.load(table, *files, format=format, reject=reject, progress=progress)
     if reject is None:
@@ -43,6 +52,29 @@ def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def take_files(wh: Warehouse, table: str, folder: Path, format: str | None) -> str:
+    """Take in what waits in a folder and say what was done; a feed is made for it, unless there is one."""
+    place, before = str(folder.resolve()), wh.epoch
+    known = {row[2]: row[0] for row in wh.sql("SHOW FEEDS")}
+    if place not in known:
+        name = _free_name(table.lower(), set(known.values()))
+        options = "" if format is None else f" OPTIONS (format = '{format}')"
+        wh.sql(f"CREATE FEED `{name}` INTO `{table}` FROM {_quoted(place)}{options}")
+        known[place] = name
+    wh.sync(known[place])
+    aside = next(row[6] for row in wh.sql("SHOW FEEDS") if row[0] == known[place])
+    bad = f"; {aside} set aside in {folder / ASIDE}" if aside else ""
+    return f"{wh.epoch - before} taken into {table}, epoch {wh.epoch}{bad}"
+
+
+def _free_name(table: str, taken: set[str]) -> str:
+    return next(name for name in chain([table], (f"{table}_{n}" for n in count(2))) if name not in taken)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def apply_file(wh: Warehouse, file: Path, format: str) -> str:

@@ -28,7 +28,7 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.sources.frames import changes_of, check_names, weight_of
 from tidemill.sources.text import Record, read_csv, read_json
 
-__all__ = ["FORMATS", "Batch", "Reject", "load_files", "read_file"]
+__all__ = ["FORMATS", "Batch", "Reject", "files_in", "format_of", "load_files", "read_file"]
 
 FORMATS = {
     ".csv": "csv",
@@ -99,7 +99,7 @@ def load_files(
     line, reason and text; a second row of a primary key is bad as well, and ``taken`` are the keys that were there
     before. ``progress`` is told the bytes read so far, and in all.
     """
-    files = [file for path in paths for file in _files(Path(path))]
+    files = [file for path in paths for file in files_in(Path(path))]
     total = sum(file.stat().st_size for file in files)
     keys = None if reject is None else Keys(table, taken)
     parts, done = [], 0
@@ -113,7 +113,7 @@ def load_files(
                 if progress is not None:
                     progress(done + batch.bytes, total)
             done += file.stat().st_size
-    return _together(parts, table, columnar=all(_format_of(file, format) == "parquet" for file in files))
+    return _together(parts, table, columnar=all(format_of(file, format) == "parquet" for file in files))
 
 
 def read_file(
@@ -125,7 +125,7 @@ def read_file(
     file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV.
     """
     path = Path(path)
-    kind = _format_of(path, format)
+    kind = format_of(path, format)
     try:
         if kind == "parquet":
             yield from _read_parquet(path, table, keys)
@@ -135,7 +135,8 @@ def read_file(
         raise SetupError("the file cannot be read", where=str(path), detail=error.strerror or str(error)) from error
 
 
-def _format_of(path: Path, format: str | None) -> str:
+def format_of(path: Path, format: str | None) -> str:
+    """The format of a file: as named, or by its ending."""
     kind = format or FORMATS.get(path.suffix.lower(), path.suffix)
     if kind not in FORMATS.values():
         known = ", ".join(sorted(set(FORMATS.values())))
@@ -232,7 +233,7 @@ def _together(parts: Sequence[ChangeSet], table: Table, columnar: bool) -> Chang
     return ChangeSet.of(chain.from_iterable(part.pairs() for part in parts), table.fields)
 
 
-def _files(path: Path) -> list[Path]:
+def files_in(path: Path) -> list[Path]:
     """The file itself, or what a folder holds but for hidden files and markers such as ``_SUCCESS``."""
     if not path.exists():
         raise SetupError("there is no such file", where=str(path))

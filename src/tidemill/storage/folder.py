@@ -17,9 +17,11 @@ import pyarrow as pa
 from tidemill.changes.batch import Epoch
 from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
+from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map
 from tidemill.storage.compact import choose
 from tidemill.storage.files import explained, fault
+from tidemill.storage.forget import forget_map
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.history import positions_by_epoch
 from tidemill.storage.layout import Current, Layout, last_token, recover, trace
@@ -55,6 +57,7 @@ class FolderStore:
         self._spent: list[Path] = []
         self._spill: TemporaryDirectory[str] | None = None
         self._seen: tuple[int, int] | None = None
+        self._forgotten: dict[str, Forgotten] = {}
 
     @classmethod
     def open(
@@ -204,6 +207,9 @@ class FolderStore:
             if not _may_wait(epoch, self.epoch):
                 self._become(writer.commit(self._now, epoch))
                 self._spent, self._staged = [*self._spent, *self._staged], []
+                for name in (*epoch.dropped, *epoch.replaced):
+                    self._forgotten.pop(name, None)  # whatever has the name from now on is something else
+                self._forget(writer)
                 return _durable
             self._now, durable = writer.append(self._now, epoch)
             if writer.full(self._now):
@@ -213,7 +219,9 @@ class FolderStore:
     def checkpoint(self) -> None:
         """Write what waits in the log as runs, one for each map, and commit them by one manifest."""
         with self._lock:
-            self._become(self._require_writer().checkpoint(self._now))
+            writer = self._require_writer()
+            self._become(writer.checkpoint(self._now))
+            self._forget(writer)
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
         """Whether merging runs of the map, of up to ``most`` rows together, would pay."""
@@ -257,6 +265,29 @@ class FolderStore:
                 manifest = replace(writer.next(self._now), removed=removed, added={name: kept} if kept else {})
                 self._become(writer.publish(self._now, manifest))
         return until
+
+    def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
+        """Let go of rows that nobody will ask for again: runs that have some are written anew, by one manifest.
+
+        That waits for the next checkpoint, unless it is to be done ``now``: what is in the log has to be in runs first.
+        """
+        with self._merging, self._lock:
+            self._require_writer()
+            self._forgotten |= {one.map: one for one in forgotten}
+            if now:
+                self.checkpoint()
+
+    def _forget(self, writer: Writer) -> None:
+        """Forget what waits to be forgotten, after a checkpoint; later, where runs are just being merged."""
+        if not self._forgotten or not self._merging.acquire(blocking=False):
+            return
+        try:
+            with explained("forget rows", self._layout.maps):
+                found = [forget_map(self._layout.maps, writer, self._now, one) for one in self._forgotten.values()]
+            self._install(writer, [merge for merge in found if merge.before])
+            self._forgotten.clear()
+        finally:
+            self._merging.release()
 
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""

@@ -11,9 +11,12 @@ from threading import RLock
 import pyarrow as pa
 
 from tidemill.changes.batch import Epoch
+from tidemill.model.errors import StorageError
 from tidemill.model.types import Field
+from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map, map_fields
 from tidemill.storage.compact import fold
+from tidemill.storage.forget import remaining
 from tidemill.storage.parts import TablePart, Tail, check_number, check_reach, counts, stored_schema
 from tidemill.storage.runs import write_table
 from tidemill.storage.snapshot import Snapshot
@@ -72,6 +75,7 @@ class MemoryStore:
         self._tail = Tail()
         self._folder: TemporaryDirectory[str] | None = None
         self._files: list[tuple[TablePart, Run]] = []
+        self._closed = False
 
     @property
     def epoch(self) -> int:
@@ -98,6 +102,7 @@ class MemoryStore:
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``."""
         with self._lock:
+            self._require_open()
             # A feed that takes the last few changes must not pay for gathering all of them.
             if since is None and self._tail.count(name) > SETTLE_AT:
                 self._settle(name)
@@ -106,12 +111,14 @@ class MemoryStore:
     def pin(self) -> Snapshot:
         """The current epoch, to be read later as it is now."""
         with self._lock:
+            self._require_open()
             histories = {name: _History(list(history.parts)) for name, history in self._histories.items()}
             return self._snapshot(histories, self._tail.copy())
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[Run, ...]:
         """The map's rows in files of a temporary folder, for runtimes that read nothing but files."""
         with self._lock:
+            self._require_open()
             bound = check_reach(self._oldest, self._epoch, None, until)
             self._settle(name)
             return tuple(self._file_of(part) for part in self._history(name).parts if counts(part, bound))
@@ -119,6 +126,7 @@ class MemoryStore:
     def rows(self, name: str) -> int:
         """How many rows the map's changes hold, before summing."""
         with self._lock:
+            self._require_open()
             settled = sum(int(p.table.num_rows) for p in self._history(name).parts if p.ended is None)
             return settled + self._tail.rows(name)
 
@@ -178,6 +186,12 @@ class MemoryStore:
             history.parts = [part.after(until) for part in history.parts if part.last > until]
             return until
 
+    def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
+        """Let go of rows that nobody will ask for again, of all epochs; it is little work, so it is done at once."""
+        with self._lock:
+            for one in forgotten:
+                self._forget(one)
+
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs: frees replaced content at once, the rest when it is compacted."""
         with self._lock:
@@ -185,10 +199,17 @@ class MemoryStore:
             return sum(history.forget(self._oldest) for history in self._histories.values())
 
     def close(self) -> None:
-        """Remove the temporary folder, if there is one."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        """Forget everything, and remove the temporary folder, if there is one."""
+        with self._lock:
+            self._closed = True
+            self._histories, self._tail, self._files = {}, Tail(), []
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StorageError("the warehouse is closed", detail="What it held was in memory alone.")
 
     def _history(self, name: str) -> _History:
         return self._histories.get(name) or self._histories.setdefault(name, _History())
@@ -224,6 +245,16 @@ class MemoryStore:
         history.parts = [part for part in history.parts if part.ended is not None] + after
         history.changes, history.summed = 0, sum(part.table.num_rows for part in after)
         return int(before.nbytes - sum(part.table.nbytes for part in after))
+
+    def _forget(self, forgotten: Forgotten) -> None:
+        self._settle(forgotten.map)
+        history = self._history(forgotten.map)
+        tables = [part.table for part in history.parts]
+        kept = remaining(tables, forgotten)
+        parts = [replace(part, table=table) for part, table in zip(history.parts, kept, strict=True)]
+        history.parts = [part for part in parts if part.table.num_rows]
+        gone = sum(table.num_rows for table in tables) - sum(table.num_rows for table in kept)
+        history.summed = max(history.summed - gone, 0)
 
     def _temporary(self) -> Path:
         if self._folder is None:

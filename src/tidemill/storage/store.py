@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.changes.batch import Epoch
 from tidemill.model.types import Field
+from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map
 
 
@@ -103,6 +104,12 @@ class Store(Readable, Protocol):
 
         With ``most``, what is held in memory is also cut down to the newest epochs, with about so many rows. Returns
         the epoch after which everything is still there.
+        """
+
+    def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
+        """Let go of rows that nobody will ask for again, of all epochs: no change, and no epoch of its own.
+
+        Where that is much work it may wait, unless it is to be done ``now``. Files stay until ``vacuum``.
         """
 
     def vacuum(self, keep: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import zip_longest
@@ -85,6 +86,20 @@ def cut(array: Elements, start: int, length: int) -> Elements:
 def flatten(array: tuple[Elements | None, ...]) -> Elements | None:
     """The elements of all arrays in ``array``, one after the other; NULL where one of them is."""
     return None if None in array else tuple(element for inner in array if inner is not None for element in inner)
+
+
+def numbered(array: Elements) -> tuple[tuple[Any, int], ...]:
+    """Each element with how many equal ones stand before it: so every one is known by its value, not by its place.
+
+    >>> numbered(("a", "b", "a"))
+    (('a', 0), ('b', 0), ('a', 1))
+    """
+    before: Counter[Any] = Counter()
+    pairs = []
+    for element in array:
+        pairs.append((element, before[order_key(element)]))
+        before[order_key(element)] += 1
+    return tuple(pairs)
 
 
 def array_sort(array: Elements) -> Elements:
@@ -203,6 +218,12 @@ def _moment_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     return (common, common, *types[2:]), t.Array(common)
 
 
+def _numbered_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
+    expect_count(types, 1, 1)
+    pair = t.Struct((t.Field("element", element_of(types[0])), t.Field("nth", t.BIGINT, nullable=False)))
+    return tuple(types), t.Array(pair)
+
+
 def _zip_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     members = tuple(t.Field(str(place), element_of(type_)) for place, type_ in enumerate(types))
     return tuple(types), t.Array(t.Struct(members))
@@ -248,6 +269,13 @@ ARRAYS = (
     Function("slice", _same(t.INT, t.INT), cut, "slice({args})"),
     Function("flatten", _flatten_types, flatten, "flatten({0})", null_when=always),
     Function("array_sort", _same(), array_sort, "array_sort({0})"),
+    Function(
+        "numbered",
+        _numbered_types,
+        numbered,
+        "transform({0}, (e, i) -> named_struct("
+        "'element', e, 'nth', CAST(size(filter(slice({0}, 1, i), f -> f <=> e)) AS BIGINT)))",
+    ),
     Function("sequence", _sequence_types, sequence, "sequence({args})"),
     Function(
         "sequence_of_moments",

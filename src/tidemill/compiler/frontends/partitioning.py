@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import TokenType
 
-from tidemill.compiler.frontends.intervals import span_of
+from tidemill.compiler.frontends.intervals import span_of, spelled
 from tidemill.compiler.frontends.names import unknown
 from tidemill.compiler.frontends.places import placed
-from tidemill.model.errors import ParseError, TypeMismatch
-from tidemill.model.schema import Partitioning, names_of
+from tidemill.model.errors import NameTaken, ParseError, Place, TypeMismatch, Unsupported
+from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
 from tidemill.model.types import DATE, TIMESTAMP, Field
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ TIMES = (TIMESTAMP, DATE)
 """The types of columns that a table can be cut along."""
 
 
-def read_partitioning(cursor: Cursor, fields: Sequence[Field]) -> Partitioning:
-    """``PARTITION BY column EVERY 1 MINUTE``, of a table with these columns."""
+def read_partitioning(cursor: Cursor, fields: Sequence[Field], kept: bool) -> Partitioning:
+    """``PARTITION BY column EVERY 1 MINUTE [LATENESS 1 HOUR] [RETAIN 2 DAYS]``, of a table with these columns."""
     cursor.next("PARTITION BY")
     place = cursor.place
     name = cursor.next("a column").text.lower()
@@ -36,7 +37,47 @@ def read_partitioning(cursor: Cursor, fields: Sequence[Field]) -> Partitioning:
             hint="Partitions are stretches of time: use a TIMESTAMP or DATE column.",
         )
     cursor.expect("EVERY")
-    return Partitioning(name, read_length(cursor))
+    cut = Partitioning(name, read_span(cursor))
+    lateness, retain = (_whole(cursor, cut, word) if cursor.accept(word) else None for word in ("LATENESS", "RETAIN"))
+    place = cursor.place
+    cursor.end()
+    if lateness is not None and retain is not None and retain < lateness:
+        raise Unsupported(
+            "a table cannot forget what may still change",
+            where=place,
+            detail=f"It takes changes that are {spelled(lateness)} late, and retains {spelled(retain)}.",
+            hint="Let RETAIN be at least LATENESS.",
+        )
+    if lateness is None and retain is None:
+        return cut
+    _require_free(fields, place)
+    # What is forgotten cannot change, so with RETAIN alone changes are late from there on. The rows of a stream are
+    # not kept, so with LATENESS alone nobody misses what cannot change; those of a table are kept until RETAIN says so.
+    lateness = retain if lateness is None else lateness
+    return replace(cut, lateness=lateness, retain=lateness if retain is None and not kept else retain)
+
+
+def _whole(cursor: Cursor, cut: Partitioning, word: str) -> int:
+    place = cursor.place
+    length = read_span(cursor)
+    if length % cut.every:
+        raise Unsupported(
+            f"{word} {spelled(length)} are no whole partitions of {spelled(cut.every)}",
+            where=place,
+            hint=f"Use a multiple of {spelled(cut.every)}.",
+        )
+    return length
+
+
+def _require_free(fields: Sequence[Field], place: Place) -> None:
+    """The names that the table of late changes adds must be free."""
+    for taken in {CHANGE, WHEN}.intersection(names_of(fields)):
+        raise NameTaken(
+            f'a table with LATENESS or RETAIN cannot have a column "{taken}"',
+            where=place,
+            detail="The table of its late changes has one of that name.",
+            hint="Call the column something else.",
+        )
 
 
 def read_length(cursor: Cursor) -> int:

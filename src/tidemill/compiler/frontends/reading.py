@@ -16,7 +16,9 @@ from tidemill.compiler.frontends.tables import read_table, table_name
 from tidemill.compiler.frontends.viewdf_reading import is_definition, read_definition
 from tidemill.model.errors import ParseError, Place, Unsupported
 
-STATEMENTS = "CREATE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, SHOW"
+STATEMENTS = (
+    "CREATE, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, REPLAY LATE, SHOW"
+)
 
 
 def read_script(source: Source) -> list[st.Statement]:
@@ -36,14 +38,14 @@ def read_statement(cursor: Cursor) -> st.Statement:
 
 
 def read_create_table(cursor: Cursor, place: Place) -> st.CreateTable:
-    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [PARTITION BY column EVERY length]``, and STREAM alike."""
+    """``CREATE TABLE [IF NOT EXISTS] name (columns, keys) [PARTITION BY ...]``, and STREAM alike."""
     kept = cursor.tokens[1].text.upper() == "TABLE"
     while cursor.rest and not begins(cursor):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
     table = read_table(tree, cursor.source, kept)
     if cursor.rest:
-        table = replace(table, partitioning=read_partitioning(cursor, table.fields))
+        table = replace(table, partitioning=read_partitioning(cursor, table.fields, kept))
     return st.CreateTable(place, table, bool(tree.args.get("exists")))
 
 
@@ -87,6 +89,38 @@ def read_options(cursor: Cursor) -> dict[str, str]:
     return options
 
 
+def read_define(cursor: Cursor, place: Place) -> st.CreateView:
+    """``DEFINE name[()] [WITH (options)] AS query``: a view whose query is in OQL, over objects."""
+    name = cursor.name("view")
+    if cursor.accept("("):
+        cursor.expect(")")
+    begun = cursor.position
+    options = read_options(cursor) if cursor.accept("WITH") else {}
+    head = cursor.tokens[begun - 1].end + 1
+    cursor.expect("AS")
+    cursor.next("a query")
+    text = cursor.text()
+    start, body = cursor.tokens[0].start, cursor.tokens[cursor.position - 2].start
+    script = cursor.source.text
+    # What OQL does not know is blank: all else keeps its place.
+    shown = _blank(script[:start]) + script[start:head] + _blank(script[head:body]) + script[body : start + len(text)]
+    query = script[start:head] + " " + script[body : start + len(text)]
+    return st.CreateView(place, name, query, {"strategy": "lineage"} | options, text, st.Oql(shown, cursor.source.name))
+
+
+def read_oql(cursor: Cursor, place: Place) -> st.Ask:
+    """``OQL query``: asked once."""
+    cursor.next("a query")
+    start = cursor.tokens[1].start
+    text = _blank(cursor.source.text[:start]) + cursor.text(1)
+    return st.Ask(place, st.Oql(text, cursor.source.name))
+
+
+def _blank(text: str) -> str:
+    """As many lines and columns as ``text``, with nothing in them."""
+    return "".join("\n" if letter == "\n" else " " for letter in text)
+
+
 def read_create_source(cursor: Cursor, place: Place) -> st.CreateSource:
     """``CREATE SOURCE [IF NOT EXISTS] name TYPE kind OPTIONS (options)``."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -96,6 +130,22 @@ def read_create_source(cursor: Cursor, place: Place) -> st.CreateSource:
     options = read_options(cursor) if cursor.accept("OPTIONS") else {}
     cursor.end()
     return st.CreateSource(place, name, kind, options, if_not_exists)
+
+
+def read_create_feed(cursor: Cursor, place: Place) -> st.CreateFeed:
+    """``CREATE FEED [IF NOT EXISTS] name INTO table FROM 'folder' [OPTIONS (options)]``."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("feed")
+    cursor.expect("INTO")
+    table = cursor.name("table or stream")
+    cursor.expect("FROM")
+    where = cursor.place
+    folder = cursor.next("a folder")
+    if folder.token_type != TokenType.STRING:
+        raise ParseError("a folder was expected here", where=where, hint="Write it in quotes: FROM 'inbox'.")
+    options = read_options(cursor) if cursor.accept("OPTIONS") else {}
+    cursor.end()
+    return st.CreateFeed(place, name, table, folder.text, options, if_not_exists)
 
 
 def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
@@ -112,15 +162,15 @@ def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
 
 
 def read_drop(cursor: Cursor, place: Place) -> st.Drop:
-    """``DROP TABLE | STREAM | SOURCE | [MATERIALIZED] VIEW [IF EXISTS] name``."""
+    """``DROP TABLE | STREAM | SOURCE | FEED | [MATERIALIZED] VIEW [IF EXISTS] name``."""
     cursor.accept("MATERIALIZED")
-    for kind in ("table", "stream", "source", "view"):
+    for kind in ("table", "stream", "source", "feed", "view"):
         if cursor.accept(kind.upper()):
             if_exists = cursor.accept("IF", "EXISTS")
             name = cursor.name(kind)
             cursor.end()
             return st.Drop(place, kind, name, if_exists)
-    raise ParseError("TABLE, STREAM, SOURCE or VIEW was expected here", where=cursor.place)
+    raise ParseError("TABLE, STREAM, SOURCE, FEED or VIEW was expected here", where=cursor.place)
 
 
 def read_explain(cursor: Cursor, place: Place) -> st.ExplainView:
@@ -141,11 +191,25 @@ def _view_name(cursor: Cursor) -> str:
     return name
 
 
+def read_replay_late(cursor: Cursor, place: Place) -> st.ReplayLate:
+    """``REPLAY LATE name [WHERE condition]``."""
+    name = cursor.name("table or stream")
+    where = st.Tree(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
+    cursor.end()
+    return st.ReplayLate(place, name, where)
+
+
 def read_show_partitions(cursor: Cursor, place: Place) -> st.ShowPartitions:
     """``SHOW PARTITIONS name``."""
     name = cursor.name("table or view")
     cursor.end()
     return st.ShowPartitions(place, name)
+
+
+def read_show_feeds(cursor: Cursor, place: Place) -> st.ShowFeeds:
+    """``SHOW FEEDS``."""
+    cursor.end()
+    return st.ShowFeeds(place)
 
 
 def read_show_sources(cursor: Cursor, place: Place) -> st.ShowSources:
@@ -245,14 +309,19 @@ READERS: dict[tuple[str, ...], Reader] = {
     ("CREATE", "TABLE"): read_create_table,
     ("CREATE", "STREAM"): read_create_table,
     ("CREATE", "SOURCE"): read_create_source,
+    ("CREATE", "FEED"): read_create_feed,
     ("CREATE", "MATERIALIZED", "VIEW"): read_create_view,
     ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"): read_create_view,
     ("CREATE", "VIEW"): read_plain_view,
     ("CREATE", "OR", "REPLACE", "VIEW"): read_plain_view,
+    ("DEFINE",): read_define,
+    ("OQL",): read_oql,
     ("DROP",): read_drop,
     ("EXPLAIN",): read_explain,
     ("REFRESH",): read_refresh,
+    ("REPLAY", "LATE"): read_replay_late,
     ("SHOW", "PARTITIONS"): read_show_partitions,
+    ("SHOW", "FEEDS"): read_show_feeds,
     ("SHOW", "SOURCES"): read_show_sources,
     ("SHOW", "TABLES"): read_show_tables,
     ("SHOW", "VIEWS"): read_show_views,

@@ -54,6 +54,14 @@ class Definition:
 
 
 @dataclass(frozen=True)
+class Oql:
+    """A definition or query in OQL. The text stands at its place in the script, so that errors point there."""
+
+    text: str
+    name: str
+
+
+@dataclass(frozen=True)
 class Statement:
     """One statement of a script."""
 
@@ -73,14 +81,14 @@ class CreateView(Statement):
     """``CREATE MATERIALIZED VIEW``: ``query`` is its SELECT as written, ``text`` the whole statement.
 
     ``tree`` is the same SELECT, or definition by partitions, parsed: translate that one and errors point into the
-    user's script.
+    user's script. ``DEFINE`` makes a view of a query in OQL.
     """
 
     name: str
     query: str
     options: Mapping[str, str]
     text: str
-    tree: Tree | Definition = field(compare=False)
+    tree: Tree | Definition | Oql = field(compare=False)
     if_not_exists: bool = False
     or_replace: bool = False
 
@@ -96,10 +104,21 @@ class CreateSource(Statement):
 
 
 @dataclass(frozen=True)
-class Drop(Statement):
-    """``DROP TABLE``, ``STREAM``, ``SOURCE`` or ``[MATERIALIZED] VIEW``."""
+class CreateFeed(Statement):
+    """``CREATE FEED``: a folder whose files become changes of a table or stream."""
 
-    kind: Literal["table", "stream", "source", "view"]
+    name: str
+    table: str
+    folder: str
+    options: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """``DROP TABLE``, ``STREAM``, ``SOURCE``, ``FEED`` or ``[MATERIALIZED] VIEW``."""
+
+    kind: Literal["table", "stream", "source", "feed", "view"]
     name: str
     if_exists: bool = False
 
@@ -140,6 +159,13 @@ class Select(Statement):
 
 
 @dataclass(frozen=True)
+class Ask(Statement):
+    """``OQL select ...``: a query in OQL, to be answered once."""
+
+    query: Oql
+
+
+@dataclass(frozen=True)
 class ExplainView(Statement):
     """``EXPLAIN VIEW``."""
 
@@ -154,10 +180,23 @@ class RefreshView(Statement):
 
 
 @dataclass(frozen=True)
+class ReplayLate(Statement):
+    """``REPLAY LATE``: late changes of a table or stream, taken in after all."""
+
+    table: str
+    where: Tree | None = None
+
+
+@dataclass(frozen=True)
 class ShowPartitions(Statement):
     """``SHOW PARTITIONS``."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class ShowFeeds(Statement):
+    """``SHOW FEEDS``."""
 
 
 @dataclass(frozen=True)
@@ -187,5 +226,5 @@ def trees_of(statement: Statement) -> Iterator[Tree]:
         case Update(assignments=assignments, where=where):
             yield from (tree for _, tree in assignments)
             yield from () if where is None else (where,)
-        case Delete(where=where):
+        case Delete(where=where) | ReplayLate(where=where):
             yield from () if where is None else (where,)

@@ -61,7 +61,7 @@ class Making:
         feeds = tuple(Feed(source.name, source, source.every) for source in sources)
         layers = tuple(dict.fromkeys(term.layer for term in (*terms, *first)))
         initialize, update = (self.kept.merged((t.layer.name, t.negative) for t in part) for part in (first, terms))
-        return Layered(called, self.window.node.every, (self.window.clock, *feeds), layers, initialize, update)
+        return Layered(called, self.window.node.every, (*self.window.clock, *feeds), layers, initialize, update)
 
     def named(self, called: str, *sources: Layered, terms: Sequence[Ago]) -> Layered:
         """Sums that need nothing of their own."""

@@ -32,14 +32,16 @@ class Window:
     length: int
 
     @property
-    def clock(self) -> Feed:
-        """The numbers of the rows of the feed, those included that a window leaves out: they say which partitions are.
+    def clock(self) -> tuple[Feed, ...]:
+        """The numbers of the rows of the feed, where a window leaves some of them out: they say which partitions are.
 
         Without it, a partition of which nothing passes the body's filters would not be made, although its window has
         rows in earlier ones.
         """
+        if not any(isinstance(node, Filter) for node in walk(self.groups.input)):
+            return ()
         numbers = Project(self.feed.rows, (Named(NUMBER, column(self.feed.rows.fields[0])),))
-        return Feed(f"{self.node.name} clock", Distinct(numbers), self.feed.every)
+        return (Feed(f"{self.node.name} clock", Distinct(numbers), self.feed.every),)
 
     @property
     def slide(self) -> Layer:

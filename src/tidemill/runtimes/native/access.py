@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from tidemill.changes.parting import Places
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Version
+from tidemill.program.statements import Part, Version
 from tidemill.runtimes.native import doubles
 from tidemill.runtimes.native.collect import zero
 
 FieldsOf = Callable[[str], tuple[Field, ...]]
 """The columns of a relation or map, in the order in which its rows hold them."""
+
+
+NO_PLACES = Places((), (), ())
 
 
 class Form(Enum):
@@ -33,7 +37,7 @@ class Access:
     """What a function reads: rows of a relation or entries of a map, in some form.
 
     ``positions`` are the columns that are looked up. ``column`` is where the column of an order stands, ``floats``
-    whether that is a DOUBLE.
+    whether that is a DOUBLE. Of a change that is split, one ``part`` is read, found by ``places``.
     """
 
     relation: str
@@ -42,6 +46,8 @@ class Access:
     positions: tuple[int, ...] = ()
     column: int = 0
     floats: bool = False
+    part: Part | None = None
+    places: Places = NO_PLACES
 
     @property
     def changes(self) -> bool:

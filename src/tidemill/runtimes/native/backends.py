@@ -138,6 +138,11 @@ class Backends:
             if relation in runner.code.mirrors:
                 runner.free()
 
+    def free(self) -> None:
+        """Give the memory of all stages back; they read their state anew when they next need it."""
+        for runner in self._runners.values():
+            runner.free()
+
     def begin(self) -> None:
         """Start an epoch from the state as it is, with the room that there is now."""
         if self._shared is not None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
 from tidemill.changes.zset import Row
-from tidemill.model.types import Field
+from tidemill.model.types import Array, Field
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -37,6 +37,9 @@ class Base(Protocol):
 
     def fetch(self, positions: Places, keys: Collection[Row], columns: Places) -> list[tuple[Row, int]]:
         """The rows whose columns at ``positions`` are one of ``keys``; other columns than ``columns`` read None."""
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The rows whose array at ``position`` has one of ``elements``."""
 
     def pairs(self) -> list[tuple[Row, int]]:
         """All rows, with their weights."""
@@ -67,6 +70,7 @@ class ColumnBase:
         self._table = table.select(arrow_schema(fields).names).combine_chunks()
         self._fields = tuple(fields)
         self._sorted: dict[Places, tuple[Hashes, npt.NDArray[np.intp]]] = {}
+        self._elements: dict[int, tuple[Hashes, npt.NDArray[np.intp]]] = {}
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -88,6 +92,29 @@ class ColumnBase:
         asked = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
         rows = spread(chosen, self._fields, columns)
         return [pair for pair in rows if tuple([pair[0][i] for i in positions]) in asked]
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The rows whose array at ``position`` has one of ``elements``, each once."""
+        kind = self._fields[position].type
+        assert isinstance(kind, Array)
+        hashes, rows = self._elements_of(position)
+        sought = to_arrow((((element,), 1) for element in elements), [Field("element", kind.element)])
+        wanted = np.unique(hash_columns([sought.column(0)]))
+        first = np.searchsorted(hashes, wanted, side="left")
+        found = np.unique(rows[_ranges(first, np.searchsorted(hashes, wanted, side="right"))])
+        pairs = from_arrow(self._table.take(pa.array(found)), self._fields)
+        asked = set(elements)
+        return [pair for pair in pairs if not asked.isdisjoint(pair[0][position])]
+
+    def _elements_of(self, position: int) -> tuple[Hashes, npt.NDArray[np.intp]]:
+        """The hashes of all elements of an array column in ascending order, and the row of each."""
+        if position not in self._elements:
+            column = self._table.column(position).combine_chunks()
+            hashes = hash_columns([pa.chunked_array([pc.list_flatten(column)])])
+            rows = pc.list_parent_indices(column).to_numpy()
+            order = np.argsort(hashes, kind="stable")
+            self._elements[position] = hashes[order], rows[order]
+        return self._elements[position]
 
     def _index(self, positions: Places) -> tuple[Hashes, npt.NDArray[np.intp]]:
         """The hashes of all keys in ascending order, and the row of each."""

@@ -79,6 +79,34 @@ class Index:
                 del self._many[key], self.pairs[key]
 
 
+class Elements:
+    """Rows by the elements of the array in one of their columns, each row once for each different element.
+
+    >>> held = Elements(1)
+    >>> held.fill([((1, (7, 7, 8)), 1), ((2, (8,)), 1)]); held.move((1, (7, 7, 8)), 1, None); held.rows
+    {8: {(2, (8,)): 1}}
+    """
+
+    def __init__(self, position: int) -> None:
+        self.rows: dict[Any, dict[Row, Any]] = {}
+        self._position = position
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in rows that are not there yet."""
+        for row, entry in entries:
+            self.move(row, None, entry)
+
+    def move(self, row: Row, old: Any, new: Any) -> None:
+        """Let ``row`` have another entry, or none."""
+        for element in set(row[self._position] or ()):
+            if new:
+                self.rows.setdefault(element, {})[row] = new
+            elif element in self.rows:
+                self.rows[element].pop(row, None)
+                if not self.rows[element]:
+                    del self.rows[element]
+
+
 class Firsts:
     """The first columns of entries by the row of all others, in which NULL is a value like any other one.
 

@@ -98,6 +98,14 @@ class Layered:
         net.update_by(ZSet({row: self.since.entries[row] for row in rows if row in self.since.entries}))
         return net
 
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The weighted rows whose array at ``position`` has one of ``elements``."""
+        changed = self.since.elements(position)
+        return [
+            *self._base.holders(position, elements),
+            *{row: weight for element in elements for row, weight in changed.get(element, {}).items()}.items(),
+        ]
+
     def pairs(self) -> list[tuple[Row, int]]:
         """All weighted rows. A list, because an inner loop runs over them once for each row of the loop around it."""
         return [*self._base.pairs(), *self.since.entries.items()]

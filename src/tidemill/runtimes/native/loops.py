@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Sequence, Set
 
 from tidemill.algebra.scalars import Scalar
 from tidemill.algebra.walk import columns_in, is_nullable
+from tidemill.changes.parting import Places
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 from tidemill.program.linear import scalars_of
-from tidemill.program.statements import Bound, Each, Query, Range, Read, Seek, Source, Step, Version
+from tidemill.program.statements import Bound, Each, Query, Range, Read, Seek, Source, Split, Step, Version
 from tidemill.runtimes.native.access import Access, Form, Shapes, zero_entry
 from tidemill.runtimes.native.body import Body
 from tidemill.runtimes.native.collect import Collector
@@ -141,6 +142,8 @@ class Loops:
     def _found(self, source: Source, fields: Sequence[str]) -> str:
         """The expression for the weighted rows that the loop runs over."""
         word = "change" if source.version is Version.CHANGE else source.relation
+        if source.split is not None:
+            return self._part(source, source.split, fields)
         if not source.lookup:
             return self._access(Access(source.relation, source.version), word, f"{word}_rows")
         columns = [column for column, _ in source.lookup]
@@ -148,6 +151,13 @@ class Loops:
         access = Access(source.relation, source.version, Form.INDEX, positions)
         index = self._access(access, f"{word}_by_{'_'.join(columns)}")
         return f"{index}.get({_key([self.settled(simplified(key)) for _, key in source.lookup])}, ())"
+
+    def _part(self, source: Source, split: Split, fields: Sequence[str]) -> str:
+        """The expression for the rows of one part of a change."""
+        seen = tuple(f.name for f in source.columns)
+        key, fixed, looked = (tuple(fields.index(c) for c in columns) for columns in (split.key, split.fixed, seen))
+        access = Access(source.relation, source.version, part=split.part, places=Places(key, fixed, looked))
+        return self._access(access, split.part.value, f"{split.part.value}_{source.alias}")
 
     def _read(self, read: Read) -> None:
         """The entry of one key, or zeros."""
@@ -248,7 +258,7 @@ class Loops:
 
     def _access(self, access: Access, *wishes: str) -> str:
         if access not in self._accesses:
-            plain = access.version is Version.CHANGE and access.form is Form.ROWS
+            plain = access.changes and access.form is Form.ROWS and access.part is None
             self._accesses[access] = "change" if plain else self._names.give(*wishes)
         return self._accesses[access]
 

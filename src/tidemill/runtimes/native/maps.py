@@ -15,10 +15,11 @@ from typing import Any, Generic, TypeVar, cast
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import DOUBLE, Decimal, Type
+from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import SPECIALS, Map
 from tidemill.runtimes.native import doubles
 from tidemill.runtimes.native.base import Base, Places
-from tidemill.runtimes.native.indexes import Firsts, Follower, Index, Negatives
+from tidemill.runtimes.native.indexes import Elements, Firsts, Follower, Index, Negatives
 from tidemill.runtimes.native.ordered import OrderedIndex
 from tidemill.runtimes.native.piles import AmountsOf, Piles, PlaceOf
 
@@ -170,10 +171,18 @@ class Journaled(ABC, Generic[E]):
         for follower in self._followers:
             follower.move(key, old, entry)
 
+    def forget(self, forgotten: Forgotten) -> None:
+        """Let go of entries that nobody will ask for again; between epochs, so there is nothing to undo."""
+        gone = [key for key in self.entries if forgotten(key)]
+        if forgotten.ends:
+            there = [key for key in gone if self.numbers_of(self.entries[key])[0] > 0]
+            gone = sorted(set(gone) - {min(there), max(there)}) if there else gone
+        for key in gone:
+            self._put(key, None)
+
     def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
         """Each key of the journal with its entry before the epoch and now."""
-        for key, old in self.journal.items():
-            yield key, old, self.entries.get(key)
+        return zip(self.journal, self.journal.values(), map(self.entries.get, self.journal), strict=True)
 
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
@@ -249,6 +258,10 @@ class Contents(Journaled[int]):
         for row, weight in sums.items():
             if weight and self.entries.get(row) != weight:
                 self.set(row, weight)
+
+    def elements(self, position: int) -> Mapping[Any, Mapping[Row, int]]:
+        """The rows by the elements of their array at ``position``."""
+        return self.states(("elements", position), lambda: Elements(position)).rows
 
     def changes(self) -> list[tuple[Row, int]]:
         """The epoch's net change."""

@@ -18,6 +18,11 @@ _SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*"}
 # Python's integers have no bounds, and EXACT has digits for the product of any four sums.
 _RING = {"ring_sum": "{0} + {1}", "ring_product": "{0} * {1}"}
 
+_RANGED = {name: f"{{0}} {symbol} {{1}}" for name, symbol in _SYMBOLS.items()} | {
+    "negate": "-{0}",
+    "bigint_checked": "{0}",
+}
+
 _LIMITS: dict[type[Type], str] = {t.Int: "2**31", t.BigInt: "2**63"}
 
 # NaN equals itself and is greater than every number; Python's comparisons say neither.
@@ -51,8 +56,7 @@ def template(name: str, types: Sequence[Type], of: Type) -> str:
 
 def checked_template(name: str, of: Type) -> str:
     """The expression of integer arithmetic; ``{temporary}`` holds the result while its range is looked at. Or empty."""
-    if name not in _SYMBOLS or type(of) not in _LIMITS:
+    if name not in _RANGED or type(of) not in _LIMITS:
         return ""
     limit = _LIMITS[type(of)]
-    raw = f"{{temporary}} := {{0}} {_SYMBOLS[name]} {{1}}"
-    return f"{{temporary}} if -{limit} <= ({raw}) < {limit} else {{overflow}}"
+    return f"{{temporary}} if -{limit} <= ({{temporary}} := {_RANGED[name]}) < {limit} else {{overflow}}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import decimal
 import gc
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -15,13 +15,14 @@ from weakref import WeakKeyDictionary
 
 from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.scalars import Column, Scalar
+from tidemill.changes import parting
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 from tidemill.program import statements
 from tidemill.program.layers import Layers
-from tidemill.program.statements import Each, Program, Rounds, Stage, Version
+from tidemill.program.statements import Each, Part, Program, Rounds, Stage, Version
 from tidemill.runtimes.native.access import Access, Form
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.faults import located
@@ -45,6 +46,7 @@ class Running:
         self._fields_of = fields_of
         self._outputs: dict[str, dict[Row, int]] = {}
         self._replaces: dict[str, dict[str, Step]] = {}
+        self.base_reads: defaultdict[str, Counter[str]] = defaultdict(Counter)
         # Weak, because a query's routines end with its answer; the routines of stages live with the runtime.
         self._probes: WeakKeyDictionary[Callable[..., None], tuple[Probe, ...]] = WeakKeyDictionary()
 
@@ -139,7 +141,8 @@ class Running:
         adds = [step for step in trigger.steps if not step.replaces and not trigger.each]
         for routine in (routine for step in adds for routine in step.routines):
             # Where a loop goes through all rows of a relation there is nothing to look up by.
-            if all(access.positions or access.version is Version.CHANGE for access in routine.accesses):
+            looks_up = all(access.positions or access.version is Version.CHANGE for access in routine.accesses)
+            if looks_up and not self._has_no_part(routine, inputs):
                 yield self._look_up(routine, stage, {access: self._rows(access, inputs) for access in routine.accesses})
 
     def _fire(self, compiled: CompiledStage, relation: str, inputs: Inputs) -> None:
@@ -247,11 +250,36 @@ class Running:
 
     def _sum(self, routines: Iterable[Routine], stage: Stage, inputs: Inputs, sums: dict[Row, Any]) -> None:
         """Add up the queries of a statement into ``sums``."""
+        counts = stage.strategy == "lineage" and inputs.change is not None
         for routine in routines:
-            given = {access: self._rows(access, inputs) for access in routine.accesses}
-            if any(isinstance(rows, Layered) for rows in given.values()):
-                deque(self._look_up(routine, stage, given), maxlen=0)
-            routine.run(sums, *given.values())
+            if self._has_no_part(routine, inputs):
+                continue
+            accesses = routine.accesses
+            # Lists, for they are made for each routine in each epoch, and what is read takes long to hash.
+            given = [self._rows(access, inputs) for access in accesses]
+            if any(isinstance(rows, Layered) for rows in given):
+                known = dict(zip(accesses, given, strict=True))
+                deque(self._look_up(routine, stage, known), maxlen=0)
+                given = list(known.values())
+            if counts:
+                given = [
+                    self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
+                ]
+            routine.run(sums, *given)
+
+    def _has_no_part(self, routine: Routine, inputs: Inputs) -> bool:
+        """Whether the part of the change that a routine is for has no rows: then nothing at all is read for it."""
+        return any(access.part is not None and not inputs.changed(access) for access in routine.accesses)
+
+    def _counted(self, access: Access, rows: Any, stage: Stage, inputs: Inputs) -> Any:
+        """The same rows; those that are read of relations, and not of maps of the stage, are counted."""
+        if access.changes or inputs.held(access.relation) is not None:
+            return rows
+        reads = self.base_reads[stage.name]
+        if access.form is Form.INDEX:
+            return CountedIndex(rows, access.relation, reads)
+        reads[access.relation] += len(rows)
+        return rows
 
     def _look_up(self, routine: Routine, stage: Stage, given: dict[Access, Any]) -> Iterator[Lookup]:
         """Put in the place of large relations the rows that ``routine`` will ask for, source after source.
@@ -279,8 +307,7 @@ class Running:
     def _rows(self, access: Access, inputs: Inputs) -> Any:
         """What a routine asks for, in the form that it wants; of a large relation the whole."""
         if access.version is Version.CHANGE:
-            assert inputs.change is not None
-            return _changed(inputs.change.pairs(), access)
+            return inputs.changed(access)
         own = inputs.held(access.relation)
         if own is not None:
             return _in_form(own, access)
@@ -311,11 +338,38 @@ class Inputs:
     maps: Maps
     beside: Mapping[str, Contents]
     change: ChangeSet | None = None
+    parted: dict[parting.Places, tuple[parting.Weighted, parting.Weighted]] = field(default_factory=dict, init=False)
 
     def held(self, name: str) -> Contents | RingMap | None:
         """The map or the rows called ``name``, where they are among these."""
         found = self.maps.get(name)
         return found if found is not None else self.beside.get(name)
+
+    def changed(self, access: Access) -> Any:
+        """The rows of the change, or the part of them that is asked for."""
+        assert self.change is not None
+        if access.part is None:
+            return _changed(self.change.pairs(), access)
+        parts = self.parted.get(access.places)
+        if parts is None:
+            parts = self.parted[access.places] = parting.part(self.change.pairs(), access.places)
+        staying, arriving = parts
+        return staying if access.part is Part.STAYING else arriving
+
+
+@dataclass(frozen=True, slots=True)
+class CountedIndex:
+    """An index that counts the rows which are found in it."""
+
+    rows: Mapping[Any, Collection[Any]]
+    relation: str
+    reads: Counter[str]
+
+    def get(self, key: Any, default: Collection[Any]) -> Collection[Any]:
+        """The rows under a key."""
+        found = self.rows.get(key, default)
+        self.reads[self.relation] += len(found)
+        return found
 
 
 @contextmanager

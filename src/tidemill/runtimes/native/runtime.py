@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemill.algebra.decimals import EXACT
 from tidemill.changes.batch import ChangeSet
-from tidemill.changes.zset import ZSet
+from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.forgetting import Forgotten
 from tidemill.program.statements import Program, Stage
 from tidemill.runtimes.checks import check_change
 from tidemill.runtimes.native import backends, state
 from tidemill.runtimes.native.backends import Backends, StoredState
 from tidemill.runtimes.native.base import Places
+from tidemill.runtimes.native.layered import Layered, bare
 from tidemill.runtimes.native.maps import Contents
 from tidemill.runtimes.native.python import CompiledStage, compile_query, compile_stage
 from tidemill.runtimes.native.running import Lookup, Running, computing
@@ -77,6 +79,25 @@ class NativeRuntime:
         """Forget the contents of a relation that is dropped or was changed behind this runtime's back."""
         self._state.forget(relation)
         self._backends.forget(relation)
+
+    def forget_entries(self, stage: Stage, forgotten: Sequence[Forgotten]) -> None:
+        """Let go of what the store has forgotten of ``stage``; between epochs."""
+        runner = self._backends.runner(stage.name)
+        if runner is not None:
+            runner.free()
+        for one in forgotten:
+            self._state.forget_entries(stage, one)
+
+    def forget_rows(self, forgotten: Forgotten) -> None:
+        """Let go of what the store has forgotten of a relation; between epochs."""
+        self._state.forget_rows(forgotten)
+        self._backends.forget(forgotten.map)
+
+    def free(self) -> None:
+        """Give the memory of all state back, between two epochs; what is needed again is read from the store."""
+        self._clear()
+        self._state.free()
+        self._backends.free()
 
     def source(self, stage: Stage) -> str:
         """The generated Python of an installed stage."""
@@ -161,6 +182,28 @@ class NativeRuntime:
         """The rows of a relation as they are now; equal rows may come in several parts."""
         return self._state.whole(relation)
 
+    def find(self, relation: str, positions: Places, keys: Collection[Row]) -> dict[Row, list[Row]]:
+        """The rows of a relation that have one of ``keys`` at ``positions``, by that key; between epochs."""
+        held = self._state.relation(relation)
+        if isinstance(held, Layered):
+            pairs = [pair for found in held.lookup(positions, keys).values() for pair in found]
+        else:
+            index = held.index(positions)
+            pairs = [pair for key in keys for pair in index.get(bare(key), ())]
+        found: dict[Row, list[Row]] = {}
+        for row, weight in ZSet.summed(pairs).items():
+            if weight > 0:
+                found.setdefault(tuple([row[i] for i in positions]), []).append(row)
+        return found
+
+    def holders(self, relation: str, position: int, elements: Collection[Any]) -> list[Row]:
+        """The rows of a relation whose array at ``position`` has one of ``elements``; between epochs."""
+        held = self._state.relation(relation)
+        if isinstance(held, Layered):
+            return [row for row, weight in ZSet.summed(held.holders(position, elements)).items() if weight > 0]
+        index = held.elements(position)
+        return list(dict.fromkeys(row for element in elements for row in index.get(element, ())))
+
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation``."""
         checked, net = self._checked.get(relation, (None, None))
@@ -228,6 +271,10 @@ class NativeRuntime:
             rows[name].restore(change.pairs())
         found = self._running.answer(compile_query(program, self._fields_of), rows)
         return ChangeSet.of(found.items(), program.stages[-1].output)
+
+    def base_reads(self, stage: str) -> Mapping[str, int]:
+        """How many rows of each relation were read to keep a stage with lineage fresh."""
+        return self._running.base_reads[stage]
 
     def upcoming(self, stage: Stage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
         """For each routine that ``change`` will run, the lookups in large relations that it will make."""

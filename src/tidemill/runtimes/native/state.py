@@ -7,14 +7,16 @@ from itertools import chain
 
 import pyarrow as pa
 
+from tidemill.algebra.matching.match import Match
 from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
+from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import read_maps, read_together, sources_of
-from tidemill.program.statements import Replace, Source, Stage, Version
+from tidemill.program.statements import Parts, Replace, Source, Stage, Version
 from tidemill.runtimes.native.base import Base, ColumnBase, Places
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, Journaled, Pairs, RingMap
@@ -178,6 +180,33 @@ class State:
         """Let go of a relation, and of the maps of the stage of that name."""
         self._contents.pop(name, None)
         self._maps.pop(name, None)
+
+    def forget_entries(self, stage: Stage, forgotten: Forgotten) -> None:
+        """Let go of entries of a map of ``stage``, or of its rows, that the store has let go of as well.
+
+        What stands on a base, or is followed by searches for patterns, is read again when it is next needed.
+        """
+        maps = self._maps.get(stage.name, {})
+        held = maps.get(forgotten.map)
+        searched = isinstance(stage.finish, Parts) and isinstance(stage.finish.rows, Match)
+        if held is not None and (searched or any(map_.partial for map_ in maps.values())):
+            del self._maps[stage.name]
+        elif held is not None:
+            held.forget(forgotten)
+        self.forget_rows(forgotten)
+
+    def forget_rows(self, forgotten: Forgotten) -> None:
+        """Let go of rows of a relation that the store has let go of as well."""
+        rows = self._contents.get(forgotten.map)
+        if isinstance(rows, Contents):
+            rows.forget(forgotten)
+        else:
+            self._contents.pop(forgotten.map, None)
+
+    def free(self) -> None:
+        """Let go of everything that the store has."""
+        for held in (self._contents, self._maps, self._absorbed, self._fresh):
+            held.clear()
 
     def settle(self) -> None:
         """The epoch is in the store, or about to be: what it did can still be undone until ``begin``."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,7 @@ from tidemill.changes.arrow import arrow_schema, to_arrow
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH, WEIGHT, Table
-from tidemill.model.types import BIGINT, Field
+from tidemill.model.types import BIGINT, Array, Field
 from tidemill.program.statements import Stage
 from tidemill.runtimes.native.base import Base, Places, spread
 from tidemill.runtimes.native.layered import Layered
@@ -143,6 +144,18 @@ class StoredBase:
                 for position, key in zip(positions, sought, strict=True)
             )
             return self._collected(rows.join(broadcast(sought_rows), expr(match), "left_semi"), columns)
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The rows whose array at ``position`` has one of ``elements``."""
+        kind = self._fields[position].type
+        if not elements or not self._files or not isinstance(kind, Array):
+            return []
+        everything = tuple(range(len(self._fields)))
+        sought = to_arrow([((tuple(elements),), 1)], (Field("sought", kind),)).drop_columns([WEIGHT])
+        with self._session() as spark, faults(self._name):
+            rows, asked = self._frame(spark, everything).alias("r"), spark.createDataFrame(sought).alias("k")
+            match = expr(f"arrays_overlap(r.{quote(self._fields[position].name)}, k.sought)")
+            return self._collected(rows.join(broadcast(asked), match, "left_semi"), everything)
 
     def pairs(self) -> list[tuple[Row, int]]:
         """All rows, with their weights."""

@@ -33,6 +33,7 @@ from tidemill.runtimes.spark.frames import Frames
 from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
 from tidemill.runtimes.spark.layers import Held, Making, lower_kept, lower_touched, numbers_of, touched_of
 from tidemill.runtimes.spark.lower import Bind, Size, fields_read, lower_add
+from tidemill.runtimes.spark.parting import lower_part
 from tidemill.runtimes.spark.parts import lower_parts, most_rows
 from tidemill.runtimes.spark.spell import join, quote
 from tidemill.runtimes.spark.stages import Shown
@@ -253,7 +254,10 @@ class SparkRuntime:
 
     def _binding(self, query: Query, change: ChangeSet) -> Bind:
         def bind(source: Source) -> str:
-            return self._frames.change(change) if source.version is Version.CHANGE else self._bind_state(source)
+            if source.version is not Version.CHANGE:
+                return self._bind_state(source)
+            rows = self._frames.change(change)
+            return rows if source.split is None else lower_part(rows, source, source.split)
 
         def bind_touched(source: Source) -> str:
             stored = self._touched.pick(query, source, bind)

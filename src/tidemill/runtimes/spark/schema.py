@@ -1,4 +1,4 @@
-"""The types of Spark's own results as ours."""
+"""The types of Spark as ours, and ours as Spark's."""
 
 from __future__ import annotations
 
@@ -40,3 +40,31 @@ def type_of(spark: s.DataType) -> Type:
 def fields_of(schema: s.StructType) -> tuple[Field, ...]:
     """The columns of a Spark schema."""
     return tuple(Field(field.name, type_of(field.dataType), field.nullable) for field in schema.fields)
+
+
+_SPARK: dict[Type, s.DataType] = {
+    t.VOID: s.NullType(),
+    t.BOOLEAN: s.BooleanType(),
+    t.INT: s.IntegerType(),
+    t.BIGINT: s.LongType(),
+    t.DOUBLE: s.DoubleType(),
+    t.STRING: s.StringType(),
+    t.DATE: s.DateType(),
+    t.TIMESTAMP: s.TimestampType(),
+}
+
+
+def spark_type(type_: Type) -> s.DataType:
+    """The type of Spark that holds every value of ours.
+
+    >>> type_of(spark_type(t.Array(t.Decimal(12, 2)))) == t.Array(t.Decimal(12, 2))
+    True
+    """
+    match type_:
+        case t.Decimal(precision, scale):
+            return s.DecimalType(precision, scale)
+        case t.Array(element):
+            return s.ArrayType(spark_type(element))
+        case t.Struct(fields):
+            return s.StructType([s.StructField(f.name, spark_type(f.type), f.nullable) for f in fields])
+    return _SPARK[type_]

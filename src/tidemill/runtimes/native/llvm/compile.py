@@ -386,6 +386,8 @@ def _check_finish(stage: Stage) -> None:
         raise NotCompiled("aggregates that are no sums")
     if any(isinstance(step, Each) for step in steps_of(stage)):
         raise NotCompiled("the elements of an array")
+    if any(source.split is not None for source in sources_of(stage)):
+        raise NotCompiled("a change that is parted by keys")
 
 
 def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:

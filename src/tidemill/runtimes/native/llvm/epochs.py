@@ -7,7 +7,7 @@ and all others say that the key was not there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -42,7 +42,7 @@ class EpochCode:
         if code.journaled:
             self._export("journal_count", I64, [PTR], lambda b, a: b.ret(self._journal_count(b, a[0])))
             self._export("touched", I64, [PTR, PTR, PTR], self._touched)
-            self._export("differences", I64, [PTR, PTR, I64, PTR], self._differences)
+            self._export("net", I64, [PTR, PTR], self._net)
             self._export("settle", ir.VoidType(), [PTR], self._settle)
             self._export("rollback", I32, [PTR], self._rollback)
 
@@ -139,27 +139,38 @@ class EpochCode:
                 code.rings.store_zero(builder, now)
             count.set(builder.add(count.get(), number(1)))
 
-        journal = code.handle.address(builder, handle, "journal")
-        for visiting in (True, False):
-            with count_up(builder, number(0), VECTOR.load(builder, journal, "count")) as place:
-                old = memory.element(builder, journal, place, self._size)
-                entry = code.find_record(builder, handle, old)
-                with builder.if_else(builder.icmp_unsigned("==", entry, NULL)) as (absent, present):
-                    with absent:
-                        if visiting:
-                            weight = code.record.load(builder, old, "weight")
-                            with builder.if_then(builder.icmp_unsigned("!=", weight, number(0))):
-                                tell(old, None)
-                    with present:
-                        stamp = code.record.load(builder, entry, "stamp")
-                        if visiting:
-                            fresh = builder.icmp_signed(">=", stamp, number(0, I32))
-                            with builder.if_then(fresh):
-                                tell(old, entry)
-                                code.record.store(builder, entry, "stamp", builder.or_(stamp, number(VISITED, I32)))
-                        else:
-                            code.record.store(builder, entry, "stamp", builder.and_(stamp, number(VISITED - 1, I32)))
+        self._each_touched(builder, handle, tell)
         builder.ret(count.get())
+
+    def _each_touched(self, builder: ir.IRBuilder, handle: Value, tell: Callable[[Value, Value | None], None]) -> None:
+        """Emit ``tell`` for each touched key, with its entry as it was and as it is, None where there is none now.
+
+        Entries that were told of bear a mark until all are. The head of a record in the journal says nothing, so it
+        holds the place of the entry in the meantime.
+        """
+        code = self._code
+        journal = code.handle.address(builder, handle, "journal")
+        count = VECTOR.load(builder, journal, "count")
+        with count_up(builder, number(0), count) as place:
+            old = memory.element(builder, journal, place, self._size)
+            entry = code.find_record(builder, handle, old)
+            builder.store(NULL, old, align=4)
+            with builder.if_else(builder.icmp_unsigned("==", entry, NULL)) as (absent, present):
+                with absent:
+                    weight = code.record.load(builder, old, "weight")
+                    with builder.if_then(builder.icmp_unsigned("!=", weight, number(0))):
+                        tell(old, None)
+                with present:
+                    stamp = code.record.load(builder, entry, "stamp")
+                    with builder.if_then(builder.icmp_signed(">=", stamp, number(0, I32))):
+                        tell(old, entry)
+                        code.record.store(builder, entry, "stamp", builder.or_(stamp, number(VISITED, I32)))
+                        builder.store(entry, old, align=4)
+        with count_up(builder, number(0), count) as place:
+            entry = builder.load(memory.element(builder, journal, place, self._size), typ=PTR, align=4)
+            with builder.if_then(builder.icmp_unsigned("!=", entry, NULL)):
+                stamp = code.record.load(builder, entry, "stamp")
+                code.record.store(builder, entry, "stamp", builder.and_(stamp, number(VISITED - 1, I32)))
 
     def _settle(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
         (handle,) = arguments
@@ -191,31 +202,35 @@ class EpochCode:
         builder.call(self._settle_function(), [handle])
         builder.ret(status.get())
 
-    def _differences(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-        """For each pair of old and new records the record that leads from one to the other, none where they are equal.
+    def _net(self, builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        """For each touched key the record that leads from what was to what is, none where that is the same.
 
         Where no record does that exactly there are two: the old one taken back, and the new one.
         """
-        olds, news, pairs, target = arguments
-        code = self._code
+        handle, target = arguments
+        rings = self._code.rings
         count = Local(builder, number(0))
 
         def write(like: Value, numbers: Numbers) -> None:
             self._copy_out(builder, target, count.get(), like)
-            code.rings.store(builder, self._element(builder, target, count.get()), numbers)
+            rings.store(builder, self._element(builder, target, count.get()), numbers)
             count.set(builder.add(count.get(), number(1)))
 
-        with count_up(builder, number(0), pairs) as place:
-            old_record, new_record = (self._element(builder, records, place) for records in (olds, news))
-            old, new = code.rings.load(builder, old_record), code.rings.load(builder, new_record)
-            with builder.if_then(builder.not_(code.rings.same(builder, old, new))):
+        def tell(old_record: Value, entry: Value | None) -> None:
+            old, new = rings.load(builder, old_record), rings.none()
+            if entry is not None:
+                new = rings.load(builder, entry)
+            with builder.if_then(builder.not_(rings.same(builder, old, new))):
                 change, exact = self._difference(builder, old, new)
                 with builder.if_else(exact) as (one, two):
                     with one:
                         write(old_record, change)
                     with two:
                         write(old_record, _negated(builder, old))
-                        write(old_record, new)
+                        if entry is not None:
+                            write(old_record, new)
+
+        self._each_touched(builder, handle, tell)
         builder.ret(count.get())
 
     def _difference(self, builder: ir.IRBuilder, old: Numbers, new: Numbers) -> tuple[Numbers, Value]:

@@ -51,7 +51,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 _JOURNAL_SIGNATURES: dict[str, tuple[Any, ...]] = {
     "journal_count": (_COUNT, _POINTER),
     "touched": (_COUNT, _POINTER, _POINTER, _POINTER),
-    "differences": (_COUNT, _POINTER, _POINTER, _COUNT, _POINTER),
+    "net": (_COUNT, _POINTER, _POINTER),
     "settle": (None, _POINTER),
     "rollback": (_STATUS, _POINTER),
 }
@@ -89,12 +89,16 @@ class NativeMap:
         records = self._make_records(len(self))
         return self._table(records[: self._functions["collect"](self.address, records.ctypes.data)])
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether the epoch has done anything to the map."""
+        return self._count("journal_count") > 0
+
     def changes(self) -> pa.Table:
         """The epoch's net change, new minus old: ``map_fields`` and ``_weight``."""
-        old, new = self._touched()
-        records = self._make_records(2 * len(old))
-        arguments = (old.ctypes.data, new.ctypes.data, len(old), records.ctypes.data)
-        return self._table(records[: self._functions["differences"](*arguments)])
+        self._sweep()
+        records = self._make_records(2 * self._count("journal_count"))
+        return self._table(records[: self._functions["net"](self.address, records.ctypes.data)])
 
     def touched(self) -> Iterator[tuple[Row, Any, Any]]:
         """Each key that the epoch has touched, with its entry before and now, as ``finish`` functions take them.

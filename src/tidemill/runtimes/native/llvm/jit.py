@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -32,8 +32,8 @@ LEVEL = 2
 _OPTIONS: dict[str, Any] = {"reloc": "pic", "codemodel": "small"}
 _HEADER = b"tidemill object "
 _libraries = itertools.count()
-_loaded: WeakKeyDictionary[ir.Module, bytes] = WeakKeyDictionary()
-"""The code of modules that were loaded before: a module does not change once it is loaded."""
+_loaded: WeakKeyDictionary[ir.Module, tuple[bytes, list[str]]] = WeakKeyDictionary()
+"""The code of modules that were loaded before, and what can be asked for in it."""
 
 
 class Library:
@@ -50,21 +50,29 @@ class Library:
 def load(module: ir.Module) -> Library:
     """Compile a module, or take its code from the cache, and link it into this process.
 
-    Everything that is defined in the module and not internal to it can be asked for.
+    Everything that is defined in the module and not internal to it can be asked for. The module can be loaded again,
+    but is a shell from now on: its instructions are tens of thousands of objects, and nobody needs them any more.
     """
     if module in _loaded:
-        return _link(_loaded[module], _exports(module))
-    text = str(module)
+        return _link(*_loaded[module])
+    text, exports = str(module), _exports(module)
+    code, library = _made(text, exports)
+    _loaded[module] = code, exports
+    for function in module.functions:
+        function.blocks.clear()
+    return library
+
+
+def _made(text: str, exports: Sequence[str]) -> tuple[bytes, Library]:
+    """The code of a module, from the cache if there is some that can be linked, and the library that it makes."""
     file = _cache_folder() / f"{_fingerprint(text)}.o"
     code = _read(file)
     if code is not None:
         with suppress(RuntimeError):
-            library = _link(code, _exports(module))
-            _loaded[module] = code
-            return library
-    code = _loaded[module] = compile_ir(text)
+            return code, _link(code, exports)
+    code = compile_ir(text)
     _write(file, code)
-    return _link(code, _exports(module))
+    return code, _link(code, exports)
 
 
 def compile_ir(text: str) -> bytes:
@@ -85,7 +93,7 @@ def _exports(module: ir.Module) -> list[str]:
     ]
 
 
-def _link(code: bytes, exports: Iterable[str]) -> Library:
+def _link(code: bytes, exports: Sequence[str]) -> Library:
     builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         builder.export_symbol(name)

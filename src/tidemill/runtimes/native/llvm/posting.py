@@ -30,6 +30,9 @@ SPARE = 2
 IDLE = 8
 """A piece with more than so many times the room that was needed is not kept."""
 
+FADING = 8
+"""A tray counts on as much as before, less one in so many parts each time."""
+
 _FIELDS = np.dtype([(name, "<i8") for name in ("account", "data", "count", "capacity", "wanted", "some", "all")])
 assert _FIELDS.itemsize == TRAY.size
 _FORMATS = {"i8": "i1", "i32": "<i4", "i64": "<i8", "i128": "V16", "double": "<f8"}
@@ -66,6 +69,9 @@ class Tray:
         self._handle["all"] = -1
         self._spare: list[tuple[int, int]] | None = []
 
+    def __del__(self) -> None:
+        self.free()
+
     def __len__(self) -> int:
         return int(self._handle["count"])
 
@@ -85,9 +91,10 @@ class Tray:
 
     def take(self) -> Cells:
         """All columns as they lie in memory, which is not the tray's any more."""
-        address, capacity, count = (int(self._handle[name]) for name in ("data", "capacity", "count"))
+        address, capacity, count, wanted = (int(self._handle[name]) for name in ("data", "capacity", "count", "wanted"))
         self._memory.charge(-self.bytes)
-        self._handle["wanted"] = count
+        # Small epochs between large ones must not take the room from these.
+        self._handle["wanted"] = max(count, wanted - wanted // FADING)
         self._handle["data"] = self._handle["capacity"] = 0
         self.clear()
         if not capacity:

@@ -81,6 +81,10 @@ class RingCode:
         for name, value in zip(self._names, numbers.flat(), strict=True):
             self._record.store(builder, record, name, value)
 
+    def none(self) -> Numbers:
+        """The numbers of an entry that is not there."""
+        return self.of_flat([ir.Constant(type_, 0.0 if type_ == F64 else 0) for type_ in self.types()])
+
     def store_zero(self, builder: ir.IRBuilder, record: Value) -> None:
         """Let all numbers of a record be 0."""
         for name, type_ in zip(self._names, self.types(), strict=True):

@@ -280,7 +280,7 @@ class LlvmStage:
         """What the epoch has done to each map, in the form in which it is stored."""
         for map_ in self.stage.maps:
             held = self._maps.get(map_.name)
-            table = None if held is None else held.changes()
+            table = held.changes() if held is not None and held.is_touched else None
             if table is not None and table.num_rows:
                 yield map_.name, ChangeSet.of_arrow(table, map_fields(map_))
 

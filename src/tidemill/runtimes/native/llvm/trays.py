@@ -17,7 +17,7 @@ from tidemill.runtimes.native.llvm.blocks import Local, Value, check, define, nu
 from tidemill.runtimes.native.llvm.layout import F64, I8, I32, I64, PTR, Cell, Struct, at, cell_type, size_of
 
 TRAY = Struct()
-"""``some`` and ``all`` are the bits that some weight has and that all have; ``wanted`` is what was needed last."""
+"""``some`` and ``all`` are the bits that some weight has and that all have; ``wanted`` is what is likely needed."""
 TRAY.field("account", PTR)
 TRAY.field("data", PTR)
 for _name in ("count", "capacity", "wanted", "some", "all"):

@@ -1,0 +1,195 @@
+"""A long life: thousands of partitions with late rows, corrections, restarts and retention, and what is left of it.
+
+Each partition is an epoch of a warehouse on disk. Rows are out of order, a part of them too late; some are taken back.
+Late ones are replayed now and then, as far as that is possible, and the rest is thrown away. In the end every view is
+compared with one that is computed, from all rows that were accepted, by asking the query anew for each partition.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import tidemill
+from benchmarks.dbtoaster.oracle import WrongAnswer
+from tidemill.engine.warehouse import Warehouse
+from tidemill.serving.bench import Figure
+
+LATENESS, RETAIN = 30, 60
+"""In minutes, which are partitions."""
+
+COLUMNS = "s (ts TIMESTAMP, src STRING, loss INT) PARTITION BY ts EVERY 1 MINUTE"
+BOUNDS = f"LATENESS {LATENESS} MINUTES RETAIN {RETAIN} MINUTES"
+
+VIEWS = """
+CREATE MATERIALIZED VIEW summed {options} AS
+  SELECT src, SUM(loss) AS loss FROM s [WINDOW 60 MINUTES] GROUP BY src;
+CREATE MATERIALIZED VIEW highest {options} AS
+  SELECT src, MAX(loss) AS loss FROM s [WINDOW 10 MINUTES] GROUP BY src;
+CREATE VIEW running AS
+INITIALIZE running[k] AS SELECT src, COUNT(*) AS n FROM s[k] GROUP BY src
+UPDATE running[i] AS
+  SELECT src, SUM(n) AS n FROM (SELECT * FROM running[i-1] UNION ALL SELECT src, 1 FROM s[i]) AS x GROUP BY src
+PARTITION BY 1 MINUTE
+"""
+SHOWN = ("summed", "highest", "running")
+
+FIRST = datetime(2024, 1, 1)
+ROWS = 6
+"""A partition has up to so many rows."""
+
+LATE, TARDY = 0.05, 0.1
+"""The share of rows that come too late, and of those that are late, but not too late."""
+
+REPLAYS, RESTARTS = 1 / 50, 1 / 500
+"""How often late rows are replayed and the warehouse is opened again, after a partition."""
+
+SAMPLES = 20
+"""So often the state is looked at."""
+
+Row = tuple[datetime, str, int]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How things stood after so many partitions: rows so far, and entries of the state of all views."""
+
+    partition: int
+    accepted: int
+    late: int
+    entries: int
+
+    def __str__(self) -> str:
+        rows = f"{self.accepted:,} changes accepted, {self.late:,} late"
+        return f"soak, {self.partition:,} partitions: {rows}; {self.entries:,} entries of state"
+
+
+@dataclass
+class Soak:
+    """So many partitions, and what has become of their rows."""
+
+    partitions: int
+    seed: int = 1
+    head: int | None = None
+    replayed: int = 0
+    restarts: int = 0
+    seconds: float = 0.0
+    accepted: Counter[Row] = field(default_factory=Counter)
+    taken: int = 0
+    late: int = 0
+    _recent: deque[Row] = field(default_factory=lambda: deque(maxlen=40 * ROWS))
+    _waiting: list[tuple[int, Row]] = field(default_factory=list)
+
+    def run(self) -> Iterator[Sample]:
+        """Bring all partitions, and compare what comes out; ``WrongAnswer`` where it is another."""
+        draw = random.Random(self.seed)
+        with TemporaryDirectory(prefix="tidemill-soak-") as folder:
+            begin = time.perf_counter()
+            warehouse = _opened(Path(folder))
+            warehouse.sql(f"CREATE STREAM {COLUMNS} {BOUNDS}; {VIEWS.format(options='')}")
+            for number in range(self.partitions):
+                changes = list(self._changes(number, draw))
+                warehouse.apply({"s": changes})
+                self._take(changes)
+                if draw.random() < REPLAYS:
+                    self._replay(warehouse)
+                if draw.random() < RESTARTS:
+                    warehouse.close()
+                    warehouse = _opened(Path(folder))
+                    warehouse.vacuum()
+                    self.restarts += 1
+                if (number + 1) % (self.partitions // SAMPLES) == 0:
+                    yield Sample(number + 1, self.taken, self.late, _entries(warehouse))
+            self.seconds = time.perf_counter() - begin
+            self._compare(warehouse)
+            warehouse.close()
+
+    def _changes(self, number: int, draw: random.Random) -> Iterator[tuple[int, Row]]:
+        """The rows that come with a partition, of which some belong to earlier ones, and those that are taken back."""
+        for _ in range(draw.randint(1, ROWS)):
+            kind = draw.random()
+            reach = (0, 0) if kind > LATE + TARDY else (1, LATENESS) if kind > LATE else (LATENESS + 1, 2 * RETAIN)
+            behind = draw.randint(*reach)
+            instant = FIRST + timedelta(minutes=number - behind, seconds=draw.randint(0, 59))
+            yield +1, (instant, f"s{draw.randint(0, 4)}", draw.randint(0, 100))
+        if self._recent and draw.random() < 0.1:
+            place = draw.randrange(len(self._recent))
+            yield -1, self._recent[place]
+            del self._recent[place]
+
+    def _take(self, changes: list[tuple[int, Row]]) -> None:
+        """Know what the warehouse should have made of a partition."""
+        for weight, row in changes:
+            if self.head is not None and _number(row) < self.head - LATENESS:
+                self.late += 1
+                self._waiting.append((weight, row))
+            else:
+                self._accept(weight, row)
+        last = max(_number(row) for _, row in changes)
+        self.head = last if self.head is None else max(self.head, last)
+
+    def _accept(self, weight: int, row: Row) -> None:
+        self.taken += 1
+        self.accepted[row] += weight
+        if weight > 0:
+            self._recent.append(row)
+
+    def _replay(self, warehouse: Warehouse) -> None:
+        """Replay what is late and retained, and throw the rest away."""
+        assert self.head is not None
+        fine = [(weight, row) for weight, row in self._waiting if _number(row) >= self.head - RETAIN]
+        replayed = warehouse.replay_late("s")
+        if (replayed.taken, replayed.left) != (len(fine), len(self._waiting) - len(fine)):
+            raise WrongAnswer(f"{replayed} late rows where {len(fine)} of {len(self._waiting)} can be replayed")
+        for weight, row in fine:
+            self._accept(weight, row)
+        self.replayed += len(fine)
+        self._waiting.clear()
+        if replayed.left:
+            warehouse.sql("DELETE FROM s_late")
+
+    def _compare(self, warehouse: Warehouse) -> None:
+        """Hold every view, from the first partition on, against one that was computed from the accepted rows."""
+        with tidemill.open(":memory:", runtime="native") as anew:
+            anew.sql(f"CREATE TABLE {COLUMNS}")
+            anew.apply({"s": [(weight, row) for row, weight in self.accepted.items() if weight]})
+            anew.sql(VIEWS.format(options="WITH (method = 'direct')"))
+            for name in SHOWN:
+                if Counter(warehouse.view(name).rows()) != Counter(anew.view(name).rows()):
+                    raise WrongAnswer(f'view "{name}" is not what it is when it is computed anew')
+
+
+def _number(row: Row) -> int:
+    return (row[0] - FIRST) // timedelta(minutes=1)
+
+
+def _opened(folder: Path) -> Warehouse:
+    return tidemill.open(folder / "warehouse", runtime="native")
+
+
+def _entries(warehouse: Warehouse) -> int:
+    return sum(size.entries for name in SHOWN for size in warehouse.view(name).sizes())
+
+
+def figures_of(soak: Soak, samples: list[Sample]) -> Iterator[Figure]:
+    """What there was, and how the state grew: the most of the last quarter of the time over that of the second."""
+    case = f"soak/partitions{soak.partitions}/native"
+    quarter = len(samples) // 4
+    second, last = (max(one.entries for one in some) for some in (samples[quarter : 2 * quarter], samples[-quarter:]))
+    counted = {
+        "accepted_changes": soak.taken,
+        "late_changes": soak.late,
+        "replayed_changes": soak.replayed,
+        "restarts": soak.restarts,
+        "state_entries": max(one.entries for one in samples),
+    }
+    about = "equal to recomputation"
+    yield from (Figure("viewdf", case, metric, value, "", about) for metric, value in counted.items())
+    yield Figure("viewdf", case, "partition_s", soak.seconds / soak.partitions, "s", about)
+    yield Figure("viewdf", "soak", "growth_ratio", last / second, "x", f"{second:,} entries, then {last:,}")

@@ -1,0 +1,198 @@
+"""Where a view is cut into stages: what must stand in a stage of its own is taken out of the tree around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from tidemill.algebra.aggregates import needs_bag
+from tidemill.algebra.relations import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Recursive,
+    Relation,
+    Repeat,
+    Scan,
+    UnionAll,
+    Unnest,
+    Values,
+)
+from tidemill.algebra.scalars import Literal, Named, column
+from tidemill.algebra.walk import children, scans, walk, walk_all, with_children
+from tidemill.compiler.blocks import count_blocks
+from tidemill.compiler.rewrites.canonical import canonical
+from tidemill.compiler.rewrites.elements import elements, found_by_elements
+from tidemill.compiler.rewrites.identities import identified, sunk
+from tidemill.compiler.rewrites.rename import fresh, rename
+from tidemill.compiler.rewrites.repeats import GROUPED, core, is_grouped, repeats, shared
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+
+MOST_BLOCKS = 9
+"""A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
+
+
+MANY_BLOCKS = 4
+"""A sum of so many blocks that stands in a view twice is computed once."""
+
+
+class Cutter:
+    """Takes grouped subqueries out of a tree, innermost first, and sums that would multiply too often."""
+
+    def __init__(self, view: str, relation: Relation, tables: Mapping[str, Table] | None) -> None:
+        self._view = view
+        self._tables = tables
+        self._occurrences = repeats(relation)
+        self._shared = shared(relation)
+        self._recursive = {node.name for node in walk_all(relation) if isinstance(node, Recursive)}
+        self._scans: dict[Relation, Scan] = {}
+        self.stages: list[tuple[str, Relation]] = []
+        """Name and tree of each stage; a tree reads earlier stages by scans."""
+        self.identities: dict[str, frozenset[str]] = {}
+
+    def opened(self, node: Relation) -> Relation:
+        """The tree of one stage: its own grouping stays, the grouped subqueries below it are cut out."""
+        if isinstance(node, Aggregate) and any(map(needs_bag, node.aggregates)):
+            return replace(node, input=self._single(self._closed(node.input)))
+        if isinstance(node, GROUPED):
+            return replace(node, input=self._closed(node.input))
+        if isinstance(node, Filter | Project | Repeat):
+            return replace(node, input=self.opened(node.input))
+        return self._inside(node)
+
+    def _single(self, node: Relation) -> Relation:
+        """Rows that go to several maps at once: where they come from a join or a sum, that is done once for all."""
+        leaves = sum(isinstance(leaf, Scan) for leaf in walk(node))
+        return node if leaves <= 1 else self._read(node)
+
+    def _closed(self, node: Relation) -> Relation:
+        if is_grouped(node) and self._is_whole(node):
+            return self._read(node)
+        few = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
+        if isinstance(node, Join | UnionAll) and not few and canonical(node) in self._shared:
+            return self._read(node)
+        return self._inside(node)
+
+    def _read(self, node: Relation, identity: frozenset[str] | None = None) -> Relation:
+        """The rows of a stage of its own that keeps ``node``. Constants stay outside, where they decide conditions.
+
+        ``identity`` are columns of it that tell its rows apart.
+        """
+        if not self._recursive.isdisjoint(scans(node)):
+            return self._within(node)
+        names = [f.name for f in node.fields]
+        if isinstance(node, Project):
+            shown = tuple(output for output in node.outputs if not isinstance(output.scalar, Literal))
+            if shown and len(shown) < len(names):
+                read = self._read(replace(node, outputs=shown), identity)
+                columns = {f.name: Named(f.name, column(f)) for f in read.fields}
+                return Project(read, tuple(columns.get(output.name, output) for output in node.outputs))
+        return rename(self._stage(node, identity), names)
+
+    def _within(self, node: Relation) -> Relation:
+        """A part of a recursion that goes on from its last rows: these are of its own stage, and no other sees them."""
+        if is_grouped(node):
+            raise Unsupported(
+                "a recursive query cannot ask a subquery about each of its rows",
+                detail="Whether the subquery finds something would have to be known of all rows of a round at once.",
+                hint="Join with a subquery in FROM that has the rows in question, and let that one ask.",
+            )
+        return self._inside(node)
+
+    def _inside(self, node: Relation) -> Relation:
+        if isinstance(node, Scan) and self._tables is not None:
+            return self._with_key(node)
+        if isinstance(node, Unnest) and self._tables is not None:
+            below = sunk(node)
+            if below != node:
+                return self._inside(below)
+        if isinstance(node, Join):
+            cut = [found_by_elements(node, side) for side in children(node)]
+            if self._tables is not None:
+                joined = with_children(node, self._told_apart(node, cut))
+                # What tells rows apart stays within reach of the stage, and is no column of the join.
+                return _with_fields(joined, node)
+            sides = zip(children(node), cut, strict=True)
+            return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
+        return with_children(node, [self._closed(child) for child in children(node)])
+
+    def _with_key(self, scan: Scan) -> Relation:
+        """The scan with the key of its table within reach of its stage, and the columns that it had."""
+        assert self._tables is not None
+        whole = identified(scan, self._tables)
+        return scan if whole is None else _with_fields(whole[0], scan)
+
+    def _told_apart(self, join: Join, cut: list[bool]) -> list[Relation]:
+        """The sides of a join, cut out where elements of arrays, or a relation that is read twice, make rows alike."""
+        assert self._tables is not None
+        left, right = children(join)
+        twice = not _read_of(left).isdisjoint(_read_of(right))
+        sides = []
+        for side, found, again in zip((left, right), cut, (False, twice), strict=True):
+            whole = identified(side, self._tables) if found or again or elements(side) else None
+            if whole is not None:
+                sides.append(self._read(*whole))
+            else:
+                sides.append(self._read(side) if found else self._closed(side))
+        return self._few(*sides)
+
+    def _few(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join, cut out where their sums would multiply too often, smaller sums first.
+
+        A sum with constant rows is cut out last: its rows decide conditions, and would not if they were stored.
+        """
+        few = list(sides)
+        places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
+        for place in sorted(places, key=lambda i: (_has_constants(sides[i]), count_blocks(sides[i]))):
+            if prod(map(count_blocks, few)) > MOST_BLOCKS:
+                few[place] = self._read(few[place])
+        return few
+
+    def _is_whole(self, node: Relation) -> bool:
+        """Whether all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
+        return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
+
+    def _stage(self, node: Relation, identity: frozenset[str] | None) -> Scan:
+        """A scan of the stage that keeps ``node``, made when it is first met."""
+        form = canonical(node)
+        if form not in self._scans:
+            names = short(node.fields)
+            tree = rename(self.opened(node), names)
+            number = len(self.stages) + 1
+            self.stages.append((f"{self._view}/{number}", tree))
+            self._scans[form] = Scan(f"{self._view}/{number}", f"s{number}", tree.fields)
+            if identity is not None:
+                pairs = zip(node.fields, names, strict=True)
+                self.identities[f"{self._view}/{number}"] = frozenset(name for f, name in pairs if f.name in identity)
+        return self._scans[form]
+
+
+def _with_fields(relation: Relation, like: Relation) -> Relation:
+    """``relation`` with the columns of ``like`` alone."""
+    if len(relation.fields) == len(like.fields):
+        return relation
+    return Project(relation, tuple(Named(f.name, column(f)) for f in like.fields))
+
+
+def _read_of(relation: Relation) -> set[str]:
+    """The relations that a block reads itself, and not through a stage."""
+    if isinstance(relation, Scan):
+        return {relation.relation}
+    return set() if isinstance(relation, GROUPED) else set().union(*map(_read_of, children(relation)))
+
+
+def _has_constants(relation: Relation) -> bool:
+    return isinstance(relation, UnionAll) and any(isinstance(part, Values) for part in relation.inputs)
+
+
+def short(fields: Sequence[Field]) -> list[str]:
+    """Column names for a stage's output: ``amount`` for ``o.amount`` where that is still clear."""
+    names: list[str] = []
+    for field in fields:
+        qualifier, _, name = field.name.rpartition(".")
+        names.append(fresh(name if qualifier.isidentifier() and name.isidentifier() else field.name, names))
+    return names

@@ -1,0 +1,183 @@
+"""Which events a view listens to, how each is answered, and which base relations are read for it.
+
+All of it is read off the program, so it is what will happen: rows that leave or stay go to the lineage, and rows that
+arrive are joined with the contents of relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from tidemill.algebra.walk import columns_in
+from tidemill.compiler.lineage.plans import Move, Plan
+from tidemill.model.events import Event, Listening
+from tidemill.model.schema import Table
+from tidemill.program.linear import scalars_of
+from tidemill.program.reads import queries_of, relation_of
+from tidemill.program.statements import Each, Part, Program, Query, Source, Stage, Trigger, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An event that a view listens to, the plan for it, and the base relations that may be read."""
+
+    listening: Listening
+    plan: Plan
+    reads: tuple[str, ...]
+
+    def __str__(self) -> str:
+        plan = ", ".join(move.value for move in self.plan)
+        return f"{self.listening}: {plan}; reads {', '.join(self.reads) if self.reads else 'no base data'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What happens to the rows of a relation: some arrive, some leave, some have other values in ``columns``."""
+
+    arrives: bool = False
+    leaves: bool = False
+    columns: frozenset[str] = frozenset()
+
+    def __or__(self, other: Moved) -> Moved:
+        return Moved(self.arrives or other.arrives, self.leaves or other.leaves, self.columns | other.columns)
+
+    def __bool__(self) -> bool:
+        return self.arrives or self.leaves or bool(self.columns)
+
+
+def verdicts(program: Program, tables: Mapping[str, Table]) -> list[Verdict]:
+    """For each event that can affect the view, in the order of its relations and their columns.
+
+    ``tables`` say which columns are keys: an object with another identity is another object.
+    """
+    stages = {stage.name for stage in program.stages}
+    found: dict[Listening, Verdict] = {}
+    for relation in dict.fromkeys(name for stage in program.stages for name in stage.inputs if name not in stages):
+        key = tables[relation].primary_key if relation in tables else ()
+        for listening, moved in _events(program, relation, key):
+            found[listening] = _judged(program, relation, listening, moved)
+    return list(found.values())
+
+
+def _events(program: Program, relation: str, key: Collection[str]) -> Iterator[tuple[Listening, Moved]]:
+    """The events at ``relation`` that the view listens to, and what each of them does to its rows."""
+    yield Listening(Event.INSERT, relation), Moved(arrives=True)
+    yield Listening(Event.DELETE, relation), Moved(leaves=True)
+    columns, arrays = _read(program, relation)
+    for name in (name for name in columns if name not in key):
+        place = f"{relation}.{name}"
+        if name in arrays:
+            yield Listening(Event.INSERT_ELEMENT, place), Moved(columns=frozenset((f"+{name}",)))
+            yield Listening(Event.DELETE_ELEMENT, place), Moved(columns=frozenset((f"-{name}",)))
+        else:
+            yield Listening(Event.MODIFY, place), Moved(columns=frozenset((name,)))
+
+
+def _read(program: Program, relation: str) -> tuple[dict[str, None], set[str]]:
+    """The columns of a relation that the program reads, and those of them whose elements it reads."""
+    columns: dict[str, None] = {}
+    arrays: set[str] = set()
+    for stage in program.stages:
+        for query, source in _loops(stage, relation):
+            used = {name for scalar in scalars_of(query) for name in columns_in(scalar)}
+            for f in source.columns:
+                if f"{source.alias}.{f.name}" in used:
+                    columns[f.name] = None
+            for step in query.sources:
+                if isinstance(step, Each):
+                    arrays |= {f.name for f in source.columns if f"{source.alias}.{f.name}" in columns_in(step.array)}
+    return columns, arrays
+
+
+def _loops(stage: Stage, relation: str) -> Iterator[tuple[Query, Source]]:
+    """The queries of a stage that a change of ``relation`` runs, and the loop over that change."""
+    for trigger in stage.triggers:
+        if trigger.relation == relation:
+            for query in _queries(trigger):
+                for step in query.sources:
+                    if isinstance(step, Source) and step.version is Version.CHANGE:
+                        yield query, step
+
+
+def _queries(trigger: Trigger) -> Iterator[Query]:
+    return (query for statement in trigger.statements for query in queries_of(statement))
+
+
+def _judged(program: Program, relation: str, listening: Listening, moved: Moved) -> Verdict:
+    """Follow what an event does from stage to stage."""
+    own = {stage.name for stage in program.stages} | {map_.name for stage in program.stages for map_ in stage.maps}
+    known: dict[str, Moved] = {relation: moved}
+    reads: dict[str, None] = {}
+    planted = False
+    for stage in program.stages:
+        result = Moved()
+        for name in stage.inputs:
+            if name in known:
+                for query, source in _loops(stage, name):
+                    fired = _fired(query, source, known[name])
+                    result |= fired
+                    if fired and (source.split is None or source.split.part is Part.ARRIVING):
+                        planted = planted or (fired.arrives and source.split is not None)
+                        read = (step for step in query.sources if isinstance(step, Source) and step is not source)
+                        reads |= {relation_of(step): None for step in read if relation_of(step) not in own}
+        if result:
+            known[stage.name] = _emitted(stage, result)
+    return Verdict(listening, _plan(listening.event, planted), tuple(reads))
+
+
+def _plan(event: Event, planted: bool) -> Plan:
+    match event:
+        case Event.INSERT:
+            return (Move.PLANT_NEW,)
+        case Event.DELETE | Event.DELETE_ELEMENT:
+            return (Move.JOIN_OLD,)
+        case Event.INSERT_ELEMENT:
+            return (Move.PLANT_NEW,) if planted else (Move.JOIN_NEW,)
+    return (Move.JOIN_OLD, Move.PLANT_NEW) if planted else (Move.JOIN_NEW,)
+
+
+def _fired(query: Query, source: Source, moved: Moved) -> Moved:
+    """What a loop over the change makes of it; nothing where the part of the change that it reads has no rows."""
+    split = source.split
+    decides = set() if split is None else {*split.key, *split.fixed}
+    tried = {name for step in query.sources for scalar in step.filters for name in columns_in(scalar)}
+    own = {f"{source.alias}.{f.name}": f.name for f in source.columns}
+    decides |= {own[name] for name in tried if name in own}
+    moves = moved | _elements(query, source, moved)
+    turned = bool({name.lstrip("+-") for name in moved.columns} & decides)
+    arrives, leaves = moves.arrives or turned, moves.leaves or turned
+    shown = frozenset(
+        output.name
+        for output in query.outputs
+        if {own[name] for name in columns_in(output.scalar) if name in own} & _bare(moved)
+    )
+    if split is None:
+        return Moved(arrives, leaves, shown)
+    if split.part is Part.ARRIVING:
+        return Moved(arrives=arrives)
+    return Moved(leaves=leaves, columns=shown)
+
+
+def _elements(query: Query, source: Source, moved: Moved) -> Moved:
+    """Elements that come to an array or go from it are rows that arrive or leave."""
+    found = Moved()
+    for step in query.sources:
+        if isinstance(step, Each):
+            read = {name.removeprefix(f"{source.alias}.") for name in columns_in(step.array)}
+            found |= Moved(
+                arrives=any(f"+{name}" in moved.columns or name in moved.columns for name in read),
+                leaves=any(f"-{name}" in moved.columns or name in moved.columns for name in read),
+            )
+    return found
+
+
+def _bare(moved: Moved) -> set[str]:
+    return {name.lstrip("+-") for name in moved.columns}
+
+
+def _emitted(stage: Stage, moved: Moved) -> Moved:
+    """What becomes of the rows of a stage. Rows of groups and parts change in ways that only their values tell."""
+    if stage.finish is None:
+        return moved
+    return Moved(arrives=True, leaves=True, columns=frozenset(output.name for output in stage.finish.outputs))

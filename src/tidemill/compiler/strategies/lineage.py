@@ -1,0 +1,185 @@
+"""Lineage: every row of a join is kept with the keys of the rows that it comes from.
+
+That map is ``OIDs_for_v`` of MOVIE; beside the keys it has the columns that the view shows. A row that leaves a table,
+and one that takes its place without moving a *condition attribute* (a column that decides what it meets), is joined
+with the lineage: whatever the row before has met, this one meets, and the columns of the others are at hand. So neither
+deletions nor most modifications read a table. Only rows that arrive are joined with the other tables, as in ``delta``:
+that is to *plant the delta*.
+
+Joined with the lineage, the rows that stay take out what the old ones gave and put in what the new ones give. Every
+statement adds to the view and to its lineage alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.functions import call
+from tidemill.algebra.relations import Change
+from tidemill.algebra.scalars import Column, Named, Scalar
+from tidemill.algebra.walk import columns_in, substitute
+from tidemill.compiler.blocks import Block, Leaf, blocks
+from tidemill.compiler.linear import load_of
+from tidemill.compiler.loops import Keys, narrow, nest
+from tidemill.compiler.rewrites.rename import fresh
+from tidemill.compiler.stages import Draft
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Part, Query, Rounds, Source, Split, Stage, Step, Trigger, Version
+
+SUPPORTS_STREAMS = True
+
+
+class NotLineage(Exception):
+    """The rows of a stage cannot be told apart by keys; the message says why, as in "since ..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derivations:
+    """The lineage of one join: a row of ``map`` for each row of ``block``, whose leaves have the keys ``keys``.
+
+    ``held`` says under which name the map has each column of the leaves that it holds.
+    """
+
+    target: str
+    block: Block
+    map: Map
+    keys: Keys
+    held: Mapping[str, str]
+
+    def load(self) -> Add:
+        """The lineage of what is there."""
+        return Add(self.map.name, nest(self._rows(), self.keys))
+
+    def on_change(self, relation: str) -> Iterator[Add]:
+        """What a change of ``relation`` adds to the view and to the lineage."""
+        for leaf in self.block.leaves:
+            if leaf.relation == relation:
+                for target, block in ((self.target, self.block), (self.map.name, self._rows())):
+                    yield Add(target, self._staying(leaf, block))
+                    yield Add(target, self._arriving(leaf, block))
+
+    def _rows(self) -> Block:
+        """The block that gives rows of the lineage."""
+        fields = {f"{leaf.alias}.{f.name}": f for leaf in self.block.leaves for f in leaf.columns}
+        outputs = (Named(own, Column(n, fields[n].type, fields[n].nullable)) for n, own in self.held.items())
+        return replace(self.block, outputs=tuple(outputs))
+
+    def _staying(self, leaf: Leaf, block: Block) -> Query:
+        """The rows that stay, joined with the lineage of those that they replace."""
+        alias = fresh("vx", [known.alias for known in block.leaves])
+        changed = replace(self._changed(leaf), split=self._split(leaf, Part.STAYING))
+        lookup, filters = [], []
+        for f in leaf.columns:
+            name = f"{leaf.alias}.{f.name}"
+            if f.name not in self.keys[leaf.relation]:
+                continue
+            if f.nullable:
+                # An element of an array may be NULL, and is then the same as before.
+                filters.append(call("null_safe_eq", self._kept(alias, name), Column(name, f.type)))
+            else:
+                lookup.append((self.held[name], Column(name, f.type, nullable=False)))
+        vx = Source(self.map.name, alias, Version.STATE, self.map.keys, tuple(lookup), tuple(filters))
+        own = {f"{leaf.alias}.{f.name}" for f in leaf.columns}
+        others = {name: self._kept(alias, name) for name in self.held if name not in own}
+        outputs = tuple(Named(output.name, substitute(output.scalar, others)) for output in block.outputs)
+        return narrow(Query((changed, vx), outputs))
+
+    def _arriving(self, leaf: Leaf, block: Block) -> Query:
+        """The rows that arrive, joined with the other relations."""
+        planted = (_as_change(leaf) if known is leaf else known for known in block.leaves)
+        query = nest(replace(block, leaves=tuple(planted)), self.keys)
+
+        def parted(step: Step) -> Step:
+            if step.alias != leaf.alias or not isinstance(step, Source):
+                return step
+            return replace(step, columns=leaf.columns, split=self._split(leaf, Part.ARRIVING))
+
+        return narrow(replace(query, sources=tuple(map(parted, query.sources))))
+
+    def _changed(self, leaf: Leaf) -> Source:
+        return Source(leaf.relation, leaf.alias, Version.CHANGE, leaf.columns)
+
+    def _split(self, leaf: Leaf, part: Part) -> Split:
+        """The change of a leaf by its key; its columns in conditions must stay for a row to stay."""
+        tried = {name for condition in self.block.conditions for name in columns_in(condition.scalar)}
+        key = self.keys[leaf.relation]
+        own = [f.name for f in leaf.columns]
+        fixed = tuple(name for name in own if f"{leaf.alias}.{name}" in tried and name not in key)
+        return Split(part, tuple(name for name in own if name in key), fixed)
+
+    def _kept(self, alias: str, name: str) -> Scalar:
+        """A column of a leaf, as the lineage has it."""
+        own = next(f for f in self.map.keys if f.name == self.held[name])
+        return Column(f"{alias}.{own.name}", own.type, own.nullable)
+
+
+def lineage(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
+    """The stage that keeps the lineage of each of its joins; what joins nothing is told by its change alone."""
+    if isinstance(draft.finish, Rounds) or draft.own:
+        raise NotLineage("its rows follow from its own rows")
+    found = [(target, block) for target, body in draft.sums for block in blocks(body)]
+    if not streams.isdisjoint(draft.inputs):
+        raise NotLineage("a stream does not keep the rows that others would meet")
+    joins = [_derivations(draft.name, n, target, block, keys) for n, (target, block) in enumerate(_joining(found), 1)]
+    alone = [(target, block) for target, block in found if len(block.leaves) == 1]
+    triggers = [
+        Trigger(name, (*_told(alone, name, keys), *(add for join in joins for add in join.on_change(name))))
+        for name in draft.inputs
+    ]
+    return Stage(
+        name=draft.name,
+        output=draft.output,
+        inputs=draft.inputs,
+        maps=(*draft.maps, *(join.map for join in joins)),
+        load=(*load_of(draft, keys, streams), *(join.load() for join in joins)),
+        triggers=tuple(triggers),
+        finish=draft.finish,
+        strategy="lineage",
+    )
+
+
+def _joining(found: list[tuple[str, Block]]) -> Iterator[tuple[str, Block]]:
+    return ((target, block) for target, block in found if len(block.leaves) > 1)
+
+
+def _told(alone: list[tuple[str, Block]], name: str, keys: Keys) -> Iterator[Add]:
+    """What is told by a change alone."""
+    for target, block in alone:
+        (leaf,) = block.leaves
+        if leaf.relation == name:
+            yield Add(target, nest(replace(block, leaves=(_as_change(leaf),)), keys))
+
+
+def _derivations(stage: str, number: int, target: str, block: Block, keys: Keys) -> Derivations:
+    """The lineage of a join: the keys of all that it joins, and what its outputs read."""
+    _check(block, keys)
+    shown = {name for output in block.outputs for name in columns_in(output.scalar)}
+    held: dict[str, str] = {}
+    fields: list[Field] = []
+    for leaf in block.leaves:
+        for f in leaf.columns:
+            name = f"{leaf.alias}.{f.name}"
+            if f.name in keys[leaf.relation] or name in shown:
+                held[name] = fresh(f"{leaf.alias}_{f.name}", held.values())
+                fields.append(replace(f, name=held[name]))
+    called = f"{stage}:lineage" if number == 1 else f"{stage}:lineage_{number}"
+    return Derivations(target, block, Map(called, tuple(fields)), keys, held)
+
+
+def _check(block: Block, keys: Keys) -> None:
+    """Refuse a join whose rows the keys of its relations do not tell apart."""
+    if block.arrays:
+        raise NotLineage("elements of arrays stand beside a join that they are no part of")
+    seen: set[str] = set()
+    for leaf in block.leaves:
+        if leaf.relation not in keys or not keys[leaf.relation] <= {f.name for f in leaf.columns}:
+            raise NotLineage(f'rows of "{leaf.relation}" have no key')
+        if leaf.relation in seen:
+            raise NotLineage(f'"{leaf.relation}" stands in one join twice')
+        seen.add(leaf.relation)
+
+
+def _as_change(leaf: Leaf) -> Change:
+    return Change(leaf.relation, leaf.alias, leaf.columns)

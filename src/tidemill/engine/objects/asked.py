@@ -1,0 +1,39 @@
+"""What a text in OQL means in a warehouse: over the classes of its objects, and over all else that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.compiler.frontends.oql import Ask, Define, read
+from tidemill.compiler.frontends.sql import Translated
+from tidemill.compiler.frontends.statements import Definition, Oql, Tree
+from tidemill.engine.objects.module import Module
+from tidemill.model.errors import Unsupported
+from tidemill.model.types import Field
+
+__all__ = ["defined", "meant_by", "read_oql"]
+
+Relations = Mapping[str, tuple[Field, ...]]
+
+
+def meant_by(query: str | Tree | Definition | Oql, name: str) -> str | Tree | Definition | Oql:
+    """The query of a view, known for OQL where it is that: no SQL begins with DEFINE."""
+    return Oql(query, name) if isinstance(query, str) and query[:6].lower() == "define" else query
+
+
+def defined(text: Oql, module: Module | None, readable: Relations) -> Translated:
+    """The rows of a view that OQL defines."""
+    relation = read_oql(text, module, readable)[0].relation
+    return Translated(relation, len(relation.fields))
+
+
+def read_oql(text: Oql, module: Module | None, readable: Relations) -> list[Define | Ask]:
+    """Definitions and queries; ``readable`` are all tables and views."""
+    if module is None:
+        raise Unsupported(
+            "OQL needs objects, and the warehouse has none",
+            where=text.name,
+            hint="Declare their classes first: tidemill.objects(wh, odl), or tidemill objects FILE.",
+        )
+    others = {name: fields for name, fields in readable.items() if name not in module.tables}
+    return read(text.text, module.schema, others, text.name)

@@ -1,0 +1,370 @@
+"""Objects as users hold them: create, change, delete and look, by identity, in epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.compiler.frontends.odl_writing import odl_of
+from tidemill.compiler.frontends.oql import Define
+from tidemill.compiler.frontends.statements import Oql
+from tidemill.engine.engine import Engine
+from tidemill.engine.insight import explanation_of
+from tidemill.engine.objects.asked import read_oql
+from tidemill.engine.objects.bulk import Bulk
+from tidemill.engine.objects.draft import Draft
+from tidemill.engine.objects.finish import changes_of_draft, check_draft
+from tidemill.engine.objects.happened import Happened, events_of
+from tidemill.engine.objects.module import Module
+from tidemill.engine.objects.nested import Nested
+from tidemill.engine.objects.records import located
+from tidemill.engine.objects.stored import Stored
+from tidemill.engine.results import Result
+from tidemill.engine.select import ask
+from tidemill.engine.views import TableHandle, ViewHandle
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.classes import OID, Schema
+from tidemill.model.coerce import coerce, present
+from tidemill.model.errors import DanglingReference, NameTaken, ParseError, UnknownName, Unsupported
+from tidemill.model.nested import from_struct, nested_struct
+from tidemill.model.types import BIGINT, Struct
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["Objects", "objects", "odl_from"]
+
+LAST_OID = "objects/oid"
+"""Among the positions of a warehouse, under this name, is the last identity that was given to an object."""
+
+
+class Objects:
+    """The objects of a warehouse.
+
+    >>> import tidemill
+    >>> with tidemill.open(":memory:") as wh:
+    ...     db = objects(wh, "module m { class part (extent Parts key id) { attribute long id; attribute part of; }; }")
+    ...     wheel = db.create("part", id=1)
+    ...     with db.epoch():
+    ...         spoke = db.create("part", id=2, of=wheel)
+    ...         db.modify(wheel, id=7)
+    ...     print(db.get(spoke), *db.events, sep=", ")
+    {'oid': 2, 'id': 2, 'of': 1}, onModifyAttribute part.id 1, onInsertToExtent parts 2
+    """
+
+    def __init__(self, engine: Engine, module: Module) -> None:
+        self._engine = engine
+        self._module = module
+        self._stored = Stored(engine, module)
+        self._open: Draft | None = None
+        self._happened: list[Happened] | Callable[[], Iterable[Happened]] = []
+
+    @property
+    def schema(self) -> Schema:
+        """The classes."""
+        return self._module.schema
+
+    @property
+    def text(self) -> str:
+        """The ODL that declares them."""
+        return self._module.text
+
+    # -- epochs -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def epoch(self) -> Iterator[None]:
+        """Let all operations in the block be one epoch: all of it happens, or where an error leaves the block, nothing.
+
+        Whether references and keys are right is looked at in the end. What one operation does and another undoes is
+        never seen by any view.
+        """
+        with self._drafting():
+            yield
+
+    @contextmanager
+    def _drafting(self) -> Iterator[Draft]:
+        """The draft of the epoch around, or of one for just this block."""
+        with self._engine.lock:
+            if self._open is not None:
+                yield self._open
+                return
+            draft = self._open = self._begun()
+            self._engine.drafting = True
+            try:
+                yield draft
+                self._commit(draft)
+            finally:
+                self._open = None
+                self._engine.drafting = False
+
+    def _begun(self) -> Draft:
+        self._engine.require_writable()
+        if self._engine.drafting:
+            raise Unsupported(
+                "an epoch of objects is under way",
+                detail="Objects in bulk, and those of another handle, would not see what it does.",
+                hint="End it first.",
+            )
+        return Draft(self._module, self._stored, self._last_oid())
+
+    def _last_oid(self) -> int:
+        return int(self._engine.store.positions.get(LAST_OID, 0))
+
+    def _commit(self, draft: Draft) -> None:
+        check_draft(draft)
+        self._apply(changes_of_draft(draft), draft.last)
+        self._happened = lambda: events_of(draft)
+
+    def _apply(self, changes: Mapping[str, ChangeSet], last: int) -> int:
+        """Commit rows of objects that are known to be right; ``last`` is the last identity that was given."""
+        if not changes:
+            return self._engine.store.epoch
+        moved = {LAST_OID: str(last)} if last > self._last_oid() else {}
+        return self._engine.apply(changes, moved, objects=True)
+
+    @property
+    def events(self) -> list[Happened]:
+        """What the last epoch of objects did in the end, the other ends of relationships included."""
+        with self._engine.lock:
+            if not isinstance(self._happened, list):
+                self._happened = list(self._happened())
+            return list(self._happened)
+
+    # -- operations ---------------------------------------------------------------------------------------------
+
+    def create(self, cls: str, /, **values: Any) -> int:
+        """A new object; returns its identity. References are identities, collections lists."""
+        with self._drafting() as draft:
+            return draft.create(cls.lower(), values)
+
+    def modify(self, oid: int, /, **values: Any) -> None:
+        """Give attributes and relationships of an object new values."""
+        with self._drafting() as draft:
+            draft.modify(_oid(oid), values)
+
+    def insert(self, oid: int, collection: str, element: Any, *, at: int | None = None) -> None:
+        """Put an element into a collection; in a list at place ``at``, or at its end."""
+        with self._drafting() as draft:
+            draft.insert(_oid(oid), collection, element, at)
+
+    def remove(self, oid: int, collection: str, element: Any) -> None:
+        """Take an element out of a collection, once."""
+        with self._drafting() as draft:
+            draft.remove(_oid(oid), collection, element)
+
+    def delete(self, oid: int, *, clear: bool = False) -> None:
+        """Let an object go, and its relationships; where plain attributes refer to it only if they are to ``clear``."""
+        with self._drafting() as draft:
+            draft.delete(_oid(oid), clear=clear)
+
+    # -- in bulk ------------------------------------------------------------------------------------------------
+
+    def bulk(self, given: Mapping[str, pa.Table]) -> int:
+        """Create many objects in one epoch, which is returned: for each extent, or class, a table with their columns.
+
+        References are identities, which are given in a column ``oid``; of a relationship one end will do. All of it is
+        checked column by column.
+        """
+        with self._alone() as draft:
+            return self._take(draft, {self._class_called(name): table for name, table in given.items()})
+
+    def load(
+        self,
+        extent: str | Mapping[str, Any],
+        *given: Any,
+        format: str | None = None,
+        spark: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Create objects of an extent, or class, from nested records, in one epoch, which is returned.
+
+        ``given`` are paths of JSON lines or Parquet, or dicts, an Arrow table or a Spark frame; for several extents in
+        one epoch, ``extent`` is a dict of these. A reference is a key of the other object, or that object itself, which
+        is then created too. With ``spark``, with runtime ``spark`` and where a path has a scheme, files are read by
+        Spark. ``progress`` is told the bytes read so far and in all.
+        """
+        with self._alone() as draft:
+            nested = Nested(draft)
+            sources = {extent: given} if isinstance(extent, str) else {name: (one,) for name, one in extent.items()}
+            for name, source in sources.items():
+                records = located(self._engine.placement, source, format, progress, spark=spark)
+                nested.take(self._class_called(name), records)
+            return self._take(draft, nested.tables())
+
+    @contextmanager
+    def _alone(self) -> Iterator[Draft]:
+        """A draft for objects in bulk."""
+        with self._engine.lock:
+            yield self._begun()
+
+    def _class_called(self, name: str) -> str:
+        """The class that has this name, or an extent of this name."""
+        found = self.schema.extents().get(name.lower())
+        cls = name.lower() if found is None else found.name
+        self._module.attributes_of(cls)
+        return cls
+
+    def _take(self, draft: Draft, tables: Mapping[str, pa.Table]) -> int:
+        bulk = Bulk(draft, tables)
+        epoch = self._apply(bulk.changes(), draft.last)
+        self._happened = bulk.events
+        return epoch
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def get(self, oid: int) -> dict[str, Any]:
+        """The attributes of an object, as the epoch under way has them."""
+        values, cls = self._look(oid)
+        kinds = self._module.attributes[cls]
+        return {OID: oid} | {name: present(value, kinds[name].field.type) for name, value in values.items()}
+
+    def class_of(self, oid: int) -> str:
+        """The class that an object was created as."""
+        return self._look(oid)[1]
+
+    def _look(self, oid: int) -> tuple[Mapping[str, Any], str]:
+        with self._engine.lock:
+            record = self._open.records.get(_oid(oid)) if self._open is not None else None
+            if record is not None and record.new is not None:
+                return record.new, record.cls
+            found = self._stored.find(_oid(oid)) if record is None else None
+            if found is None:
+                raise DanglingReference(f"there is no object {oid}")
+            return found.values, found.cls
+
+    def find(self, cls: str, /, **key: Any) -> int | None:
+        """The identity of the object that has these values of a key; None where there is none."""
+        attributes = self._module.attributes_of(cls.lower())
+        names = [name.lower() for name in key]
+        for name in names:
+            if name not in attributes:
+                raise UnknownName(f'class "{cls}" has no attribute "{name}"', hint=f"There is {', '.join(attributes)}.")
+        if not any(set(names) == set(known) for _, known in self._module.keys[cls.lower()]):
+            raise Unsupported(
+                f'{", ".join(names) or "nothing"} is no key of class "{cls}"',
+                hint="Objects are found by a key; ask for others with query().",
+            )
+        value = tuple(
+            coerce(v, attributes[n].type, where=f"{cls}.{n}") for n, v in zip(names, key.values(), strict=True)
+        )
+        with self._engine.lock:
+            touched = self._open.records if self._open is not None else {}
+            rows = self._stored.rows(cls.lower(), names, [value]).get(value, [])
+            if rows and rows[0][0] not in touched:
+                return int(rows[0][0])
+            for record in touched.values():
+                values = record.new if record.cls in self._below(cls.lower()) else None
+                if values is not None and tuple(values[name] for name in names) == value:
+                    return record.oid
+            return None
+
+    def _below(self, cls: str) -> set[str]:
+        return {found.name for found in self.schema.below(cls)}
+
+    def extent(self, name: str) -> TableHandle:
+        """All objects of an extent as rows, as of the last epoch."""
+        classes = self.schema.extents()
+        if name.lower() not in classes:
+            raise UnknownName(f'there is no extent "{name}"', hint=f"Extents: {', '.join(classes)}.")
+        return TableHandle(self._engine, self._module.stored[classes[name.lower()].name])
+
+    def struct(self, cls: str, *, nested: bool = False) -> StructType:
+        """An object of a class as a struct of Spark: the columns of its table, or ``nested`` as files have it.
+
+        Nested, objects stand in the place of plain references to them; relationships stay references.
+        """
+        from tidemill.runtimes.spark.schema import spark_type
+
+        name = self._class_called(cls)
+        return spark_type(nested_struct(self.schema, name) if nested else self.schema.struct(name))
+
+    # -- views --------------------------------------------------------------------------------------------------
+
+    def define(self, text: str, **options: str) -> ViewHandle:
+        """Make a materialized view of ``define name() as query``, in OQL; ``options`` are those of views in SQL.
+
+        It is kept with strategy ``lineage`` where ``strategy`` does not say otherwise. Of several definitions the last
+        view is returned.
+        """
+        catalog, found = self._engine.catalog, read_oql(Oql(text, "oql"), self._module, self._engine.catalog.relations)
+        defined = [one for one in found if isinstance(one, Define)]
+        if len(defined) < len(found):
+            raise ParseError("only definitions were expected", where="oql", hint="Say define name() as query.")
+        for one in defined:
+            asked = {"strategy": "lineage"} | options
+            self._engine.create_view(catalog.define(one.name, one.text, asked, self._engine.store.epoch))
+        return ViewHandle(self._engine, catalog.view(defined[-1].name))
+
+    def query(self, text: str) -> Result:
+        """The answer to a query in OQL, as of the last epoch."""
+        return ask(self._engine, Oql(text, "oql"))
+
+    def explain(self, view: str) -> str:
+        """How a view is kept fresh, which events it listens to, and why."""
+        return explanation_of(self._engine, view.lower())
+
+
+def _oid(value: Any) -> int:
+    return int(coerce(value, BIGINT, where="oid", nullable=False))
+
+
+def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[str]] | None = None) -> str:
+    """A module in ODL for nested structs, each by the name of its class: to be read, changed, and declared.
+
+    A struct is a frame or a ``StructType`` of Spark. What lies inside of others becomes classes of their own. ``keys``
+    has for classes the attributes of their key.
+    """
+    from tidemill.runtimes.spark.schema import fields_of
+
+    known = {cls: Struct(fields_of(getattr(struct, "schema", struct))) for cls, struct in structs.items()}
+    return odl_of(from_struct(name, known, keys or {}))
+
+
+def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
+    """The objects of a warehouse, with the classes that ``odl`` declares: its text, or the path of a file.
+
+    The first time, their tables are made. Later the text need not be given; where it is, it must say the same.
+    """
+    engine = wh._engine
+    name = "odl"
+    if isinstance(odl, Path):
+        name, odl = str(odl), odl.read_text(encoding="utf-8")
+    with engine.settled():
+        known = engine.catalog.module
+        if odl is None:
+            if known is None:
+                raise UnknownName("the warehouse has no objects yet", hint="Declare their classes: objects(wh, odl).")
+            return Objects(engine, known)
+        module = Module.of(odl, name)
+        if known is None:
+            _declare(engine, module)
+            known = module
+        elif known.schema != module.schema:
+            raise NameTaken(
+                f'the warehouse has objects of module "{known.schema.name}", and other classes were declared',
+                where=name,
+                detail="A warehouse has one module, and its classes stay as they are.",
+                hint="Leave the text out, or open another warehouse.",
+            )
+        return Objects(engine, known)
+
+
+def _declare(engine: Engine, module: Module) -> None:
+    """Add the tables of a module, all or none."""
+    engine.require_writable()
+    for table in module.stored.values():
+        if table.name in engine.catalog:
+            raise NameTaken(
+                f'"{table.name}" exists already',
+                where=f"module {module.schema.name}",
+                hint="Drop it first, or give the extent another name.",
+            )
+    for table in module.stored.values():
+        engine.catalog.add(table)
+    engine.catalog.module = module
+    engine.commit(Epoch(engine.store.epoch, catalog=engine.catalog.to_json()))()

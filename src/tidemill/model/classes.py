@@ -1,0 +1,117 @@
+"""Classes of objects as ODL declares them, and the tables that hold their objects.
+
+An object is a row: its identity is the column ``oid``, a reference is the ``oid`` of another object, and a collection
+is an array. An object stands in the table of its class and in that of every class above it, with the columns that are
+known there, so that an extent has the objects of all subclasses and is still one table. Names are lower case inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tidemill.model.schema import Reference, Table
+from tidemill.model.types import BIGINT, Array, Field, Struct, Type
+
+OID = "oid"
+"""The column that an object is known by."""
+
+
+class Collection(Enum):
+    """What a collection keeps of its elements: how often each is there, that it is there, or also its place.
+
+    The arrays of bags and sets are sorted, so that equal collections are equal arrays; those of lists are in order.
+    """
+
+    BAG = "bag"
+    SET = "set"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A property of a class: a value, a reference to an object of class ``target``, or a ``collection`` of either.
+
+    ``type`` is that of the value or of an element; a reference has the type of an ``oid``. A relationship names its
+    ``inverse``, the attribute of the target that points back. ``among`` are the names that an enum allows.
+    """
+
+    name: str
+    type: Type
+    target: str | None = None
+    collection: Collection | None = None
+    inverse: str | None = None
+    among: tuple[str, ...] = ()
+
+    @property
+    def field(self) -> Field:
+        """The column that holds it. A collection is never NULL: at least it is empty."""
+        return Field(self.name, self.type if self.collection is None else Array(self.type), self.collection is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class: its own attributes, the class that it extends, the name of its extent, and the keys of its objects."""
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    parent: str | None = None
+    extent: str | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The classes of a module, by name; parents come before those that extend them."""
+
+    name: str
+    classes: Mapping[str, Class]
+
+    def line(self, name: str) -> Iterator[Class]:
+        """The class and those above it, nearest first."""
+        above: str | None = name
+        while above is not None:
+            yield self.classes[above]
+            above = self.classes[above].parent
+
+    def below(self, name: str) -> Iterator[Class]:
+        """The class and all that extend it."""
+        return (found for found in self.classes.values() if any(above.name == name for above in self.line(found.name)))
+
+    def attributes(self, name: str) -> dict[str, Attribute]:
+        """All attributes of a class by name, inherited ones first."""
+        lines = reversed(list(self.line(name)))
+        return {attribute.name: attribute for above in lines for attribute in above.attributes}
+
+    def declares(self, name: str, attribute: str) -> str:
+        """The class in which an attribute of class ``name`` is declared."""
+        return next(above.name for above in self.line(name) if any(a.name == attribute for a in above.attributes))
+
+    def extents(self) -> dict[str, Class]:
+        """The classes by the names of their extents."""
+        return {found.extent: found for found in self.classes.values() if found.extent is not None}
+
+    def is_stored(self, name: str) -> bool:
+        """Whether a class has a table: it has an extent, or else something refers to its objects."""
+        referred = {a.target for found in self.classes.values() for a in found.attributes}
+        return self.classes[name].extent is not None or name in referred
+
+    def table(self, name: str) -> Table:
+        """The table of a class, called as its extent, or as the class itself where it has none."""
+        attributes = self.attributes(name).values()
+        references = (
+            Reference((a.name,), self.table_name(a.target), (OID,))
+            for a in attributes
+            if a.target is not None and a.collection is None
+        )
+        fields = (Field(OID, BIGINT, nullable=False), *(a.field for a in attributes))
+        return Table(self.table_name(name), fields, (OID,), tuple(references))
+
+    def struct(self, name: str) -> Struct:
+        """An object of a class as a struct of Spark: the columns of its table."""
+        return Struct(self.table(name).fields)
+
+    def table_name(self, name: str) -> str:
+        """What the table of a class is called."""
+        return self.classes[name].extent or name

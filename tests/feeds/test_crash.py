@@ -1,0 +1,44 @@
+"""A kill -9 of a feed, at each of its points and within its commits: every file is taken in once, and none is lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tests.feeds.feeding import FILES, live, rows_of
+from tests.storage.samples import child_environment
+from tidemill.engine.feeds import FAULT_POINTS
+from tidemill.storage.files import FAULT_VARIABLE
+
+PASSINGS = {"fed": 2, "put-away": 2, "set-aside": 1, "torn-log": 3, "before-manifest": 6}
+"""Which passing of each point to die at; the sixth manifest is that of a refresh."""
+
+
+def test_every_point_is_tried() -> None:
+    assert set(PASSINGS) > set(FAULT_POINTS)
+
+
+@pytest.mark.parametrize("point", PASSINGS)
+def test_killed_at(tmp_path: Path, point: str) -> None:
+    died = subprocess.run(
+        [sys.executable, "-m", "tests.feeds.feeding", str(tmp_path)],
+        env=child_environment(**{FAULT_VARIABLE: f"{point}:{PASSINGS[point]}"}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    live(tmp_path)
+    inbox = tmp_path / "inbox"
+    with tidemill.open(tmp_path / "w", runtime="native", read_only=True) as wh:
+        expected = [(*row, 1) for number in range(FILES) if number != 2 for row in rows_of(number)]
+        assert sorted(wh.view("v").rows()) == sorted(wh.view("late").rows()) == expected
+        assert wh.view("late").staleness().epochs == 0
+    assert sorted(file.name for file in (inbox / "_aside").iterdir()) == ["file-2.csv", "file-2.csv.reason"]
+    assert len(list((inbox / "_taken").iterdir())) == FILES - 1
+    assert not [file for file in inbox.iterdir() if file.suffix == ".csv"]

@@ -1,0 +1,184 @@
+"""ODL: Figure 1 of MOVIE as it is printed, the way back to text, structs, and all that a module can get wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidemill.compiler.frontends.odl import read_odl
+from tidemill.compiler.frontends.odl_writing import odl_of
+from tidemill.engine.ddl import ddl
+from tidemill.model.errors import SqlError, Unsupported
+from tidemill.model.nested import from_struct, nested_struct
+
+HERE = Path(__file__).parent
+
+FIGURE_1 = """\
+CREATE TABLE `atomicparts` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, `x` BIGINT, \
+`y` BIGINT, `docid` BIGINT, `to` ARRAY<BIGINT> NOT NULL, `from` ARRAY<BIGINT> NOT NULL, `partof` BIGINT, \
+PRIMARY KEY (`oid`), FOREIGN KEY (`partof`) REFERENCES `compositeparts` (`oid`))
+CREATE TABLE `connections` (`oid` BIGINT NOT NULL, `type` STRING, `length` BIGINT, `from` BIGINT, `to` BIGINT, \
+PRIMARY KEY (`oid`), FOREIGN KEY (`from`) REFERENCES `atomicparts` (`oid`), \
+FOREIGN KEY (`to`) REFERENCES `atomicparts` (`oid`))
+CREATE TABLE `compositeparts` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, \
+`parts` ARRAY<BIGINT> NOT NULL, `rootpart` BIGINT, `documentation` BIGINT, `usedinpriv` ARRAY<BIGINT> NOT NULL, \
+`usedinshar` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), FOREIGN KEY (`rootpart`) REFERENCES `atomicparts` (`oid`), \
+FOREIGN KEY (`documentation`) REFERENCES `documents` (`oid`))
+CREATE TABLE `documents` (`oid` BIGINT NOT NULL, `title` STRING, `id` BIGINT, `text` STRING, `part` BIGINT, \
+PRIMARY KEY (`oid`), FOREIGN KEY (`part`) REFERENCES `compositeparts` (`oid`))
+CREATE TABLE `manuals` (`oid` BIGINT NOT NULL, `title` STRING, `id` BIGINT, `text` STRING, `mod` BIGINT, \
+PRIMARY KEY (`oid`), FOREIGN KEY (`mod`) REFERENCES `modules` (`oid`))
+CREATE TABLE `assemblies` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, `asmtype` STRING, \
+`superassembly` BIGINT, `omodule` BIGINT, PRIMARY KEY (`oid`), \
+FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`), \
+FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`))
+CREATE TABLE `complexassemblies` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, \
+`asmtype` STRING, `superassembly` BIGINT, `omodule` BIGINT, `subassemblies` ARRAY<BIGINT> NOT NULL, \
+PRIMARY KEY (`oid`), FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`), \
+FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`))
+CREATE TABLE `baseassemblies` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, \
+`asmtype` STRING, `superassembly` BIGINT, `omodule` BIGINT, `componentspriv` ARRAY<BIGINT> NOT NULL, \
+`componentsshar` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), \
+FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`), \
+FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`))
+CREATE TABLE `modules` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, `designroot` BIGINT, \
+`man` BIGINT, `assemblies` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), \
+FOREIGN KEY (`designroot`) REFERENCES `complexassemblies` (`oid`), FOREIGN KEY (`man`) REFERENCES `manuals` (`oid`))"""
+
+
+def test_figure_1() -> None:
+    schema = read_odl((HERE / "oo7.odl").read_text(), "oo7.odl")
+    assert "\n".join(ddl(schema.table(name)) for name in schema.classes if schema.is_stored(name)) == FIGURE_1
+    assert {name: found.keys for name, found in schema.classes.items() if found.keys} == {
+        "atomicpart": (("id",),),
+        "compositepart": (("id",),),
+        "document": (("title",), ("id",)),
+        "baseassembly": (("id",),),
+        "modulet": (("id",),),
+    }
+    assert schema.attributes("baseassembly")["asmtype"].among == ("Complex", "Base")
+
+
+@pytest.mark.parametrize("module", ["oo7", "odd"])
+def test_text_and_back(module: str) -> None:
+    schema = read_odl((HERE / f"{module}.odl").read_text())
+    assert read_odl(odl_of(schema)) == schema
+
+
+def test_structs_and_back() -> None:
+    text = """module shop {
+      class order (extent Orders key id) { attribute long id; attribute customer by; attribute list<line> lines; };
+      class customer (extent Customers) { attribute string name; attribute list<string> phones; };
+      class line (extent Lines) { attribute double pieces; attribute item item; };
+      class item (extent Items) { attribute string name; };
+    }"""
+    schema = read_odl(text)
+    nested = nested_struct(schema, "order")
+    assert str(nested) == (
+        "STRUCT<oid: BIGINT, id: BIGINT, by: STRUCT<oid: BIGINT, name: STRING, phones: ARRAY<STRING>>, "
+        "lines: ARRAY<STRUCT<oid: BIGINT, pieces: DOUBLE, item: STRUCT<oid: BIGINT, name: STRING>>>>"
+    )
+    again = from_struct("shop", {"order": nested}, {"order": ["id"]})
+    assert read_odl(odl_of(again)) == again
+    assert [str(again.struct(name)) for name in ("order", "line")] == [
+        str(schema.struct(name)) for name in ("order", "line")
+    ]
+    with pytest.raises(Unsupported, match="cannot be nested"):
+        nested_struct(read_odl((HERE / "oo7.odl").read_text()), "compositepart")
+
+
+WRONG = {
+    "class a extends b {};": """\
+there is no class "b"
+  m.odl:2:17   b {};
+               ^
+hint: Classes: a.""",
+    "class a extends c {}; class b extends a {}; class c extends b {};": """\
+class "a" extends itself
+  m.odl:2:17   c {}; class b extends a {}; class c extends b {};
+               ^
+detail: The way around is a, c, b.""",
+    "class a {}; class A {};": """\
+class "a" is declared twice
+  m.odl:2:19   A {};
+               ^""",
+    "class a { attribute long x; attribute string X; };": """\
+attribute "x" of class "a" is declared twice
+  m.odl:2:46   X; };
+               ^""",
+    "class a { attribute long x; }; class b extends a { attribute long x; };": """\
+class "b" has an attribute "x" already
+  m.odl:2:67   x; };
+               ^
+detail: It is inherited from class "a".""",
+    "class a (extent As) {}; class b (extent as) {};": """\
+"as" is the extent of class "a" already
+  m.odl:2:41   as) {};
+               ^^
+hint: Each extent has a name of its own.""",
+    "class a (extent As key y) { attribute long x; };": """\
+there is no attribute "y"
+  m.odl:2:24   y) { attribute long x; };
+               ^
+hint: Attributes of class "a": x.""",
+    "class a (key x) { attribute long x; };": """\
+class "a" has a key and no extent
+  m.odl:2:14   x) { attribute long x; };
+               ^
+hint: A key tells the objects of an extent apart: name one, as in (extent Parts key id).""",
+    "class a { attribute thing x; };": """\
+there is no type or class "thing"
+  m.odl:2:21   thing x; };
+               ^^^^^
+hint: Classes and enums: a.""",
+    "class a { relationship b x inverse b::y; }; class b { attribute a y; };": """\
+the inverse of "a::x" does not point back
+  m.odl:2:39   y; }; class b { attribute a y; };
+               ^
+detail: "b::y" is the inverse of nothing.
+hint: Declare it as a relationship with a, inverse a::x.""",
+    "class a { relationship b x inverse c::y; }; class b {}; class c { relationship a y inverse a::x; };": """\
+relationship "x" leads to class "b", and its inverse is elsewhere
+  m.odl:2:36   c::y; }; class b {}; class c { relationship a y inverse a::x; };
+               ^
+hint: Say inverse b::y.""",
+    "class a { relationship long x inverse a::x; };": """\
+relationship "x" leads to no class
+  m.odl:2:24   long x inverse a::x; };
+               ^^^^
+hint: A relationship is between objects; declare values with attribute.""",
+    "class a { attribute bag<set<long>> x; };": """\
+a collection of collections is not kept
+  m.odl:2:25   set<long>> x; };
+               ^^^
+hint: Let the elements be objects of a class that has the inner collection.""",
+    "class a { attribute long oid; };": """\
+an attribute cannot be called "oid"
+  m.odl:2:26   oid; };
+               ^^^
+detail: Tables of objects have a column of their own of that name.""",
+    "class a { long x; };": """\
+attribute, relationship was expected here
+  m.odl:2:11   long x; };
+               ^^^^""",
+    "class a { attribute long x }": """\
+";" was expected here
+  m.odl:2:28   }
+               ^""",
+    "enum e {A, A};": """\
+the enum names "A" twice
+  m.odl:2:12   A};
+               ^""",
+    "class a { attribute long x = 3; };": """\
+"=" has no meaning in ODL
+  m.odl:2:28   = 3; };
+               ^""",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_wrong(text: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        read_odl(f"module m {{ // what comes next is wrong\n{text}\n}};", "m.odl")
+    assert str(refused.value) == WRONG[text]

@@ -1,0 +1,31 @@
+"""Whatever a query is made into, it means what its comprehension says: the relation, and the program that keeps it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.oql.direct import Direct, random_objects
+from tests.oql.kept import check_kept
+from tests.oql.library import QUERIES, SCHEMA
+from tidemill.algebra.evaluate import evaluate
+from tidemill.compiler.frontends.oql import read
+from tidemill.compiler.frontends.oql.reading import comprehension_of
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_relation_means_what_the_comprehension_says(name: str) -> None:
+    (asked,) = read(QUERIES[name], SCHEMA, {})
+    term = comprehension_of(QUERIES[name], SCHEMA, {})
+    chance = Random(name)
+    for _ in range(15):
+        objects = random_objects(SCHEMA, chance)
+        expected = Direct(objects, {}).rows(term)
+        assert dict(evaluate(asked.relation, objects.tables()).items()) == dict(expected)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_program_keeps_what_the_relation_means(name: str) -> None:
+    (asked,) = read(QUERIES[name], SCHEMA, {})
+    check_kept(asked.relation, Random(name), "delta", epochs=8)
