@@ -150,6 +150,7 @@ def test_figures_have_the_agreed_names_and_goals_are_judged() -> None:
     found = {(figure.case, figure.metric): figure.value for figure in _figures()}
     assert found["u2/joinselview_3/db3", "speedup"] == pytest.approx(0.015 / 0.00004)
     assert found["u2/joinselview_3/db3", "speedup_epoch"] == pytest.approx(0.016 / 0.00104)
+    assert found["u2/joinselview_3/db3", "speedup_define"] == pytest.approx(0.05 / 0.00004)
     assert found["u2/joinselview_3/db3", "updates_per_query"] == pytest.approx(0.012 / 0.00004)
     assert found["query/dbsizeview/db5", "speedup"] == pytest.approx(20)
     entry = Figure("movie", "selfmaintainable", "cells", 18, "entries")

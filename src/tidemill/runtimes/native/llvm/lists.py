@@ -88,7 +88,7 @@ class ListCode:
         cells |= {null_of(f"key{i}"): I8 for i in self._nullable}
         self.columns: Columns = columns_of(cells)
         self.slot = Struct()
-        for name, type_ in (("tag", I32), ("count", I32), ("place", I32), ("bits", I8), ("flags", I8), ("odd", I8)):
+        for name, type_ in (("tag", I32), ("count", I32), ("place", I32), ("bits", I8), ("flags", I8)):
             self.slot.field(name, type_)
         self._cells = [cell_type(map_.keys[i].type) for i in self.places]
         for i, type_ in enumerate(self._cells):
@@ -228,7 +228,7 @@ class ListCode:
         self.record.store(builder, entry, self._place, count)
         place, found = builder.zext(count, I64), self.at(builder, handle, slot.get(), cells)
         found.store(builder, place, "id", id_)
-        self._weigh(builder, found, place, self.record.load(builder, entry, "weight"))
+        found.store(builder, place, "weight", _small(builder, self.record.load(builder, entry, "weight")))
         found.store(builder, place, "flags", number(0, I8))
         for i in self._own:
             found.store(builder, place, f"key{i}", self.record.load(builder, entry, f"key{i}"))
@@ -253,14 +253,7 @@ class ListCode:
     def reweigh(self, builder: ir.IRBuilder, handle: Value, entry: Value, weight: Value) -> None:
         """Let the item of a record have another weight."""
         found, place = self.slice_of(builder, handle, entry)
-        self._weigh(builder, found, place, weight)
-
-    def _weigh(self, builder: ir.IRBuilder, found: Slice, place: Value, weight: Value) -> None:
-        """Tell an item its weight, and its list whether that is another one than 1, which most are."""
         found.store(builder, place, "weight", _small(builder, weight))
-        other = builder.zext(builder.icmp_unsigned("!=", weight, number(1)), I8)
-        odd = self.slot.load(builder, found.slot, "odd")
-        self.slot.store(builder, found.slot, "odd", builder.or_(odd, other))
 
     # ------------------------------------------------------------------------------------------------------ memory
 
@@ -271,7 +264,7 @@ class ListCode:
             self.slot.store(builder, slot, f"cell{i}", cell)
         self.slot.store(builder, slot, "count", number(0, I32))
         self.slot.store(builder, slot, "place", self._take(builder, handle, number(0, I8)))
-        for name in ("bits", "flags", "odd"):
+        for name in ("bits", "flags"):
             self.slot.store(builder, slot, name, number(0, I8))
         return slot
 

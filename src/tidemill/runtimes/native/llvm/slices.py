@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.blocks import Local, Value, loop_while, number
-from tidemill.runtimes.native.llvm.layout import I1, I8, I64, Cell, at
+from tidemill.runtimes.native.llvm.layout import I8, I64, Cell, at
 from tidemill.runtimes.native.llvm.outbox import LANES, LARGE
 from tidemill.runtimes.native.llvm.trays import null_of
 
@@ -56,20 +56,7 @@ class Slice:
         return found.get()
 
     def common_weight(self, builder: ir.IRBuilder) -> tuple[Value, Value]:
-        """The weight of the first item, and an i1: whether all have it, and none is too large to be told by a byte.
-
-        Of a list that has only ever had weights of 1 that is known. There must be an item.
-        """
-        weight, alike = Local(builder, number(1)), Local(builder, number(1, I1))
-        odd = self.code.slot.load(builder, self.slot, "odd")
-        with builder.if_then(builder.icmp_unsigned("!=", odd, number(0, I8)), likely=False):
-            small, same = self._compared(builder)
-            weight.set(builder.sext(small, I64))
-            alike.set(same)
-        return weight.get(), alike.get()
-
-    def _compared(self, builder: ir.IRBuilder) -> tuple[Value, Value]:
-        """The weight of the first item as a byte, and an i1: whether all have it, and it is one."""
+        """The weight of the first item, and an i1: whether all have it, and none is too large to be told by a byte."""
         small = self.load(builder, number(0), "weight")
         same = builder.mul(builder.zext(small, I64), number(0x0101010101010101))
         weights, other, place = self.first(builder, "weight"), Local(builder, number(0)), Local(builder, number(0))
@@ -81,7 +68,8 @@ class Slice:
             other.set(builder.or_(other.get(), builder.shl(builder.xor(eight, same), builder.mul(noise, number(8)))))
             place.set(builder.add(place.get(), number(LANES)))
         told = builder.icmp_signed("!=", small, number(LARGE, I8))
-        return small, builder.and_(told, builder.icmp_unsigned("==", other.get(), number(0)))
+        alike = builder.and_(told, builder.icmp_unsigned("==", other.get(), number(0)))
+        return builder.sext(small, I64), alike
 
     def first(self, builder: ir.IRBuilder, column: str) -> Value:
         """Where a column begins."""
