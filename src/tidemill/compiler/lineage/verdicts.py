@@ -15,7 +15,7 @@ from tidemill.model.events import Event, Listening
 from tidemill.model.schema import Table
 from tidemill.program.linear import scalars_of
 from tidemill.program.reads import queries_of, relation_of
-from tidemill.program.statements import Each, Part, Program, Query, Source, Stage, Trigger, Version
+from tidemill.program.statements import Each, Finish, Part, Program, Query, Source, Stage, Trigger, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,11 @@ def _bare(moved: Moved) -> set[str]:
 
 
 def _emitted(stage: Stage, moved: Moved) -> Moved:
-    """What becomes of the rows of a stage. Rows of groups and parts change in ways that only their values tell."""
+    """What becomes of the rows of a stage. Sums and what parts give change in ways that only their values tell."""
     if stage.finish is None:
         return moved
-    return Moved(arrives=True, leaves=True, columns=frozenset(output.name for output in stage.finish.outputs))
+    outputs = stage.finish.outputs
+    if isinstance(stage.finish, Finish) and not stage.finish.peeks and not stage.maps[0].values:
+        shown = frozenset(output.name for output in outputs if columns_in(output.scalar) & moved.columns)
+        return Moved(moved.arrives, moved.leaves, shown)
+    return Moved(arrives=True, leaves=True, columns=frozenset(output.name for output in outputs))

@@ -6,8 +6,8 @@ with the lineage: whatever the row before has met, this one meets, and the colum
 deletions nor most modifications read a table. Only rows that arrive are joined with the other tables, as in ``delta``:
 that is to *plant the delta*.
 
-Joined with the lineage, the rows that stay take out what the old ones gave and put in what the new ones give. Every
-statement adds to the view and to its lineage alike.
+Joined with the lineage, the rows that stay take out what the old ones gave and put in what the new ones give. The rows
+of a join come out of its lineage; to a view that sums them up, statements add alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemill.compiler.rewrites.rename import fresh
 from tidemill.compiler.stages import Draft
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Part, Query, Rounds, Source, Split, Stage, Step, Trigger, Version
+from tidemill.program.statements import Add, Finish, Part, Query, Rounds, Source, Split, Stage, Step, Trigger, Version
 
 SUPPORTS_STREAMS = True
 
@@ -52,13 +52,21 @@ class Derivations:
         """The lineage of what is there."""
         return Add(self.map.name, nest(self._rows(), self.keys))
 
-    def on_change(self, relation: str) -> Iterator[Add]:
-        """What a change of ``relation`` adds to the view and to the lineage."""
+    def on_change(self, relation: str, *, shown: bool) -> Iterator[Add]:
+        """What a change of ``relation`` adds: to what is ``shown`` by statements of its own, then to the lineage."""
+        targets = [*([(self.target, self.block)] if shown else []), (self.map.name, self._rows())]
         for leaf in self.block.leaves:
             if leaf.relation == relation:
-                for target, block in ((self.target, self.block), (self.map.name, self._rows())):
+                for target, block in targets:
                     yield Add(target, self._staying(leaf, block))
                     yield Add(target, self._arriving(leaf, block))
+
+    def rows(self) -> Finish:
+        """The rows of the block, as those of its lineage."""
+        columns = {f.name: Column(f.name, f.type, f.nullable) for f in self.map.keys}
+        values: dict[str, Scalar] = {name: columns[own] for name, own in self.held.items()}
+        outputs = (Named(output.name, substitute(output.scalar, values)) for output in self.block.outputs)
+        return Finish(self.map.name, tuple(outputs))
 
     def _rows(self) -> Block:
         """The block that gives rows of the lineage."""
@@ -124,8 +132,13 @@ def lineage(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
         raise NotLineage("a stream does not keep the rows that others would meet")
     joins = [_derivations(draft.name, n, target, block, keys) for n, (target, block) in enumerate(_joining(found), 1)]
     alone = [(target, block) for target, block in found if len(block.leaves) == 1]
+    # Where there is one join and nothing above it, each row of the lineage is a row of the view.
+    traced = draft.map is None and len(found) == len(joins) == 1
     triggers = [
-        Trigger(name, (*_told(alone, name, keys), *(add for join in joins for add in join.on_change(name))))
+        Trigger(
+            name,
+            (*_told(alone, name, keys), *(add for join in joins for add in join.on_change(name, shown=not traced))),
+        )
         for name in draft.inputs
     ]
     return Stage(
@@ -133,9 +146,9 @@ def lineage(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
         output=draft.output,
         inputs=draft.inputs,
         maps=(*draft.maps, *(join.map for join in joins)),
-        load=(*load_of(draft, keys, streams), *(join.load() for join in joins)),
+        load=(*(() if traced else load_of(draft, keys, streams)), *(join.load() for join in joins)),
         triggers=tuple(triggers),
-        finish=draft.finish,
+        finish=joins[0].rows() if traced else draft.finish,
         strategy="lineage",
     )
 
