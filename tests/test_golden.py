@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FILES = sorted((Path(__file__).parent / "golden").glob("*.test"))
 STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute")
 BATCHES = ("whole", "rows")
+FIRST_OF_FAMILY = 4
+"""Of files that begin with the same word, dictionaries are asked all, and other ways so many."""
 PARTITIONS_ON_SPARK = ("viewdf_view1", "viewdf_view6", "viewdf_days", "viewdf_window_max")
 """Each partition is a job of its own: these files ask Spark for what the others ask for as well."""
 
@@ -175,7 +177,9 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
     and a difference. Maps that statements read are in memory, so columns make no difference to viewlets and join
     graphs. Where these leave everything to plain deltas, the program is the same; and what their statements ask of
     Spark and of machine code beyond that is asked by the files about join graphs and nested aggregates; very wide rows
-    take LLVM minutes. That a graph may grow row by row is tried on its own.
+    take LLVM minutes. That a graph may grow row by row is tried on its own. Of files about one thing, which begin with
+    the same word, all are told to dictionaries and the first few to the other ways, which hear of every construct in
+    ``test_capabilities``.
     Lineage is about keys of what is joined and about elements of arrays.
     """
     # Programs are compared last: to compile those of all files takes longer than to run most of them.
@@ -185,6 +189,9 @@ def _told_already(conversation: Conversation, way: str, strategy: str, batch: st
 
 
 def _is_like_another(path: Path, way: str, strategy: str, batch: str) -> bool:
+    others = strategy == "recompute" or (strategy == "delta" and way != "held")
+    if others and path.stem not in (*_family(path)[:FIRST_OF_FAMILY], *PARTITIONS_ON_SPARK):
+        return True
     if strategy == "lineage" and (way not in ("held", "frames") or not _is_about_lineage(path)):
         return True
     match way:
@@ -203,7 +210,12 @@ def _is_like_another(path: Path, way: str, strategy: str, batch: str) -> bool:
             return True
         case "columns":
             return strategy != "delta" or batch == "rows"
-    return strategy in ("recompute", "joingraph") and batch == "rows"
+    return strategy in ("recompute", "joingraph", "viewlet") and batch == "rows"
+
+
+def _family(path: Path) -> list[str]:
+    """The files that begin with the same word."""
+    return [file.stem for file in FILES if file.stem.partition("_")[0] == path.stem.partition("_")[0]]
 
 
 def _is_about_lineage(path: Path) -> bool:
