@@ -87,3 +87,15 @@ def test_views_follow_all_events(seed: int, epochs: int) -> None:
                 filled |= {view for view in wh.views() if len(wh.view(view))}
         assert seen == set(Event)
         assert filled >= set(wh.views()) - {"complexview3", "complexview4"}
+
+
+def test_a_view_that_has_an_order_is_read_in_it() -> None:
+    odl = "module m { class part (extent Parts key id) { attribute long id; attribute string kind; }; }"
+    with tidemill.open(":memory:", runtime="native") as wh:
+        db = tidemill.objects(wh, odl)
+        db.define("define v() as select struct(id: p.id, kind: p.kind) from p in Parts order by p.kind desc, p.id")
+        for number in (3, 1, 2, 5, 4):
+            db.create("part", id=number, kind="even" if number % 2 == 0 else "odd")
+        assert wh.view("v").rows() == [(1, "odd"), (3, "odd"), (5, "odd"), (2, "even"), (4, "even")]
+        with pytest.raises(tidemill.TidemillError, match="ordered by what it does not show"):
+            db.define("define w() as select struct(id: p.id) from p in Parts order by p.kind")

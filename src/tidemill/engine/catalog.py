@@ -18,6 +18,7 @@ from tidemill.algebra.relations import Relation
 from tidemill.algebra.walk import scans
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
+from tidemill.compiler.frontends.ordering import Order
 from tidemill.compiler.frontends.sql import parse, translate
 from tidemill.compiler.frontends.statements import CreateTable, Definition, Oql, Tree
 from tidemill.engine.cores import Kept, keep
@@ -45,7 +46,8 @@ class View:
 
     ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
     are its ``cores``, each kept by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
-    views are not in its ``program``, but in the ``whole`` one (see ``sharing``).
+    views are not in its ``program``, but in the ``whole`` one (see ``sharing``). Its rows are read in ``order``, if
+    it has one.
     """
 
     name: str
@@ -59,6 +61,7 @@ class View:
     partitioning: Partitioning | None = None
     whole: Program | None = None
     shares: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[Order, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -323,7 +326,7 @@ class Catalog:
         if required(options, name):
             require_incremental(program)
         cut = retained(options, name, translated.partitioning)
-        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut)
+        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut, order=translated.order)
         self._require_memory(view)
         _ = view.refresh, view.weight, view.keep  # a wrong option is refused here and not at the first epoch
         if "keep" in options and view.keep is None:

@@ -9,6 +9,7 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.walk import scans
 from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.oql import Ask
+from tidemill.compiler.frontends.ordering import Order
 from tidemill.compiler.frontends.sql import Translated, translate
 from tidemill.compiler.frontends.statements import Oql, Tree
 from tidemill.engine.engine import Engine
@@ -43,12 +44,18 @@ def _shown(engine: Engine, query: Translated, rows: Iterable[Row]) -> Result:
 
 def arrange(rows: Sequence[Row], query: Translated) -> Sequence[Row]:
     """The rows in the order that the query asks for, cut to its limit."""
-    ordered = list(rows)
-    for position, descending, nulls_first in reversed(query.order):
-        ordered.sort(key=lambda row, i=position: _rank(row[i]), reverse=descending)  # type: ignore[misc]
-        ordered.sort(key=lambda row, i=position: (row[i] is None) != nulls_first)  # type: ignore[misc]
+    ordered = in_order(rows, query.order)
     start = query.offset or 0
     return ordered[start:] if query.limit is None else ordered[start : start + query.limit]
+
+
+def in_order(rows: Iterable[Row], order: Sequence[Order]) -> list[Row]:
+    """The rows by some of their columns; those that are equal in them stay as they are."""
+    ordered = list(rows)
+    for position, descending, nulls_first in reversed(order):
+        ordered.sort(key=lambda row, i=position: _rank(row[i]), reverse=descending)  # type: ignore[misc]
+        ordered.sort(key=lambda row, i=position: (row[i] is None) != nulls_first)  # type: ignore[misc]
+    return ordered
 
 
 def _rank(value: Any) -> tuple[Any, ...]:

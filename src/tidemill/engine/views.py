@@ -16,7 +16,7 @@ from tidemill.engine.insight import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.lineage import Lineage, lineage_of
 from tidemill.engine.partitions import Partition, partitions_of
 from tidemill.engine.results import Bag, MapSize, Result, Verification, present_rows
-from tidemill.engine.select import select
+from tidemill.engine.select import in_order, select
 from tidemill.engine.staleness import Staleness, staleness_of
 from tidemill.engine.verify import recompute, verify
 from tidemill.model.errors import EpochGone
@@ -45,6 +45,11 @@ class ViewHandle(Bag):
         super().__init__(view.fields, lambda: engine.contents(view.name), engine.placement.frame)
         self.name = view.name
         self._engine = engine
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as tuples, duplicates as often as they occur; in order where an OQL view has one, else in none."""
+        order = self._engine.catalog.view(self.name).order
+        return present_rows(in_order(self._read().zset().expand(), order), self.fields)
 
     def changes(self, since: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
         """What changed after epoch ``since``, as ``(weight, row)`` pairs: all epochs summed into one net change."""

@@ -22,9 +22,9 @@ def meant_by(query: str | Tree | Definition | Oql, name: str) -> str | Tree | De
 
 
 def defined(text: Oql, module: Module | None, readable: Relations) -> Translated:
-    """The rows of a view that OQL defines."""
-    relation = read_oql(text, module, readable)[0].relation
-    return Translated(relation, len(relation.fields))
+    """The rows of a view that OQL defines, and the order in which they are read."""
+    found = read_oql(text, module, readable)[0]
+    return Translated(found.relation, len(found.relation.fields), found.order)
 
 
 def read_oql(text: Oql, module: Module | None, readable: Relations) -> list[Define | Ask]:

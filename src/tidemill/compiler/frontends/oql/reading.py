@@ -18,7 +18,7 @@ from tidemill.compiler.frontends.oql.unnesting import tree_of
 from tidemill.compiler.frontends.ordering import Order
 from tidemill.compiler.frontends.places import Source, placed
 from tidemill.model.classes import Schema
-from tidemill.model.errors import NameTaken, ParseError
+from tidemill.model.errors import NameTaken, ParseError, Unsupported
 from tidemill.model.events import Listening
 from tidemill.model.types import Field
 
@@ -27,13 +27,14 @@ Views = Mapping[str, tuple[Field, ...]]
 
 @dataclass(frozen=True)
 class Define:
-    """A view: ``define name() as ...``. ``listens`` are the events that can change it."""
+    """A view: ``define name() as ...``. ``listens`` are the events that change it; its rows are read in ``order``."""
 
     name: str
     text: str
     relation: Relation
     tree: Tree
     listens: frozenset[Listening]
+    order: tuple[Order, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,17 @@ def read(text: str, schema: Schema, views: Views, name: str = "oql") -> list[Def
                 raise NameTaken(f'there is "{statement.name}" already')
             tree = tree_of(normalize(term))
             relation = lower(tree, schema, known)
+            ordered, order = lower_ordered(tree, schema, known)
             if statement.name is None:
-                ordered, order = lower_ordered(tree, schema, known)
                 found.append(Ask(ordered, tree, len(relation.fields), order))
                 continue
-        found.append(Define(statement.name, statement.text, relation, tree, listens(tree, schema)))
+            if any(position >= len(relation.fields) for position, _, _ in order):
+                raise Unsupported(
+                    f'view "{statement.name}" is ordered by what it does not show',
+                    detail="Its rows are kept as they are shown, and put in order when they are read.",
+                    hint="Show it as one more member of the struct, or order when you ask for the rows.",
+                )
+        found.append(Define(statement.name, statement.text, relation, tree, listens(tree, schema), order))
         known[statement.name] = relation.fields
         defined.add(statement.name)
     if not found:
