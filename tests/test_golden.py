@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FILES = sorted((Path(__file__).parent / "golden").glob("*.test"))
 STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute")
 BATCHES = ("whole", "rows")
-FIRST_OF_FAMILY = 4
+FIRST_OF_FAMILY = 3
 """Of files that begin with the same word, dictionaries are asked all, and other ways so many."""
 PARTITIONS_ON_SPARK = ("viewdf_view1", "viewdf_view6", "viewdf_days", "viewdf_window_max")
 """Each partition is a job of its own: these files ask Spark for what the others ask for as well."""

@@ -144,25 +144,22 @@ class Catalog:
 
     def __init__(self, registry: Registry) -> None:
         self._entries: dict[str, Table | View] = {}
+        self.tables: dict[str, Table] = {}
+        """Tables and streams by name."""
+        self.views: dict[str, View] = {}
+        """Views by name; each one comes after everything that it reads."""
+        self.late: dict[str, Table] = {}
+        """The tables and streams whose changes may be late."""
         self._registry = registry
         self.origins: dict[str, Origin] = {}
         self.feeds: dict[str, FolderFeed] = {}
         self.module: Module | None = None
 
-    @property
-    def tables(self) -> dict[str, Table]:
-        """Tables and streams by name."""
-        return {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
-
-    @property
-    def views(self) -> dict[str, View]:
-        """Views by name; each one comes after everything that it reads."""
-        return {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
-
-    @property
-    def late(self) -> dict[str, Table]:
-        """The tables and streams whose changes may be late."""
-        return {name: table for name, table in self.tables.items() if late_table(table) is not None}
+    def _sort(self) -> None:
+        """Tables and views apart. An epoch asks for them many times, and only DDL changes them."""
+        self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
+        self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
+        self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
@@ -226,6 +223,7 @@ class Catalog:
         self._entries[entry.name] = entry
         if late is not None:
             self._entries[late.name] = late
+        self._sort()
 
     def connect(self, origin: Origin) -> None:
         """Add a source."""
@@ -261,6 +259,7 @@ class Catalog:
     def renew(self, view: View) -> None:
         """Put a view's new facts in the place of its old ones."""
         self._entries[view.name] = view
+        self._sort()
 
     def drop(self, name: str) -> None:
         """Remove an entry that no view reads."""
@@ -290,6 +289,7 @@ class Catalog:
             del self._entries[name + LATE]
         for kept in gone.cores if isinstance(gone, View) else ():
             del self._entries[kept.core.name]
+        self._sort()
 
     def define(
         self,

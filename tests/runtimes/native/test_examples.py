@@ -75,7 +75,7 @@ def advance(harness: Harness, contents: dict[str, ZSet], moves: list[Any]) -> ZS
 
 
 @pytest.mark.parametrize("make", EXAMPLES, ids=lambda make: make.__name__)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_example_is_kept_fresh(make: Callable[[], Example], data: st.DataObject) -> None:
     with patch.object(ordered, "SMALLEST", 2):
@@ -106,7 +106,7 @@ def check_fresh(example: Example, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("make", EXAMPLES, ids=lambda make: make.__name__)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_maps_and_what_follows_them_survive_a_rollback_and_a_restart(
     make: Callable[[], Example], data: st.DataObject

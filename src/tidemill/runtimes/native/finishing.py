@@ -48,8 +48,12 @@ class Groups(Finishing):
     def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[Found, Found]]:
         """For each touched key what it gave and what it gives."""
         row = self._row
-        for key, before, after in maps[self.source].touched():
-            yield row(key, before), row(key, after)
+        if self._always:
+            return ((row(key, before), row(key, after)) for key, before, after in maps[self.source].touched())
+        return (
+            (None if before is None else row(key, before), None if after is None else row(key, after))
+            for key, before, after in maps[self.source].touched()
+        )
 
     def _all(self, maps: Mapping[str, Any]) -> Iterator[Found]:
         return (self._row(key, entry) for key, entry in self._entries(maps))

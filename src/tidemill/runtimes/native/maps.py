@@ -265,8 +265,7 @@ class Contents(Journaled[int]):
 
     def changes(self) -> list[tuple[Row, int]]:
         """The epoch's net change."""
-        net = ((row, (new or 0) - (old or 0)) for row, old, new in self.touched())
-        return [(row, weight) for row, weight in net if weight]
+        return [(row, weight) for row, old, new in self.touched() if (weight := (new or 0) - (old or 0))]
 
 
 class RingMap(Journaled[Entry]):
