@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.oql.direct import Objects, random_objects
-from tests.oql.library import SCHEMA
+from tests.oql.examples import SCHEMA
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relations import Relation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oql.library import SCHEMA
+from tests.oql.examples import SCHEMA
 from tidemill.compiler.frontends.oql import read
 from tidemill.model.errors import NameTaken, ParseError, SqlError, TypeMismatch, UnknownName, Unsupported
 

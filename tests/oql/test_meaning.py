@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.oql.direct import Direct, random_objects
+from tests.oql.examples import QUERIES, SCHEMA
 from tests.oql.kept import check_kept
-from tests.oql.library import QUERIES, SCHEMA
 from tidemill.algebra.evaluate import evaluate
 from tidemill.compiler.frontends.oql import read
 from tidemill.compiler.frontends.oql.reading import comprehension_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oql.library import SCHEMA
+from tests.oql.examples import SCHEMA
 from tidemill.compiler.frontends.oql.normalize import normalize
 from tidemill.compiler.frontends.oql.reading import comprehension_of
 from tidemill.compiler.frontends.oql.unnesting import tree_of

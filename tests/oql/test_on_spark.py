@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.oql.direct import random_objects
+from tests.oql.examples import SCHEMA
 from tests.oql.kept import TABLES, shake
-from tests.oql.library import SCHEMA
 from tests.runtimes.spark.conftest import Driver
 from tidemill.compiler.frontends.oql import read
 

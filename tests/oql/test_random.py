@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.oql.direct import Direct, random_objects
+from tests.oql.examples import SCHEMA
 from tests.oql.kept import check_kept
-from tests.oql.library import SCHEMA
 from tests.oql.queries import Queries
 from tidemill.algebra.evaluate import evaluate
 from tidemill.compiler.frontends.oql import read

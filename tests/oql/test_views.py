@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.oql.direct import Direct, random_objects
-from tests.oql.library import SCHEMA
+from tests.oql.examples import SCHEMA
 from tidemill.algebra.evaluate import evaluate
 from tidemill.compiler.frontends.oql import Ask, Define, read
 from tidemill.compiler.frontends.oql.reading import comprehension_of

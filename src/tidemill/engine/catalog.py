@@ -35,6 +35,7 @@ from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Un
 from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
 from tidemill.program.graph import Serve
+from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
@@ -364,6 +365,15 @@ class Catalog:
         for view in map(self.views.get, read):
             if view is not None and view.serve is Serve.READ:
                 raise unpublished(view.name, f'view "{name}" cannot follow "{view.name}"')
+
+    def maps(self) -> dict[str, Map]:
+        """Every stored map by name: contents of relations and the state of stages."""
+        maps = {name: Map(name, fields) for name, fields in self.relations.items()}
+        for view in self.views.values():
+            for stage in view.program.stages:
+                maps[stage.name] = Map(stage.name, stage.output)
+                maps.update({map_.name: map_ for map_ in stage.maps})
+        return maps
 
     def ancestors(self, view: View) -> set[str]:
         """All relations that a view reads, also by way of other views."""

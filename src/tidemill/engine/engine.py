@@ -18,12 +18,11 @@ from tidemill.compiler.compile import compile_view
 from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.catching_up import catch_up
 from tidemill.engine.feed import Events
-from tidemill.engine.feeds import Feeds, FolderFeed
+from tidemill.engine.feeds import Feeds
 from tidemill.engine.followings import Followings
 from tidemill.engine.lateness import Gate, headless
 from tidemill.engine.logs import Logs, unseen, without_logs
 from tidemill.engine.memory import Budget, give_back
-from tidemill.engine.origins import Origin
 from tidemill.engine.pipeline import Pipeline, Walk, check_tables
 from tidemill.engine.placement import DRIVER_WORK, Placement
 from tidemill.engine.publish import Publications
@@ -36,7 +35,6 @@ from tidemill.engine.upkeep import Upkeep
 from tidemill.model.errors import ArithmeticFault, StorageError
 from tidemill.model.schema import LATE, WEIGHT, Table
 from tidemill.model.types import Field
-from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
@@ -338,36 +336,6 @@ class Engine:
                 self.drop(view.name)
                 raise
 
-    def connect(self, origin: Origin) -> None:
-        """Add a source."""
-        with self.settled():
-            self.require_writable()
-            self.catalog.connect(origin)
-            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
-
-    def disconnect(self, name: str) -> None:
-        """Remove a source that no view reads."""
-        with self.settled():
-            self.require_writable()
-            self.catalog.disconnect(name)
-            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
-
-    def add_feed(self, feed: FolderFeed) -> None:
-        """Add a feed, which begins to take in files if it does so by itself."""
-        with self.settled():
-            self.require_writable()
-            self.catalog.add_feed(feed)
-            self.commit(Epoch(self.store.epoch, positions={feed.position: ""}, catalog=self.catalog.to_json()))()
-        self.feeds.follow(feed)
-
-    def drop_feed(self, name: str) -> None:
-        """Remove a feed; its folder stays as it is."""
-        with self.settled():
-            self.require_writable()
-            del self.catalog.feeds[self.feeds.find(name).name]
-            self.feeds.drop(name)
-            self.commit(Epoch(self.store.epoch, catalog=self.catalog.to_json()))()
-
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
         with self.followings.alone(name), self.settled():
@@ -472,7 +440,7 @@ class Engine:
             if self.closed:
                 return
             behind = [view.fresh for view in self.catalog.views.values() if view.refresh.deferred]
-            maps, oldest = without_logs(self._maps(), self.catalog), self.store.oldest
+            maps, oldest = without_logs(self.catalog.maps(), self.catalog), self.store.oldest
             try:
                 if self.upkeep.run(maps, seen=min(behind, default=self.store.epoch)):
                     self._count_rows()
@@ -487,7 +455,7 @@ class Engine:
         with self.settled():
             self.require_writable()
             self.retention.forget(now=True)
-            freed = self.store.compact(without_logs(self._maps(), self.catalog))
+            freed = self.store.compact(without_logs(self.catalog.maps(), self.catalog))
             self.logs.trim(self.catalog)
             self._count_rows()
             return freed
@@ -502,18 +470,9 @@ class Engine:
             streams = [name for name, table in self.catalog.tables.items() if not table.kept]
             behind = [epoch for name in streams for epoch in unseen(self.catalog, name)]
             keep = max(keep, self.store.epoch - min(behind, default=self.store.epoch) + 1)
-            self.placement.forget_files(self._maps())
+            self.placement.forget_files(self.catalog.maps())
             self.logs.trim(self.catalog, self.store.epoch - max(keep, 1) + 1)
             return self.store.vacuum(keep)
-
-    def _maps(self) -> dict[str, Map]:
-        """Every stored map by name: contents of relations and the state of stages."""
-        maps = {name: Map(name, fields) for name, fields in self.catalog.relations.items()}
-        for view in self.catalog.views.values():
-            for stage in view.program.stages:
-                maps[stage.name] = Map(stage.name, stage.output)
-                maps.update({map_.name: map_ for map_ in stage.maps})
-        return maps
 
     def close(self) -> None:
         """End the engine's work; waiting subscribers end with it."""

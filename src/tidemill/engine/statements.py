@@ -10,6 +10,7 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends import statements as sql
 from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
+from tidemill.engine.declaring import add_feed, connect, disconnect, drop_feed
 from tidemill.engine.engine import Engine
 from tidemill.engine.feeds import FolderFeed
 from tidemill.engine.insight import explanation_of
@@ -59,7 +60,7 @@ def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
     if statement.if_not_exists and statement.name in engine.catalog.origins:
         return Result(message=f"source {statement.name} exists already")
     origin = Origin.found(statement.name, statement.kind, statement.options)
-    engine.connect(origin)
+    connect(engine, origin)
     return Result(message=f"created source {origin.name} with {', '.join(origin.relations) or 'no tables'}")
 
 
@@ -68,7 +69,7 @@ def create_feed(engine: Engine, statement: sql.CreateFeed) -> Result:
     if statement.if_not_exists and statement.name in engine.catalog.feeds:
         return Result(message=f"feed {statement.name} exists already")
     folder = str(Path(statement.folder).resolve())
-    engine.add_feed(FolderFeed(statement.name, statement.table, folder, statement.options))
+    add_feed(engine, FolderFeed(statement.name, statement.table, folder, statement.options))
     return Result(message=f"created feed {statement.name}")
 
 
@@ -94,14 +95,14 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
 def _drop_source(engine: Engine, statement: sql.Drop) -> Result:
     if statement.name not in engine.catalog.origins and statement.if_exists:
         return Result(message=f"there is no source {statement.name}")
-    engine.disconnect(statement.name)
+    disconnect(engine, statement.name)
     return Result(message=f"dropped source {statement.name}")
 
 
 def _drop_feed(engine: Engine, statement: sql.Drop) -> Result:
     if statement.name not in engine.catalog.feeds and statement.if_exists:
         return Result(message=f"there is no feed {statement.name}")
-    engine.drop_feed(statement.name)
+    drop_feed(engine, statement.name)
     return Result(message=f"dropped feed {statement.name}")
 
 
