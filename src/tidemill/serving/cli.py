@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemill import __version__
-from tidemill.engine.results import Bag
 from tidemill.engine.warehouse import Warehouse
-from tidemill.engine.warehouse import open as open_warehouse
-from tidemill.model.errors import SetupError, TidemillError, UnknownName
+from tidemill.model.errors import SetupError, TidemillError
 from tidemill.serving.audit import check_history, check_view
+from tidemill.serving.bench_command import bench
 from tidemill.serving.follow import as_json_lines, as_text_lines, follow
 from tidemill.serving.objects import COLUMNS, declared, inventory
+from tidemill.serving.opening import FOLDER, Folder, Json, Runtime, RuntimeName, contents, found, opened
 from tidemill.serving.render import fail, json_line, print_json, print_result, print_table
 from tidemill.serving.shell import prompt
 from tidemill.serving.staleness import watch_staleness
@@ -38,11 +37,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Folder = Annotated[
-    str, typer.Option("--warehouse", "-w", metavar="FOLDER", envvar="TIDEMILL_WAREHOUSE", help="The warehouse folder.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON lines, for other programs to read.")]
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -57,19 +51,6 @@ def about(
     ] = False,
 ) -> None:
     """Keep SQL views fresh at the cost of the change, not at the cost of the data."""
-
-
-class RuntimeName(StrEnum):
-    """Where views are refreshed."""
-
-    auto = "auto"
-    native = "native"
-    spark = "spark"
-
-
-Runtime = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Where views are refreshed.")]
-
-_FOLDER = "warehouse"
 
 
 def main() -> None:
@@ -94,19 +75,6 @@ def main() -> None:
 def _stop(error: TidemillError) -> None:
     fail(error)
     sys.exit(1)
-
-
-def _open(
-    folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
-) -> Warehouse:
-    """Open a folder. Only a command that may create tables may make a new one: a slip of the pen should not."""
-    if not new and not Path(folder).is_dir():
-        raise SetupError(
-            "there is no warehouse here",
-            where=folder,
-            hint='Name its folder with -w, or make one: tidemill sql "CREATE TABLE ...".',
-        )
-    return open_warehouse(folder, runtime=runtime.value, read_only=read_only)
 
 
 @app.command()
@@ -136,7 +104,7 @@ def demo(
 def sql(
     statements: Annotated[str | None, typer.Argument(help="One or more statements, separated by semicolons.")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the statements from this file.")] = None,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only read: works beside a writer.")] = False,
     as_json: Json = False,
@@ -154,7 +122,7 @@ def sql(
     """
     if statements is not None and file is not None:
         raise typer.BadParameter("give statements or --file, not both")
-    with _open(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
+    with opened(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
         if statements is not None:
             print_result(wh.sql(statements), as_json)
         elif file is not None:
@@ -169,7 +137,7 @@ def sql(
 def load(
     table: Annotated[str, typer.Argument(help="The table that takes the rows.")],
     files: Annotated[list[Path], typer.Argument(help="CSV, JSON lines or Parquet; or folders of them.")],
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
     reject: Annotated[Path | None, typer.Option(help="Set bad rows aside in this file and take the others.")] = None,
@@ -184,7 +152,7 @@ def load(
       tidemill load orders 2024/*.parquet -w shop
       tidemill load orders orders.jsonl --reject bad.jsonl
     """
-    with _open(warehouse, runtime) as wh:
+    with opened(warehouse, runtime) as wh:
         print(load_with_progress(wh, table, files, format=format, reject=reject))
 
 
@@ -192,7 +160,7 @@ def load(
 def objects(
     file: Annotated[Path | None, typer.Argument(help="A module in ODL; left out: what was declared before.")] = None,
     odl: Annotated[bool, typer.Option("--odl", help="Print the module itself.")] = False,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     as_json: Json = False,
 ) -> None:
     """Declare classes of objects, or list them.
@@ -208,7 +176,7 @@ def objects(
       tidemill sql "DEFINE old() AS select c.id from c in CompositeParts where c.buildDate < 1000" -w design
       tidemill sql "OQL count(CompositeParts)" -w design
     """
-    with _open(warehouse, RuntimeName.native, new=file is not None, read_only=file is None) as wh:
+    with opened(warehouse, RuntimeName.native, new=file is not None, read_only=file is None) as wh:
         db = declared(wh, file)
         if odl:
             print(db.text)
@@ -220,7 +188,7 @@ def objects(
 def apply(
     file: Annotated[Path, typer.Argument(help="The change records; - is standard input.")],
     format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "debezium",
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
 ) -> None:
     """Apply change records to their tables, as one epoch.
@@ -233,7 +201,7 @@ def apply(
     """
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    with _open(warehouse, runtime) as wh:
+    with opened(warehouse, runtime) as wh:
         print(apply_file(wh, file, format))
 
 
@@ -249,7 +217,7 @@ def watch(
     syncing: Annotated[
         bool, typer.Option("--sync", help="Follow sources, feeds and the schedule meanwhile: be the one who writes.")
     ] = False,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     as_json: Json = False,
 ) -> None:
     """Print the changes of a view as they come, or how far each view is behind.
@@ -268,9 +236,9 @@ def watch(
       tidemill watch open_orders --sync
       tidemill watch spend --since 0 --json | tidemill apply - --format pairs -w copy
     """
-    _open(warehouse, RuntimeName.native, read_only=True).close()
+    opened(warehouse, RuntimeName.native, read_only=True).close()
     with ExitStack() as stack:
-        between = _in_sync(stack.enter_context(_open(warehouse))) if syncing else lambda: None
+        between = _in_sync(stack.enter_context(opened(warehouse))) if syncing else lambda: None
         if view is None:
             watch_staleness(warehouse, interval=interval, timeout=timeout, as_json=as_json, between=between)
             return
@@ -293,7 +261,7 @@ def sync(
     name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; left out: all of them.")] = None,
     following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
 ) -> None:
     """Bring views over sources up to what the sources have committed, and take in what waits for feeds.
@@ -307,7 +275,7 @@ def sync(
       tidemill sync open_orders --timeout 60
       tidemill sync --follow
     """
-    with _open(warehouse, runtime) as wh:
+    with opened(warehouse, runtime) as wh:
         if following:
             keep_in_sync(wh, timeout)
         else:
@@ -321,7 +289,7 @@ def feed(
     following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
 ) -> None:
     """Take in the files of a folder, each once.
@@ -334,7 +302,7 @@ def feed(
       tidemill feed losses inbox -w net
       tidemill feed losses inbox --follow
     """
-    with _open(warehouse, runtime) as wh:
+    with opened(warehouse, runtime) as wh:
         print(take_files(wh, table, folder, format))
         if following:
             keep_in_sync(wh, timeout)
@@ -345,7 +313,7 @@ def schedule(
     following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     limit: Annotated[int | None, typer.Option(help="So many views share an epoch, at most.", min=1)] = None,
     timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
 ) -> None:
     """Refresh scheduled views, the most urgent first.
@@ -357,7 +325,7 @@ def schedule(
       tidemill schedule -w net
       tidemill schedule --follow --limit 4
     """
-    with _open(warehouse, runtime) as wh:
+    with opened(warehouse, runtime) as wh:
         for name in wh.schedule(limit):
             print(name)
         if following:
@@ -369,7 +337,7 @@ def show(
     name: Annotated[str | None, typer.Argument(help="A table or view; left out: a list of all.")] = None,
     at: Annotated[int | None, typer.Option(help="As it was at this epoch.")] = None,
     limit: Annotated[int, typer.Option(help="Print so many rows at most; 0 is all.", min=0)] = 50,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     as_json: Json = False,
 ) -> None:
     """Show all tables and views, or the rows of one.
@@ -380,12 +348,12 @@ def show(
       tidemill show spend --at 12
       tidemill show spend --limit 0 --json > spend.jsonl
     """
-    with _open(warehouse, RuntimeName.native, read_only=True) as wh:
+    with opened(warehouse, RuntimeName.native, read_only=True) as wh:
         if name is None:
-            rows = list(_inventory(wh))
+            rows = list(contents(wh))
             (print_json if as_json else print_table)(("name", "kind", "rows"), rows)
             return
-        bag = _find(wh, name, at)
+        bag = found(wh, name, at)
         rows = bag.rows()
         shown = rows[:limit] if limit else rows
         (print_json if as_json else print_table)(bag.columns, shown)
@@ -396,7 +364,7 @@ def show(
 @app.command()
 def explain(
     view: Annotated[str, typer.Argument(help="The view.")],
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
 ) -> None:
     """Say how a view is kept fresh, and why so.
@@ -407,14 +375,14 @@ def explain(
     Examples:
       tidemill explain spend
     """
-    with _open(warehouse, runtime, read_only=True) as wh:
+    with opened(warehouse, runtime, read_only=True) as wh:
         print(wh.view(view).explain())
 
 
 @app.command()
 def verify(
     views: Annotated[list[str] | None, typer.Argument(help="The views; left out: all.")] = None,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
     files: Annotated[bool, typer.Option("--files", help="First compare every file with its checksum.")] = False,
     as_json: Json = False,
@@ -429,7 +397,7 @@ def verify(
       tidemill verify spend top_customers
       tidemill verify --files
     """
-    with _open(warehouse, runtime, read_only=True) as wh:
+    with opened(warehouse, runtime, read_only=True) as wh:
         if files:
             seen = wh.check_files()
             print(f"{seen.files:,} files, {seen.bytes:,} bytes: as written", file=sys.stderr if as_json else sys.stdout)
@@ -452,7 +420,7 @@ def audit(
     level: Annotated[str, typer.Option(help="What the history promises: convergent, weak, consistent, ...")] = "strong",
     stored: Annotated[bool, typer.Option("--stored", help="Only what is stored: works beside a writer.")] = False,
     patience: Annotated[float, typer.Option(help="How many seconds sources may go on changing.")] = 30,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
     as_json: Json = False,
 ) -> None:
     """Check how consistent a view over sources is.
@@ -473,28 +441,28 @@ def audit(
     if history is not None:
         kept = check_history(history, level, as_json=as_json)
     else:
-        with _open(warehouse, RuntimeName.native, read_only=stored) as wh:
+        with opened(warehouse, RuntimeName.native, read_only=stored) as wh:
             kept = check_view(wh.view(view or ""), None if stored else patience, as_json=as_json)
     if not kept:
         raise typer.Exit(1)
 
 
 @app.command()
-def compact(warehouse: Folder = _FOLDER) -> None:
+def compact(warehouse: Folder = FOLDER) -> None:
     """Merge files and drop rows that cancel.
 
     \b
     Examples:
       tidemill compact -w shop
     """
-    with _open(warehouse, RuntimeName.native) as wh:
+    with opened(warehouse, RuntimeName.native) as wh:
         print(f"{wh.compact():,} bytes freed")
 
 
 @app.command()
 def vacuum(
     keep: Annotated[int, typer.Option(help="How many epochs stay readable.", min=1)] = 1,
-    warehouse: Folder = _FOLDER,
+    warehouse: Folder = FOLDER,
 ) -> None:
     """Forget old epochs and delete their files.
 
@@ -502,76 +470,8 @@ def vacuum(
     Examples:
       tidemill vacuum --keep 100
     """
-    with _open(warehouse, RuntimeName.native) as wh:
+    with opened(warehouse, RuntimeName.native) as wh:
         print(f"{wh.vacuum(keep):,} bytes freed")
 
 
-@app.command()
-def bench(
-    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, eca, viewdf, movie, sql.")],
-    scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,
-    queries: Annotated[str, typer.Option(help="Only these, as in q3,vwap.", show_default=False)] = "",
-    depths: Annotated[str, typer.Option(help="Only these, as in 1,full.", show_default=False)] = "",
-    backends: Annotated[str, typer.Option(help="Only these, as in llvm.", show_default=False)] = "",
-    seconds: Annotated[float | None, typer.Option(help="How long each case may run.")] = None,
-    scaling: Annotated[bool, typer.Option("--scaling", help="The same over growing data.")] = False,
-    changes: Annotated[str, typer.Option(help="Only these, in percent, as in 0.1,5.", show_default=False)] = "",
-    runtimes: Annotated[str, typer.Option(help="Only these, as in spark.", show_default=False)] = "",
-) -> None:
-    """Run a benchmark and print its figures.
-
-    Its answers are checked first. Figures stand beside those that they are held against.
-
-    \b
-    Examples:
-      tidemill bench tpch --quick
-      tidemill bench tpch --scale 1 --json tpch.jsonl
-      tidemill bench tpch --scale 1 --changes 0.1,5 --runtimes spark
-      tidemill bench dbtoaster --queries q3,vwap --depths full --seconds 10
-    """
-    from tidemill.serving.bench import Options, run, shown
-
-    options = Options(
-        scale=scale,
-        quick=quick,
-        queries=_words(queries),
-        depths=_words(depths),
-        backends=_words(backends),
-        seconds=seconds,
-        scaling=scaling,
-        changes=_percents(changes),
-        runtimes=_words(runtimes),
-    )
-    with shown(options, name) as options:
-        run(name, options, json_file)
-
-
-def _percents(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(map(float, _words(text)))
-    except ValueError:
-        raise typer.BadParameter(f'"{text}" is not a list of numbers, as in 0.1,5') from None
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
-
-
-def _inventory(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:
-    for name in wh.tables():
-        table = wh.table(name).definition
-        yield name, "table" if table.kept else "stream", len(wh.table(name)) if table.kept else None
-    for name in wh.views():
-        yield name, "view", len(wh.view(name))
-
-
-def _find(wh: Warehouse, name: str, at: int | None) -> Bag:
-    source = wh if at is None else wh.at(at)
-    if name.lower() in wh.views():
-        return source.view(name)
-    if name.lower() in wh.tables():
-        return source.table(name)
-    known = ", ".join((*wh.tables(), *wh.views())) or "nothing yet"
-    raise UnknownName(f'there is no table or view "{name}"', hint=f"The warehouse has: {known}.")
+app.command()(bench)
