@@ -22,7 +22,8 @@ from tests.oql.figures import (
 )
 from tidemill.compiler.frontends.oql import Define, read
 from tidemill.compiler.frontends.oql.lineage import join_with_oids, oid_projecting, oids_for, plant
-from tidemill.compiler.frontends.oql.views import Role, Step, collection_roles, condition_attributes, view_class
+from tidemill.compiler.frontends.oql.views import Step, collection_roles, condition_attributes, view_class
+from tidemill.compiler.lineage.plans import Use
 from tidemill.model.events import Event, Listening
 
 
@@ -123,9 +124,9 @@ def test_condition_attributes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "role"), [("v1", Role.PROJECTED), ("v2", Role.UNNESTED), ("v3", Role.NESTED)], ids=["PC", "UC", "NC"]
+    ("view", "role"), [("v1", Use.PROJECTED), ("v2", Use.UNNESTED), ("v3", Use.NESTED)], ids=["PC", "UC", "NC"]
 )
-def test_figure_10(view: str, role: Role) -> None:
+def test_figure_10(view: str, role: Use) -> None:
     """What is done with a collection, and so which events within it are heard."""
     assert collection_roles(VIEWS[view].tree) == {Step("compositepart", "parts"): frozenset((role,))}
     heard = {str(one) for one in VIEWS[view].listens}
@@ -133,8 +134,8 @@ def test_figure_10(view: str, role: Role) -> None:
         f"{event} compositepart.parts" for event in ("onInsertElementToCollection", "onDeleteElementFromCollection")
     } <= heard
     modified = "onModifyAttributeInCollectionElement compositepart.parts(atomicpart.id)"
-    assert (modified in heard) == (role is Role.NESTED)
-    assert ("onModifyAttribute atomicpart.id" in heard) == (role is not Role.PROJECTED)
+    assert (modified in heard) == (role is Use.NESTED)
+    assert ("onModifyAttribute atomicpart.id" in heard) == (role is not Use.PROJECTED)
 
 
 def test_an_inverse_is_heard_too() -> None:

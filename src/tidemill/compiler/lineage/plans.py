@@ -22,7 +22,7 @@ class ViewClass(Enum):
 
 
 class Use(Enum):
-    """What a view does with a collection that an event changes."""
+    """What a view does with a collection: shows it, makes a collection of its elements, or a row of each."""
 
     PROJECTED = "PC"
     NESTED = "NC"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.compiler.frontends.oql.trees import Get, Tree, walk
-from tidemill.compiler.frontends.oql.views import Role, collection_roles, steps
+from tidemill.compiler.frontends.oql.views import collection_roles, steps
+from tidemill.compiler.lineage.plans import Use
 from tidemill.model.classes import Attribute, Schema
 from tidemill.model.events import Event, Listening
 
@@ -41,7 +42,7 @@ def _of_paths(tree: Tree, schema: Schema) -> Iterator[Listening]:
         extent = schema.classes[members].extent
         yield from _all(MEMBERSHIP, extent) if extent is not None else ()
         yield from _of_inverse(attribute, schema)
-        if Role.NESTED in roles.get(step, ()):
+        if Use.NESTED in roles.get(step, ()):
             # An element of a collection that is shown is its oid only; one of an unnested one is a row of its own.
             inner = (one for one in read if one.owner == attribute.target)
             yield from (Listening(Event.MODIFY_ELEMENT, f"{place}({one})") for one in inner)

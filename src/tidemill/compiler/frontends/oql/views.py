@@ -10,6 +10,7 @@ from tidemill.compiler.frontends.oql.calculus import Path, Term
 from tidemill.compiler.frontends.oql.calculus import walk as terms_of
 from tidemill.compiler.frontends.oql.kinds import Many, Reference
 from tidemill.compiler.frontends.oql.trees import Join, Nest, Tree, Unnest, walk
+from tidemill.compiler.lineage.plans import Use
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,14 +35,6 @@ class ViewClass(Enum):
     REDUCE_GET_JOIN = "ReduceGetJoin"
     UNNEST = "Unnest"
     NEST = "Nest"
-
-
-class Role(Enum):
-    """What a view does with a collection: shows it, makes a collection of its elements, or a row of each."""
-
-    PROJECTED = "PC"
-    NESTED = "NC"
-    UNNESTED = "UC"
 
 
 def view_class(tree: Tree) -> ViewClass:
@@ -87,9 +80,9 @@ def _conditions(operator: Tree) -> Iterator[Term]:
         yield from (one.base for one in terms_of(term) if isinstance(one, Path))
 
 
-def collection_roles(tree: Tree) -> dict[Step, frozenset[Role]]:
+def collection_roles(tree: Tree) -> dict[Step, frozenset[Use]]:
     """What a view does with each collection of its objects."""
-    found: dict[Step, set[Role]] = {}
+    found: dict[Step, set[Use]] = {}
     for operator in walk(tree):
         for term in operator.terms:
             for one in terms_of(term):
@@ -99,8 +92,8 @@ def collection_roles(tree: Tree) -> dict[Step, frozenset[Role]]:
     return {step: frozenset(roles) for step, roles in found.items()}
 
 
-def _role(operator: Tree, path: Term) -> Role:
+def _role(operator: Tree, path: Term) -> Use:
     """An outer unnest goes through a collection for a nest above it; what no unnest goes through is just shown."""
     if isinstance(operator, Unnest) and operator.path == path:
-        return Role.NESTED if operator.outer else Role.UNNESTED
-    return Role.PROJECTED
+        return Use.NESTED if operator.outer else Use.UNNESTED
+    return Use.PROJECTED
