@@ -81,7 +81,7 @@ def test_sums_are_the_same_by_every_method(method: str, rows: list, length: int,
 
 @settings(max_examples=25)
 @given(rows=ROWS, length=st.integers(2, 7), keys=st.booleans(), slide=st.integers(1, 3))
-@pytest.mark.parametrize("method", ["panes", "intervals"])
+@pytest.mark.parametrize("method", ["panes", "intervals", "rolling"])
 def test_extremes_are_the_same_where_nothing_is_taken_away(
     method: str, rows: list, length: int, keys: bool, slide: int
 ) -> None:
@@ -94,8 +94,8 @@ def test_extremes_are_the_same_where_nothing_is_taken_away(
         (60, (("sum", "loss"),), "subtract"),
         (60, (("max", "loss"),), "intervals"),
         (3, (("max", "loss"),), "panes"),
-        (60, (("sum", "share"),), "direct"),
-        (60, (("mode", "loss"),), "direct"),
+        (60, (("sum", "share"),), "rolling"),
+        (60, (("mode", "loss"),), "rolling"),
     ],
 )
 def test_the_method_follows_from_what_it_reads(length: int, calls: tuple, method: str) -> None:

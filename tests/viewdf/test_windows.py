@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import ArithmeticFault, Unsupported
 
 TABLE = "CREATE TABLE s (ts TIMESTAMP, src STRING, loss INT) PARTITION BY ts EVERY 1 MINUTE"
 
 SUMS = "SUM(loss) AS total, AVG(loss) AS mean, COUNT(*) AS n"
 
 EXTREMES = "MAX(loss) AS most, COUNT(loss) AS n"
+
+HOLISTIC = "MEDIAN(loss) AS middle, MODE(loss) AS often, SORT_ARRAY(COLLECT_LIST(loss)) AS losses"
+
+DISTINCT = "COUNT(DISTINCT loss) AS kinds, SUM(CAST(loss AS DOUBLE) / 10) AS tenths"
 
 
 def view(name: str, method: str, aggregates: str, slide: int) -> str:
@@ -26,8 +30,9 @@ def view(name: str, method: str, aggregates: str, slide: int) -> str:
 
 @pytest.mark.parametrize(
     ("method", "aggregates"),
-    [(method, SUMS) for method in ("panes", "prefix", "subtract", "intervals")]
-    + [(method, EXTREMES) for method in ("panes", "intervals")],
+    [(method, SUMS) for method in ("panes", "prefix", "subtract", "intervals", "rolling")]
+    + [(method, EXTREMES) for method in ("panes", "intervals", "rolling")]
+    + [("rolling", HOLISTIC), ("rolling", DISTINCT)],
 )
 @pytest.mark.parametrize("slide", [1, 2])
 def test_every_method_keeps_what_the_direct_one_does(method: str, aggregates: str, slide: int) -> None:
@@ -50,6 +55,25 @@ def test_every_method_keeps_what_the_direct_one_does(method: str, aggregates: st
         assert f"made by method {method}" in warehouse.view("kept").explain()
 
 
+def test_a_window_that_rolls_is_right_after_an_epoch_that_was_refused() -> None:
+    chance = random.Random(1)
+    with tidemill.open(":memory:", runtime="native") as warehouse:
+        warehouse.sql(TABLE)
+        warehouse.sql(view("direct", "direct", HOLISTIC, 1))
+        warehouse.sql(view("kept", "rolling", HOLISTIC, 1))
+        warehouse.sql("CREATE MATERIALIZED VIEW last AS SELECT 1 / loss AS x FROM s")
+        refused = 0
+        for minute in range(40):
+            moment = datetime(2024, 1, 1) + timedelta(minutes=minute - chance.choice([0, 0, 3]))
+            come = [(+1, (moment, chance.choice("ab"), chance.randrange(8))) for _ in range(3)]
+            try:
+                warehouse.apply({"s": come})
+            except ArithmeticFault:
+                refused += 1
+            assert sorted(warehouse.view("kept").rows()) == sorted(warehouse.view("direct").rows())
+        assert 5 < refused < 35
+
+
 def test_the_method_is_chosen_and_said() -> None:
     with tidemill.open(":memory:", runtime="native") as warehouse:
         warehouse.sql(TABLE)
@@ -57,6 +81,8 @@ def test_the_method_is_chosen_and_said() -> None:
         warehouse.sql("CREATE MATERIALIZED VIEW m AS SELECT src, MAX(loss) AS x FROM s [WINDOW 1 HOUR] GROUP BY src")
         assert "window       made by method subtract: it reads least" in warehouse.view("w").explain()
         assert "made by method intervals" in warehouse.view("m").explain()
+        warehouse.sql("CREATE MATERIALIZED VIEW p AS SELECT MEDIAN(loss) AS x FROM s [WINDOW 1 HOUR]")
+        assert "made by method rolling: PERCENTILE_CONT needs all values" in warehouse.view("p").explain()
 
 
 def test_a_method_needs_a_window() -> None:
@@ -71,9 +97,11 @@ def test_windows_are_there_when_the_warehouse_is_opened_again(tmp_path: Path) ->
     with tidemill.open(path, runtime="native") as warehouse:
         warehouse.sql(TABLE)
         warehouse.sql(view("kept", "subtract", SUMS, 2))
+        warehouse.sql(view("rolled", "rolling", HOLISTIC, 1))
         warehouse.apply({"s": [(+1, (datetime(2024, 1, 1, 9, minute), "a", minute)) for minute in range(5)]})
     with tidemill.open(path, runtime="native") as warehouse:
-        warehouse.apply({"s": [(+1, (datetime(2024, 1, 1, 9, 30), "a", 1))]})
+        warehouse.apply({"s": [(+1, (datetime(2024, 1, 1, 9, minute), "a", 1)) for minute in (6, 30)]})
         last = max(row[0] for row in warehouse.view("kept").rows())
         assert last == datetime(2024, 1, 1, 9, 30)
-        assert len(warehouse.view("kept").rows()) == 9
+        assert len(warehouse.view("kept").rows()) == 10
+        assert warehouse.view("rolled").verify().ok

@@ -113,6 +113,8 @@ class Layered(Relation):
     included, counted in partitions of this relation's own length ``every``. A layer whose feed is ``name`` has earlier
     partitions of the relation itself. The columns are the number, and then those of the bodies. Both bodies have the
     same columns, and what they scan besides layers does not exist.
+
+    ``rolls`` says nothing of what the rows are: partition i may be made by moving what was kept for i-1.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Layered(Relation):
     layers: tuple[Layer, ...]
     initialize: Relation
     update: Relation
+    rolls: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -108,9 +108,8 @@ def _stages(relation: Relation, options: Options) -> list[Stage]:
 
 
 def compile_body(name: str, relation: Relation, layers: Mapping[str, Table]) -> Program:
-    """The program of a query that makes a partition: it is loaded from whole layers, and no change ever reaches it."""
-    program = compile_view(name, relation, layers, strategy="delta")
-    return replace(program, stages=tuple(replace(stage, inputs=(), triggers=()) for stage in program.stages))
+    """The program of a query that makes a partition."""
+    return compile_view(name, relation, layers, strategy="delta")
 
 
 def _stage(draft: Draft, keys: Keys, streams: Set[str], options: Options) -> Stage:

@@ -7,7 +7,7 @@ kept at all. See ``algebra.layers`` for what the relation means, and ``program.l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import gcd
 
@@ -20,7 +20,7 @@ from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.layers import FedMap, Layers
 from tidemill.program.maps import Map
-from tidemill.program.reads import sources_of
+from tidemill.program.reads import reads_state, sources_of
 from tidemill.program.statements import Program, Source
 
 CompileBody = Callable[[str, Relation, Mapping[str, Table]], Program]
@@ -46,8 +46,10 @@ def partitions(name: str, node: Layered, compile_body: CompileBody) -> Partition
     scanned = _scanned(node)
     tables = {layer.name: Table(layer.name, scanned[layer.feed]) for layer in node.layers}
     update = compile_body(f"{name}/update", node.update, tables)
+    rolls = node.rolls and not reads_state(update)
+    update = update if rolls else _loaded(update)
     same = node.initialize == node.update
-    initialize = update if same else compile_body(f"{name}/initialize", node.initialize, tables)
+    initialize = update if same else _loaded(compile_body(f"{name}/initialize", node.initialize, tables))
     used = _used(node, (initialize, update))
     # A feed that no layer reads only says which partitions there are, and the numbers tell that.
     read = [feed for feed in node.feeds if any(layer.feed == feed.name for layer in node.layers)]
@@ -63,12 +65,18 @@ def partitions(name: str, node: Layered, compile_body: CompileBody) -> Partition
         initialize,
         update,
         outputs=(),
+        rolls=rolls,
     )
     columns = {f.name: column(to) for f, to in zip(node.fields, kept.keys, strict=True)}
     return Partitions((numbers, _numbers(node)), tuple(feeds), kept, layers, columns)
 
 
 _NUMBER = Field(NUMBER, BIGINT, nullable=False)
+
+
+def _loaded(body: Program) -> Program:
+    """A query that is only ever loaded from whole layers: no change reaches it."""
+    return replace(body, stages=tuple(replace(stage, inputs=(), triggers=()) for stage in body.stages))
 
 
 def _scanned(node: Layered) -> dict[str, tuple[Field, ...]]:

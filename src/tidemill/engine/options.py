@@ -15,7 +15,7 @@ OPTIONS = {
     "lookahead": "global, local or none, for strategy joingraph",
     "serve": "both, subscribe or read, for strategy joingraph",
     "keep": "how many epochs of changes stay, for serve subscribe",
-    "method": "auto, direct, panes, prefix, subtract or intervals, for sliding windows",
+    "method": "auto, direct, panes, prefix, subtract, intervals or rolling, for sliding windows",
     "static": "tables that never change while the view is there, separated by commas",
     "retain": "how long its partitions stay, such as 2 days; for views by partitions",
     "runtime": "auto, native or spark",

@@ -39,6 +39,9 @@ class Layers:
     name, whose rows have the keys of their maps as columns (no query looks at the number). So the cost is that of the
     touched partitions, and where one comes out as it was, nothing follows from it.
 
+    Where it ``rolls``, the query ``update`` makes all partitions from one layer, and has triggers for changes of that
+    layer which read nothing else: a runtime may keep its maps and move them from one partition to the next.
+
     ``outputs`` and ``condition`` are over the keys of ``kept``.
     """
 
@@ -51,6 +54,7 @@ class Layers:
     update: Program
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
+    rolls: bool = False
 
     @property
     def bodies(self) -> tuple[Program, ...]:

@@ -5,7 +5,8 @@
 - What a layer means beside a partition never falls from one partition to the next. A layer of a feed without
   partitions is all of it, and so is no other.
 - A partition is made from earlier ones of the relation itself, never from later ones.
-- The queries give out what is kept, and scan nothing but layers. They have loads, and no triggers.
+- The queries give out what is kept, and scan nothing but layers. They have loads, and no triggers; but where a window
+  rolls, the one query has a single layer, and its triggers read changes alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tidemill.algebra.layers import Layer
 from tidemill.model.types import BIGINT
 from tidemill.program.layers import Layers
 from tidemill.program.maps import Map
-from tidemill.program.statements import Source
+from tidemill.program.reads import reads_state
+from tidemill.program.statements import Program, Source
 
 
 def problems_of_layers(layers: Layers, maps: Mapping[str, Map]) -> Iterator[str]:
@@ -54,8 +56,17 @@ def _problems_of_bodies(layers: Layers, maps: Mapping[str, Map]) -> Iterator[str
         for read in (step.relation for step in sources if isinstance(step, Source)):
             if read not in names | own:
                 yield f'"{body.view}" reads "{read}", which is no layer'
-        if any(stage.triggers for stage in body.stages):
+        if layers.rolls:
+            yield from _problems_of_rolling(layers, body)
+        elif any(stage.triggers for stage in body.stages):
             yield f'"{body.view}" has triggers, and no change ever reaches it'
         given = [f.type for f in body.stages[-1].output]
         if layers.kept in maps and given != [f.type for f in maps[layers.kept].keys[1:]]:
             yield f'"{body.view}" does not give out what "{layers.kept}" keeps'
+
+
+def _problems_of_rolling(layers: Layers, body: Program) -> Iterator[str]:
+    if len(layers.layers) != 1 or len(layers.bodies) != 1:
+        yield f'"{body.view}" rolls, and reads more than one layer'
+    if reads_state(body):
+        yield f'"{body.view}" rolls, and reads more than changes'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.compiler.sliding.methods import INVERTIBLE, METHODS
+from tidemill.compiler.sliding.methods import INVERTIBLE, METHODS, OVER_ROWS
 from tidemill.compiler.sliding.partials import Partials
 from tidemill.model.errors import Unsupported
 
@@ -54,9 +54,9 @@ def choose(view: str, wanted: str, length: int, kept: Partials | str) -> Choice:
     if wanted not in known:
         raise Unsupported(f'view "{view}" has no method "{wanted}"', hint=f"Methods are {', '.join(known)}.")
     if isinstance(kept, str):
-        if wanted not in ("auto", "direct"):
+        if wanted not in ("auto", *OVER_ROWS):
             raise _refused(view, wanted, kept)
-        return Choice("direct", kept)
+        return Choice("rolling", kept) if wanted == "auto" else Choice(wanted, "it was asked for")
     if wanted in INVERTIBLE and not kept.invertible:
         raise _refused(view, wanted, "MIN and MAX cannot be taken away again")
     priced = costs(length, kept.invertible)

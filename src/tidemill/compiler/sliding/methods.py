@@ -12,15 +12,19 @@ prefix      ``a[i] - a[i-n]`` where ``a[i] = a[i-1] + p[i]``                4, o
 subtract    ``v[i-1] + p[i] - p[i-n]``                                      3
 intervals   ``h0[i] + h3[i-1] + ...`` for the binary digits of n, where     2 for each power of two, and 1 for each
             ``hk[i] = hk-1[i] + hk-1[i-2**(k-1)]`` are 2**k slides          digit: at most 3 log n
+rolling     the groups of ``s[i-n+1..i]``, from what is kept in memory of   the rows of 2 slides
+            ``s[i-n..i-1]`` by a change that brings ``s[i]`` and takes
+            ``s[i-n]`` away
 ==========  ==============================================================  =====================================
 
-Only sums can be taken away again, so ``prefix`` and ``subtract`` are for these alone.
+Only sums can be taken away again, so ``prefix`` and ``subtract`` are for these alone. ``rolling`` takes all aggregates,
+for it keeps the values of a group in order; on Spark it is ``direct``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.algebra.layers import Feed, Layer, Layered, Subscript
 from tidemill.algebra.relations import Filter, Project, Relation
@@ -31,16 +35,17 @@ from tidemill.compiler.sliding.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Ago:
-    """The partials of ``feed`` so many slides ago, which are taken away where ``negative``."""
+    """The partials of ``feed`` so many slides ago, or of the ``last`` so many until then; ``negative``: taken away."""
 
     feed: str
     slides: int = 0
     negative: bool = False
+    last: int = 1
 
     @property
     def layer(self) -> Layer:
         """The layer that a body reads."""
-        return Layer(self.feed, Subscript(plus=-self.slides), Subscript(plus=-self.slides))
+        return Layer(self.feed, Subscript(plus=1 - self.last - self.slides), Subscript(plus=-self.slides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,7 @@ class Making:
 
 def panes(making: Making) -> Relation:
     """All partials of the window, added up for each slide."""
-    panes = making.panes()
-    return making.rows(making.named("windows", panes, terms=[Ago(panes.name, i) for i in range(making.window.length)]))
+    return making.rows(_windows_of_panes(making))
 
 
 def prefix(making: Making) -> Relation:
@@ -115,18 +119,34 @@ def intervals(making: Making) -> Relation:
     return making.rows(making.named("windows", *used, terms=terms))
 
 
+def rolling(making: Making) -> Relation:
+    """All partials of the window, of which a slide only moves two."""
+    return making.rows(replace(_windows_of_panes(making), rolls=True))
+
+
+def _windows_of_panes(making: Making) -> Layered:
+    panes = making.panes()
+    return making.named("windows", panes, terms=[Ago(panes.name, last=making.window.length)])
+
+
 METHODS: dict[str, Callable[[Making], Relation]] = {
     "panes": panes,
     "prefix": prefix,
     "subtract": subtract,
     "intervals": intervals,
+    "rolling": rolling,
 }
 """By name; ``direct`` is the window as it stands."""
 
 INVERTIBLE = frozenset(("prefix", "subtract"))
 """The methods that take partials away again."""
 
+OVER_ROWS = ("direct", "rolling")
+"""The methods that need no partials."""
 
-def made_by(method: str, window: Window, kept: Partials) -> Relation:
-    """The window as a relation that is made in the way ``method``."""
+
+def made_by(method: str, window: Window, kept: Partials | None) -> Relation:
+    """The window as a relation that is made in the way ``method``. Without partials that is by its rows."""
+    if method == "direct" or kept is None:
+        return replace(window.node, rolls=method == "rolling")
     return METHODS[method](Making(window, kept))

@@ -23,7 +23,7 @@ def sliding(view: str, relation: Relation, method: str = "auto") -> tuple[Relati
             return node
         kept = partials(window.groups)
         choice = choices[window.node.name] = choose(view, method, window.length, kept)
-        return node if isinstance(kept, str) or choice.method == "direct" else made_by(choice.method, window, kept)
+        return made_by(choice.method, window, None if isinstance(kept, str) else kept)
 
     made = rewritten(relation)
     if method != "auto" and not choices:

@@ -5,8 +5,10 @@ Which partitions are made is decided in ``runtimes.partitions``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
+from typing import Protocol
 
 from tidemill.algebra.layers import Layer
 from tidemill.changes.zset import Row
@@ -15,16 +17,24 @@ from tidemill.program.layers import Layers
 from tidemill.program.statements import Program
 from tidemill.runtimes.native.maps import Contents
 from tidemill.runtimes.native.piles import Place, Side
-from tidemill.runtimes.native.touched import FEW, Grouping, Pair, TouchedGroups, grouping_of
+from tidemill.runtimes.native.rolling import Follow, RollingWindow
+from tidemill.runtimes.native.touched import FEW, Grouping, Pair, Searched, TouchedGroups, grouping_of
 from tidemill.runtimes.partitions import numbers_read, remake
 
 Columns = Mapping[str, tuple[Field, ...]]
 
-Answer = Callable[[Program, Mapping[str, Contents]], Mapping[Row, int]]
-"""The rows of a query, given those of the layers that it reads."""
+
+class Bodies(Protocol):
+    """The queries that make partitions."""
+
+    def answer(self, body: Program, rows: Mapping[str, Contents]) -> Mapping[Row, int]:
+        """The rows of a query, given those of the layers that it reads."""
+
+    def following(self, body: Program, layer: str) -> Follow:
+        """A query over a layer that has no rows yet, which follows its changes."""
 
 
-def make(layers: Layers, maps: Mapping[str, Contents], columns: Columns, answer: Answer) -> None:
+def make(layers: Layers, maps: Mapping[str, Contents], columns: Columns, bodies: Bodies) -> None:
     """Let the map of what was made hold what it should, now that the epoch has changed the feeds.
 
     ``columns`` are those of the maps. To do so twice in an epoch does no harm: a partition that is made again comes out
@@ -34,7 +44,7 @@ def make(layers: Layers, maps: Mapping[str, Contents], columns: Columns, answer:
     changed = {feed.map: _changed(maps[feed.map], numbered=feed.every > 0) for feed in layers.feeds}
     touched = {feed.name: changed[feed.map].keys() for feed in layers.feeds}
     groupings = {body.view: grouping_of(body, layers, columns) for body in layers.bodies}
-    remake(layers, before, now, touched, Making(layers, maps, answer, before, now, changed, groupings).make)
+    remake(layers, before, now, touched, Making(layers, maps, bodies, before, now, changed, groupings).make)
 
 
 Changed = dict[int, list[Row]]
@@ -60,7 +70,7 @@ class Making:
         self,
         layers: Layers,
         maps: Mapping[str, Contents],
-        answer: Answer,
+        bodies: Bodies,
         before: range,
         numbers: range,
         changed: dict[str, Changed],
@@ -68,7 +78,7 @@ class Making:
     ) -> None:
         self._layers = layers
         self._maps = maps
-        self._answer = answer
+        self._bodies = bodies
         self._before = before
         self._numbers = numbers
         self._changed = changed | {layers.kept: {}}
@@ -76,6 +86,7 @@ class Making:
         self._whole = {feed.map for feed in layers.feeds if not feed.every}
         self._nothing: dict[str, Mapping[Row, int]] = {}
         self._groupings = groupings
+        self._searched: dict[str, Searched] = {}
 
     def make(self, numbers: Sequence[int]) -> bool:
         """Whether one of these partitions, made anew, is another one."""
@@ -124,28 +135,67 @@ class Making:
     def _made(self, number: int, touched: TouchedGroups | None) -> Mapping[Row, int]:
         """The rows of a partition; those of one that has nothing in any layer are always the same."""
         body = self._body(number)
-        rows = {layer.name: self._layer(layer, number) for layer in self._layers.layers}
+        if self._layers.rolls and touched is None:
+            return self._rolled(body, number)
         if touched is not None:
-            return self._answer(body, {name: touched.of_layer(name, layer) for name, layer in rows.items()})
+            rows = {layer.name: self._of_groups(layer, number, touched) for layer in self._layers.layers}
+            return self._bodies.answer(body, rows)
+        rows = {layer.name: self._layer(layer, number) for layer in self._layers.layers}
         if any(layer.entries for layer in rows.values()):
-            return self._answer(body, rows)
+            return self._bodies.answer(body, rows)
+        return self._of_nothing(body)
+
+    def _of_nothing(self, body: Program) -> Mapping[Row, int]:
         if body.view not in self._nothing:
-            self._nothing[body.view] = self._answer(body, rows)
+            rows = {layer.name: Contents() for layer in self._layers.layers}
+            self._nothing[body.view] = self._bodies.answer(body, rows)
         return self._nothing[body.view]
+
+    def _rolled(self, body: Program, number: int) -> Mapping[Row, int]:
+        """The rows of a window, from those of the one that was made last."""
+        (layer,) = self._layers.layers
+        start = partial(self._bodies.following, body, layer.name)
+        map_ = self._maps[self._layers.map_of(layer)]
+        window = map_.states("window", lambda: RollingWindow(start, self._of_nothing(body)))
+        return window.over(*self._around(layer, number))
 
     def _layer(self, layer: Layer, number: int) -> Contents:
         """The rows that a layer has beside partition ``number``, with their own numbers, so that no two are equal."""
-        map_ = self._maps[self._layers.map_of(layer)]
         if self._layers.map_of(layer) in self._whole:
-            return map_
+            return self._maps[self._layers.map_of(layer)]
+        return _together(list(self._parts(layer, number).values()))
+
+    def _of_groups(self, layer: Layer, number: int, touched: TouchedGroups) -> Contents:
+        """The rows of a layer that belong to groups which are touched."""
+        found = Contents()
+        if self._layers.map_of(layer) not in self._whole | {self._layers.kept}:
+            searched = self._search(touched.grouping, self._body(number))
+            for there, rows in self._parts(layer, number).items():
+                found.entries.update(searched.of_groups(touched, layer.name, there, rows))
+        else:
+            found.entries.update(touched.of_layer(layer.name, self._layer(layer, number).entries.items()))
+        return found
+
+    def _search(self, grouping: Grouping, body: Program) -> Searched:
+        if body.view not in self._searched:
+            maps = {layer.name: self._layers.map_of(layer) for layer in self._layers.layers}
+            changed = {name: chain(*self._changed[map_].values()) for name, map_ in maps.items()}
+            self._searched[body.view] = Searched(grouping, changed)
+        return self._searched[body.view]
+
+    def _parts(self, layer: Layer, number: int) -> Mapping[int, Iterable[Pair]]:
+        """The rows that a layer has beside partition ``number``, by the numbers of their own partitions."""
+        wanted, by_number = self._around(layer, number)
+        if len(wanted) > len(by_number):
+            return {there: rows for there, rows in by_number.items() if there in wanted}
+        return {there: by_number[there] for there in wanted if there in by_number}
+
+    def _around(self, layer: Layer, number: int) -> tuple[range, Mapping[int, Iterable[Pair]]]:
+        """The numbers of the partitions that a layer has beside partition ``number``, and the rows of all there are."""
+        map_ = self._maps[self._layers.map_of(layer)]
         wanted = numbers_read(self._layers, layer, number, self._numbers)
         map_.fill((there,) for there in wanted)
-        by_number = map_.index((0,))
-        if len(wanted) > len(by_number):
-            parts = [rows for there, rows in by_number.items() if there in wanted]
-        else:
-            parts = [by_number[there] for there in wanted if there in by_number]
-        return _together(parts)
+        return wanted, map_.index((0,))
 
 
 def _together(parts: Sequence[Iterable[tuple[Row, int]]]) -> Contents:

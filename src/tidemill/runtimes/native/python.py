@@ -132,15 +132,17 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
 def _compile_bodies(layers: Layers, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
     """The queries that make partitions, over layers whose rows have the keys of their maps."""
     read = {layer.name: maps[layers.map_of(layer)].keys for layer in layers.layers}
-    return {body.view: compile_query(body, read.__getitem__) for body in layers.bodies}
+    return {body.view: compile_query(body, read.__getitem__, follows=layers.rolls) for body in layers.bodies}
 
 
-def compile_query(program: Program, fields_of: FieldsOf) -> tuple[CompiledStage, ...]:
-    """A program that is only ever asked for its rows: its stages are loaded, and no change fires their triggers."""
+def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = False) -> tuple[CompiledStage, ...]:
+    """A program that is asked for its rows: it is loaded, and no change reaches it unless it ``follows`` them."""
     own = {stage.name: stage.output for stage in program.stages}
     return tuple(
         compile_stage(
-            stage if any(trigger.each for trigger in stage.triggers) else replace(stage, inputs=(), triggers=()),
+            stage
+            if follows or any(trigger.each for trigger in stage.triggers)
+            else replace(stage, inputs=(), triggers=()),
             lambda name: own[name] if name in own else fields_of(name),
         )
         for stage in program.stages
@@ -161,7 +163,7 @@ def _in_turn(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
 
 def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bool) -> tuple[Probe, ...]:
     """For each stored source of ``query`` that is looked up, in order: the query over the sources before it whose rows
-    are the keys. Where a relation is too large to stand in a dictionary, they say which of its rows to fetch.
+    are the keys. Where a relation or map is too large to stand in a dictionary, they say what to fetch of it.
 
     Without ``filtered`` they give the keys of rows that the query's filters leave out as well.
     """
@@ -171,10 +173,7 @@ def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bo
     return tuple(
         _probe(stage, query, place, source, Shapes(own, fields_of))
         for place, source in enumerate(query.sources)
-        if isinstance(source, Source)
-        and source.lookup
-        and source.version is Version.STATE
-        and source.relation not in own
+        if isinstance(source, Source) and source.lookup and source.version is Version.STATE
     )
 
 

@@ -29,8 +29,9 @@ from tidemill.runtimes.native.faults import located
 from tidemill.runtimes.native.joingraph import stages
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.layers import make
-from tidemill.runtimes.native.maps import Contents, RingMap
+from tidemill.runtimes.native.maps import Contents, Pairs, RingMap
 from tidemill.runtimes.native.python import CompiledStage, CompiledTrigger, Probe, Routine, Step, compile_probes
+from tidemill.runtimes.native.rolling import Follow
 from tidemill.runtimes.native.rounds import settle
 from tidemill.runtimes.native.state import Maps, State
 from tidemill.runtimes.native.tables import grouped
@@ -79,11 +80,14 @@ class Running:
     def emit(self, compiled: CompiledStage) -> ChangeSet:
         """The net change of the stage's rows."""
         self.freshen(compiled)
-        stage = compiled.stage
         with computing(compiled):
-            net = self._outputs.pop(stage.name, {})
-            if compiled.finish is not None:
-                net = compiled.finish.changed(self._state.maps(compiled))
+            return self._emitted(compiled, self._state.maps(compiled))
+
+    def _emitted(self, compiled: CompiledStage, maps: Maps) -> ChangeSet:
+        stage = compiled.stage
+        net = self._outputs.pop(stage.name, {})
+        if compiled.finish is not None:
+            net = compiled.finish.changed(maps)
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
 
     def fill(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
@@ -117,6 +121,18 @@ class Running:
             contents = rows[compiled.stage.name] = Contents()
             contents.restore(self.fill(compiled, compiled.empty_maps(), rows).items())
         return self.fill(last, last.empty_maps(), rows)
+
+    def follow(self, query: Sequence[CompiledStage], maps: Sequence[Maps], relation: str, rows: Pairs) -> ChangeSet:
+        """Let a change of ``relation`` go through a query that reads changes alone, and whose ``maps`` are kept."""
+        changes = {relation: ChangeSet.of(rows, ())}
+        for compiled, own in zip(query, maps, strict=True):
+            with computing(compiled):
+                for name in compiled.triggers.keys() & changes.keys():
+                    self._fire(compiled, name, Inputs(own, {}, changes[name]))
+                changes[compiled.stage.name] = self._emitted(compiled, own)
+            for map_ in own.values():
+                map_.settle()
+        return changes[query[-1].stage.name]
 
     def read(self, compiled: CompiledStage, reader: CompiledStage, maps: Maps) -> ZSet:
         """The rows of a stage that does not store them. ``maps`` has its members, and what its ``reader`` fills."""
@@ -230,12 +246,9 @@ class Running:
 
     def _make(self, compiled: CompiledStage, layers: Layers, maps: Maps) -> None:
         """Make the touched partitions of a stage."""
-
-        def answer(body: Program, rows: Mapping[str, Contents]) -> ZSet:
-            return self.answer(compiled.bodies[body.view], rows)
-
         columns = {map_.name: map_.keys for map_ in compiled.stage.maps}
-        make(layers, {name: map_ for name, map_ in maps.items() if isinstance(map_, Contents)}, columns, answer)
+        rows = {name: map_ for name, map_ in maps.items() if isinstance(map_, Contents)}
+        make(layers, rows, columns, Bodies(self, compiled.bodies))
 
     def _fire_whole(self, compiled: CompiledStage, maps: Maps, beside: Mapping[str, Contents]) -> ZSet:
         """Fire the triggers of a stage with the contents of one input after the other."""
@@ -315,6 +328,24 @@ class Running:
             return self._state.scan(access.relation)
         held = self._state.relation(access.relation)
         return held if isinstance(held, Layered) else held.index(access.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """The queries that make the partitions of a stage, by name."""
+
+    running: Running
+    compiled: Mapping[str, Sequence[CompiledStage]]
+
+    def answer(self, body: Program, rows: Mapping[str, Contents]) -> ZSet:
+        """The rows of a query, given those of the layers that it reads."""
+        return self.running.answer(self.compiled[body.view], rows)
+
+    def following(self, body: Program, layer: str) -> Follow:
+        """A query over a layer that has no rows yet, with maps of its own."""
+        query = self.compiled[body.view]
+        maps = [compiled.empty_maps() for compiled in query]
+        return lambda rows: self.running.follow(query, maps, layer, rows).pairs()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ have changed say which groups are others, and of all layers just the rows of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from tidemill.model.schema import names_of
 from tidemill.model.types import Field
 from tidemill.program.layers import Layers
 from tidemill.program.statements import Add, Finish, Program, Source
-from tidemill.runtimes.native.maps import Contents
 
 FEW = 4
 """Where more than one in so many groups is touched, all are made anew."""
@@ -45,17 +44,35 @@ class TouchedGroups:
     grouping: Grouping
     keys: Set[Any]
 
-    def of_layer(self, name: str, rows: Contents) -> Contents:
+    def of_layer(self, name: str, rows: Iterable[Pair]) -> Iterator[Pair]:
         """The rows of a layer that belong to these groups, whichever way they are grouped."""
-        found = Contents()
-        for key_of in self.grouping.scanned[name]:
-            found.entries.update(pair for pair in rows.entries.items() if key_of(pair[0]) in self.keys)
-        return found
+        return (pair for pair in rows if any(key_of(pair[0]) in self.keys for key_of in self.grouping.scanned[name]))
 
     def of_output(self, rows: Iterable[Pair]) -> list[Pair]:
         """The rows of the query that are of these groups."""
         key_of = self.grouping.output
         return [pair for pair in rows if key_of(pair[0]) in self.keys]
+
+
+class Searched:
+    """The rows of feeds that belong to groups which are touched in any partition.
+
+    Many partitions may read the same one of a feed, which does not change meanwhile. So it is searched once, for all of
+    these groups. ``changed`` has, by layer, the rows that are others.
+    """
+
+    def __init__(self, grouping: Grouping, changed: Mapping[str, Iterable[Row]]) -> None:
+        keys = {key_of(row) for layer, rows in changed.items() for row in rows for key_of in grouping.scanned[layer]}
+        self._everywhere = TouchedGroups(grouping, keys)
+        self._found: dict[tuple[str, int], list[Pair]] = {}
+
+    def of_groups(self, touched: TouchedGroups, layer: str, number: int, rows: Iterable[Pair]) -> Iterator[Pair]:
+        """The rows of ``touched`` groups among those that a layer has in partition ``number``."""
+        if touched.keys <= self._everywhere.keys:
+            if (layer, number) not in self._found:
+                self._found[layer, number] = list(self._everywhere.of_layer(layer, rows))
+            rows = self._found[layer, number]
+        return touched.of_layer(layer, rows)
 
 
 def grouping_of(body: Program, layers: Layers, columns: Mapping[str, tuple[Field, ...]]) -> Grouping | None:
