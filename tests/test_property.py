@@ -26,8 +26,8 @@ from tidemill.compiler.frontends.statements import CreateTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE_SCENARIOS = 60
-REOPENED_SCENARIOS = 6
+NATIVE_SCENARIOS = 45
+REOPENED_SCENARIOS = 4
 COMPILED_SCENARIOS = 4  # every stage of every scenario is compiled: half a second each
 SPARK_SCENARIOS = 8
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.viewdf.data import Losses
 
-SUM, MAX, PATTERN = "sum", "max", "pattern"
+SUM, MAX, MEDIAN, PATTERN = "sum", "max", "median", "pattern"
 
 DIRECT, DUCKDB, HAND = "direct", "duckdb", "hand"
 """The query asked anew for each slide, by the engine that is measured and by DuckDB; and a program written by hand."""
@@ -16,11 +16,12 @@ NATIVE, SPARK, AUTO = "native", "spark", "auto"
 METHODS = {
     SUM: (DIRECT, "panes", "prefix", "subtract", "intervals", HAND, DUCKDB),
     MAX: (DIRECT, "panes", "intervals", HAND, DUCKDB),
+    MEDIAN: (DIRECT, "rolling", DUCKDB),
     PATTERN: (DIRECT, "union", "viewdf", "match", HAND, DUCKDB),
 }
 """Those of each query, Direct first."""
 
-OURS = {SUM: "subtract", MAX: "intervals", PATTERN: "match"}
+OURS = {SUM: "subtract", MAX: "intervals", MEDIAN: "rolling", PATTERN: "match"}
 """The method by which a view is kept whose user says nothing about methods."""
 
 FIRST = "first"

@@ -9,12 +9,13 @@ import duckdb
 import pyarrow as pa
 
 from benchmarks.dbtoaster.oracle import WrongAnswer
-from benchmarks.viewdf.case import FULL, MAX, PATTERN, SUM, Case
+from benchmarks.viewdf.case import FULL, MAX, MEDIAN, PATTERN, SUM, Case
 from benchmarks.viewdf.data import HIGH
 
 QUERIES = {
     SUM: "SELECT src, dest, SUM(loss)::BIGINT AS sum_loss FROM recent GROUP BY src, dest",
     MAX: "SELECT src, dest, MAX(loss) AS max_loss FROM recent GROUP BY src, dest",
+    MEDIAN: "SELECT src, dest, QUANTILE_CONT(loss, 0.5) AS median_loss FROM recent GROUP BY src, dest",
     PATTERN: f"""
         WITH broken AS (SELECT src, dest, MAX(ts) AS last FROM recent WHERE loss <= {HIGH} GROUP BY src, dest)
         SELECT src, dest, COUNT(*) AS count, SUM(loss)::BIGINT AS sum_loss

@@ -1,11 +1,11 @@
-"""Figures 5.1 to 5.8 of the thesis, and windows on Spark: what is varied, and what stays."""
+"""Figures 5.1 to 5.8 of the thesis, medians, and windows on Spark: what is varied, and what stays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from benchmarks.viewdf.case import AUTO, DIRECT, MAX, METHODS, NATIVE, OURS, PATTERN, SPARK, SUM, Case
+from benchmarks.viewdf.case import AUTO, DIRECT, MAX, MEDIAN, METHODS, NATIVE, OURS, PATTERN, SPARK, SUM, Case
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,11 @@ EXPERIMENTS = {
     "5.6": Experiment("SUM, 10,000 rows", _case(SUM, "window", 10_000, 0), WINDOWS),
     "5.7": Experiment("MAX, window 10", _case(MAX, "rows", 0, 10), SIZES),
     "5.8": Experiment("MAX, 2,000 rows", _case(MAX, "window", 2_000, 0), WINDOWS),
+    "median": Experiment("MEDIAN, 2,000 rows", _case(MEDIAN, "window", 2_000, 0), WINDOWS),
     "spark-window": Experiment("SUM on Spark, 100,000 rows", _case(SUM, "window", 100_000, 0, SPARK), (60,)),
     "spark-rows": Experiment("SUM on Spark, window 10", _case(SUM, "rows", 0, 10, SPARK), (1_000_000,)),
 }
-"""By the number of the figure; its time is that of a slide, of one partition."""
+"""By the number of the figure, where the thesis has it; its time is that of a slide, of one partition."""
 
 
 def quick(experiment: Experiment) -> Experiment:

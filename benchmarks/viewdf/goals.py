@@ -17,6 +17,7 @@ def _value(case: str, metric: str) -> Callable[[Found], float]:
 GOALS = (
     Goal("SUM, longest over shortest window: flat", _value("sum/window/native", "growth_ratio"), most=FLAT),
     Goal("MAX, longest over shortest window: logarithmic", _value("max/window/native", "growth_ratio"), most=2),
+    Goal("MEDIAN, longest over shortest window: logarithmic", _value("median/window/native", "growth_ratio"), most=2),
     Goal("pattern, longest over shortest history: flat", _value("pattern/scope/native", "growth_ratio"), most=FLAT),
     Goal("SUM, window 60, kept on Spark: times Direct on Spark", _value("window60/spark", "speedup"), least=10),
     Goal("SUM, window 60, runtime auto: times Direct on Spark", _value("window60/auto", "speedup"), least=10),

@@ -1,4 +1,4 @@
-"""Figures 5.1 to 5.8 as SVG: a line for each method."""
+"""Figures 5.1 to 5.8 and the others as SVG: a line for each method."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ COLORS = {
     "prefix": "#8a5fb0",
     "subtract": "#2b8a4b",
     "intervals": "#3a7fb8",
+    "rolling": "#2b8a4b",
     "union": "#d98c1f",
     "viewdf": "#2b8a4b",
     "match": "#3a7fb8",
@@ -51,5 +52,5 @@ def _draw(axes: Axes, name: str, experiment: Experiment, outcomes: Sequence[Outc
         axes.set_xscale("log")
     axes.set_xlabel(AXES[experiment.base.axis])
     axes.set_ylabel("seconds a slide")
-    axes.set_title(f"Figure {name}: {experiment.title}")
+    axes.set_title(f"Figure {name}: {experiment.title}" if name[0].isdigit() else experiment.title)
     axes.legend(fontsize=7)

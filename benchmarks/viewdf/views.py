@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.viewdf.case import DIRECT, MAX, PATTERN, SUM, Case
+from benchmarks.viewdf.case import DIRECT, MAX, MEDIAN, PATTERN, SUM, Case
 from benchmarks.viewdf.data import HIGH
 
 VIEW = "v"
@@ -10,6 +10,7 @@ VIEW = "v"
 SHOWN: dict[str, list[str]] = {
     SUM: ["src", "dest", "sum_loss"],
     MAX: ["src", "dest", "max_loss"],
+    MEDIAN: ["src", "dest", "median_loss"],
     PATTERN: ["src", "dest", "count", "sum_loss"],
 }
 """The columns of each query's view."""

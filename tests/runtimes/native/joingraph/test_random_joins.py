@@ -64,7 +64,7 @@ Moves = list[tuple[str, Row, int | None]]
 
 @pytest.mark.parametrize("lookahead", LOOKAHEADS)
 @pytest.mark.parametrize("view", VIEWS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_walks_keep_the_view_fresh(view: str, lookahead: str, data: st.DataObject) -> None:
     """Rows, maps and graphs after every epoch, also after one that was undone, and when opened again."""
@@ -78,7 +78,7 @@ def test_walks_keep_the_view_fresh(view: str, lookahead: str, data: st.DataObjec
 
 @pytest.mark.parametrize("serve", ["subscribe", "read"])
 @pytest.mark.parametrize("view", VIEWS)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_rows_are_made_from_the_graph_when_they_are_read(view: str, serve: str, data: st.DataObject) -> None:
     world = World(view, data.draw(st.sampled_from(LOOKAHEADS)), data, serve)
