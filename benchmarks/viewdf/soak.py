@@ -1,12 +1,14 @@
-"""A long life: thousands of partitions with late rows, corrections, restarts and retention, and what is left of it.
+"""A long life: thousands of partitions with late rows, corrections, deaths and retention, and what is left of it.
 
-Each partition is an epoch of a warehouse on disk. Rows are out of order, a part of them too late; some are taken back.
-Late ones are replayed now and then, as far as that is possible, and the rest is thrown away. In the end every view is
-compared with one that is computed, from all rows that were accepted, by asking the query anew for each partition.
+Each partition is a file that comes to the folder of a feed, and an epoch of a warehouse on disk. Rows are out of order,
+a part of them too late; some are taken back. Late ones are replayed now and then, as far as that is possible, and the
+rest is thrown away. The process that keeps the warehouse is killed at any moment. In the end every view is compared
+with one that is computed, from all rows that were accepted, by asking the query anew for each partition.
 """
 
 from __future__ import annotations
 
+import csv
 import random
 import time
 from collections import Counter, deque
@@ -18,6 +20,8 @@ from tempfile import TemporaryDirectory
 
 import tidemill
 from benchmarks.dbtoaster.oracle import WrongAnswer
+from benchmarks.viewdf.keeper import Answer, Deed, Keeper
+from tidemill.engine.lateness import Replayed
 from tidemill.engine.warehouse import Warehouse
 from tidemill.serving.bench import Figure
 
@@ -47,8 +51,13 @@ ROWS = 6
 LATE, TARDY = 0.05, 0.1
 """The share of rows that come too late, and of those that are late, but not too late."""
 
-REPLAYS, RESTARTS = 1 / 50, 1 / 500
-"""How often late rows are replayed and the warehouse is opened again, after a partition."""
+REPLAYS, UPKEEPS, RESTARTS, DEATHS = 1 / 50, 1 / 200, 1 / 1000, 1 / 250
+"""How often, after a partition, late rows are replayed, files are merged and swept, the warehouse is closed and opened
+again, and the process that keeps it is to die."""
+
+IN_COMMITS = ("before-log", "torn-log", "after-log", "fed", "put-away")
+IN_UPKEEP = ("between-files", "before-manifest", "after-manifest", "during-compaction", "during-vacuum")
+"""Points at which half of those die that are to die; the others do at a random moment."""
 
 SAMPLES = 20
 """So often the state is looked at."""
@@ -72,14 +81,17 @@ class Sample:
 
 @dataclass
 class Soak:
-    """So many partitions, and what has become of their rows."""
+    """So many partitions, and what has become of their rows; ``deaths`` is how often the keeper is to die."""
 
     partitions: int
     seed: int = 1
+    deaths: float = DEATHS
     head: int | None = None
     replayed: int = 0
     restarts: int = 0
+    epochs: int = 0
     seconds: float = 0.0
+    died: Counter[str] = field(default_factory=Counter)
     accepted: Counter[Row] = field(default_factory=Counter)
     taken: int = 0
     late: int = 0
@@ -90,25 +102,54 @@ class Soak:
         """Bring all partitions, and compare what comes out; ``WrongAnswer`` where it is another."""
         draw = random.Random(self.seed)
         with TemporaryDirectory(prefix="tidemill-soak-") as folder:
-            begin = time.perf_counter()
-            warehouse = _opened(Path(folder))
-            warehouse.sql(f"CREATE STREAM {COLUMNS} {BOUNDS}; {VIEWS.format(options='')}")
-            for number in range(self.partitions):
-                changes = list(self._changes(number, draw))
-                warehouse.apply({"s": changes})
-                self._take(changes)
-                if draw.random() < REPLAYS:
-                    self._replay(warehouse)
-                if draw.random() < RESTARTS:
-                    warehouse.close()
-                    warehouse = _opened(Path(folder))
-                    warehouse.vacuum()
-                    self.restarts += 1
-                if (number + 1) % (self.partitions // SAMPLES) == 0:
-                    yield Sample(number + 1, self.taken, self.late, _entries(warehouse))
+            inbox, warehouse, begin = Path(folder) / "inbox", Path(folder) / "warehouse", time.perf_counter()
+            inbox.mkdir()
+            with Keeper(warehouse, random.Random(self.seed)) as keeper:
+                self.died = keeper.deaths
+                keeper.ask(create, str(inbox))
+                for number in range(self.partitions):
+                    self._bring(keeper, inbox, number, list(self._changes(number, draw)))
+                    if (number + 1) % (self.partitions // SAMPLES) == 0:
+                        yield Sample(number + 1, self.taken, self.late, keeper.ask(entries).value)
+                    self._befall(keeper, draw)
+                keeper.close()
             self.seconds = time.perf_counter() - begin
             self._compare(warehouse)
-            warehouse.close()
+
+    def _bring(self, keeper: Keeper, inbox: Path, number: int, changes: list[tuple[int, Row]]) -> None:
+        """Deliver a partition. Whether those who died had taken it in is not asked: the feed knows."""
+        deliver(inbox, number, changes)
+        self._take(changes)
+        self._ask(keeper, take_in, epochs=1)
+
+    def _ask(self, keeper: Keeper, deed: Deed, *, epochs: int = 0) -> Answer:
+        """Ask for something that makes so many epochs, however often it is begun."""
+        self.epochs += epochs
+        answer = keeper.ask(deed)
+        if answer.epoch != self.epochs:
+            raise WrongAnswer(f"epoch {answer.epoch} after {deed.__name__}, which should have made it {self.epochs}")
+        return answer
+
+    def _befall(self, keeper: Keeper, draw: random.Random) -> None:
+        """What happens after some partitions."""
+        if draw.random() < REPLAYS:
+            self._replay(keeper)
+        if draw.random() < UPKEEPS:
+            self._ask(keeper, tend)
+        if draw.random() < RESTARTS:
+            keeper.restart()
+            self.restarts += 1
+        if draw.random() < self.deaths:
+            self._kill(keeper, draw)
+
+    def _kill(self, keeper: Keeper, draw: random.Random) -> None:
+        """Let the keeper die in upkeep, in a replay, or with the next partition."""
+        in_upkeep = draw.random() < 1 / 3
+        keeper.doom(draw.choice(IN_UPKEEP if in_upkeep else IN_COMMITS) if draw.random() < 0.5 else "")
+        if in_upkeep:
+            self._ask(keeper, tend)
+        elif draw.random() < 0.5:
+            self._replay(keeper)
 
     def _changes(self, number: int, draw: random.Random) -> Iterator[tuple[int, Row]]:
         """The rows that come with a partition, of which some belong to earlier ones, and those that are taken back."""
@@ -140,40 +181,82 @@ class Soak:
         if weight > 0:
             self._recent.append(row)
 
-    def _replay(self, warehouse: Warehouse) -> None:
+    def _replay(self, keeper: Keeper) -> None:
         """Replay what is late and retained, and throw the rest away."""
         assert self.head is not None
         fine = [(weight, row) for weight, row in self._waiting if _number(row) >= self.head - RETAIN]
-        replayed = warehouse.replay_late("s")
-        if (replayed.taken, replayed.left) != (len(fine), len(self._waiting) - len(fine)):
+        left = len(self._waiting) - len(fine)
+        replayed: Replayed = self._ask(keeper, replay, epochs=1 if fine else 0).value
+        # Where the first to be asked has died after its commit, the second finds nothing to take.
+        if replayed.left != left or replayed.taken not in (len(fine), 0):
             raise WrongAnswer(f"{replayed} late rows where {len(fine)} of {len(self._waiting)} can be replayed")
         for weight, row in fine:
             self._accept(weight, row)
         self.replayed += len(fine)
         self._waiting.clear()
-        if replayed.left:
-            warehouse.sql("DELETE FROM s_late")
+        if left:
+            self._ask(keeper, throw_away, epochs=1)
 
-    def _compare(self, warehouse: Warehouse) -> None:
+    def _compare(self, folder: Path) -> None:
         """Hold every view, from the first partition on, against one that was computed from the accepted rows."""
-        with tidemill.open(":memory:", runtime="native") as anew:
+        with tidemill.open(folder, runtime="native") as kept, tidemill.open(":memory:", runtime="native") as anew:
             anew.sql(f"CREATE TABLE {COLUMNS}")
             anew.apply({"s": [(weight, row) for row, weight in self.accepted.items() if weight]})
             anew.sql(VIEWS.format(options="WITH (method = 'direct')"))
             for name in SHOWN:
-                if Counter(warehouse.view(name).rows()) != Counter(anew.view(name).rows()):
+                if Counter(kept.view(name).rows()) != Counter(anew.view(name).rows()):
                     raise WrongAnswer(f'view "{name}" is not what it is when it is computed anew')
+            late = [(weight, (*row,)) for *row, weight, _ in kept.table("s_late").rows()]
+            if Counter(late) != Counter(self._waiting):
+                raise WrongAnswer(f"{len(late)} changes in s_late where {len(self._waiting)} should be")
+
+
+def deliver(inbox: Path, number: int, changes: list[tuple[int, Row]]) -> None:
+    """Write a partition, and give it its name when it is whole."""
+    draft = inbox / ".draft"
+    with draft.open("w", newline="") as file:
+        lines = [("ts", "src", "loss", "_weight"), *((*row, weight) for weight, row in changes)]
+        csv.writer(file).writerows(lines)
+    draft.rename(inbox / f"partition-{number}.csv")
 
 
 def _number(row: Row) -> int:
     return (row[0] - FIRST) // timedelta(minutes=1)
 
 
-def _opened(folder: Path) -> Warehouse:
-    return tidemill.open(folder / "warehouse", runtime="native")
+# -- what keepers are asked, each such that once is as good as twice -----------------------------------------------
 
 
-def _entries(warehouse: Warehouse) -> int:
+def create(warehouse: Warehouse, inbox: str) -> None:
+    """Make the stream, its feed and the views."""
+    warehouse.sql(f"CREATE STREAM {COLUMNS} {BOUNDS}; CREATE FEED minutes INTO s FROM '{inbox}'")
+    warehouse.sql(VIEWS.format(options=""))
+
+
+def take_in(warehouse: Warehouse) -> None:
+    """Take in the partition that has come, unless that is done."""
+    warehouse.sync("minutes")
+
+
+def replay(warehouse: Warehouse) -> Replayed:
+    """Take in what is late and retained."""
+    return warehouse.replay_late("s")
+
+
+def throw_away(warehouse: Warehouse) -> None:
+    """Delete late rows."""
+    if warehouse.table("s_late").rows():
+        warehouse.sql("DELETE FROM s_late")
+
+
+def tend(warehouse: Warehouse) -> None:
+    """Write a checkpoint, forget in files too, merge these, and delete old ones."""
+    warehouse.compact()
+    warehouse.vacuum()
+
+
+def entries(warehouse: Warehouse) -> int:
+    """How much the views keep."""
     return sum(size.entries for name in SHOWN for size in warehouse.view(name).sizes())
 
 
@@ -186,10 +269,12 @@ def figures_of(soak: Soak, samples: list[Sample]) -> Iterator[Figure]:
         "accepted_changes": soak.taken,
         "late_changes": soak.late,
         "replayed_changes": soak.replayed,
+        "kills": soak.died.total(),
         "restarts": soak.restarts,
         "state_entries": max(one.entries for one in samples),
     }
     about = "equal to recomputation"
     yield from (Figure("viewdf", case, metric, value, "", about) for metric, value in counted.items())
+    yield from (Figure("viewdf", case, f"killed {where}", value, "") for where, value in sorted(soak.died.items()))
     yield Figure("viewdf", case, "partition_s", soak.seconds / soak.partitions, "s", about)
     yield Figure("viewdf", "soak", "growth_ratio", last / second, "x", f"{second:,} entries, then {last:,}")

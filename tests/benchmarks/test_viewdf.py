@@ -165,15 +165,26 @@ def test_a_quick_look_is_at_the_same_experiments_on_less() -> None:
 
 
 def test_a_long_life_is_compared_in_the_end() -> None:
-    soak = Soak(20)
+    """Whoever keeps it is killed all the while."""
+    soak = Soak(20, deaths=1 / 5)
     life = soak.run()
     samples = [next(life) for _ in range(20)]
     found = {figure.metric: figure.value for figure in figures_of(soak, samples)}
     assert found["accepted_changes"] + found["late_changes"] == samples[-1].accepted + samples[-1].late > 50
     assert found["late_changes"] > 0 and found["state_entries"] == max(sample.entries for sample in samples)
+    assert found["kills"] >= 3
     soak.accepted[datetime(2024, 1, 1), "s0", 7] += 1
     with pytest.raises(WrongAnswer, match="not what it is when it is computed anew"):
         next(life)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_life_of_many_deaths(seed: int) -> None:
+    """At random moments, and at points of a commit, of a checkpoint, of forgetting and of a vacuum."""
+    soak = Soak(200, seed=seed, deaths=1 / 10)
+    assert len(list(soak.run())) == 20
+    assert soak.died.total() > 10 and len(soak.died) > 5
 
 
 def test_the_benchmark_runs(tmp_path: Path) -> None:

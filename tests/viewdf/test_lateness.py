@@ -190,6 +190,31 @@ def test_spark_forgets_too(spark: SparkSession) -> None:
         world.check(warehouse)
 
 
+@pytest.mark.spark
+def test_late_rows_as_frames(spark: SparkSession) -> None:
+    """Set aside, replayed and forgotten, where every stage is a query of Spark and every partition a job."""
+    world = World(seed=3, lateness=1, retain=2)
+    with ways.opened("frames", spark) as warehouse:
+        warehouse.sql(f"CREATE STREAM {DECLARED} LATENESS 1 MINUTE RETAIN 2 MINUTES; {FEW.split(';')[1]}")
+
+        def bring(*minutes: int) -> None:
+            changes = [(+1, minute(number, n=number)) for number in minutes]
+            world.take(changes)
+            # Spark by itself takes the empty chunk after a row for the end.
+            rows = [changes_as_arrow([change]) for change in changes]
+            warehouse.apply({"s": pa.concat_tables(part for row in rows for part in (row, row.slice(0, 0)))})
+
+        bring(0, 1, 3)
+        bring(3, 1, 0, 3)
+        assert len(warehouse.table("s_late").rows()) == 2
+        assert tuple(warehouse.replay_late("s"))[1:] == world.replay() == (1, 1)
+        bring(6)
+        warehouse.compact()
+        assert entries(warehouse)["running"] < 20, "it would be 27 rows, those of all epochs counted"
+        bring(5)
+        world.check(warehouse)
+
+
 def test_events_are_judged_by_those_before_them() -> None:
     """One by one, with whoever looks in between, as if each were an epoch."""
     world = World(seed=7, lateness=2, retain=2)

@@ -110,7 +110,7 @@ class Placement:
 
     def frame(self, table: pa.Table) -> DataFrame:
         """Rows as a Spark frame of the warehouse's session."""
-        return self.session.createDataFrame(table)
+        return self.session.createDataFrame(table.combine_chunks())
 
     def forget_relation(self, name: str) -> None:
         """Let go of a relation that is dropped."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,21 +36,31 @@ passing."""
 
 CHUNK = 1 << 20
 
-_fault, _, _passing = os.environ.get(FAULT_VARIABLE, "").partition(":")
-_passed: Counter[str] = Counter()
+_deaths: dict[str, int] = {}
+"""The points to die at, and how many passings of each are left."""
+
+
+def arm(death: str) -> None:
+    """Let this process die at a point, written as in ``FAULT_VARIABLE``, and at no other."""
+    point, _, passing = death.partition(":")
+    _deaths.clear()
+    _deaths[point] = int(passing or 1)
+
+
+arm(os.environ.get(FAULT_VARIABLE, ""))
 
 
 def fault(point: str) -> None:
-    """Kill this process with SIGKILL if the environment it was started in asks for it at this point."""
+    """Kill this process with SIGKILL if it is to die at this passing of this point."""
     if armed(point):
-        _passed[point] += 1
-        if _passed[point] == int(_passing or 1):
+        _deaths[point] -= 1
+        if not _deaths[point]:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def armed(point: str) -> bool:
-    """Whether the environment names this point."""
-    return point == _fault
+    """Whether this process is to die at this point."""
+    return point in _deaths
 
 
 def sync_file(file: Path) -> None:

@@ -45,11 +45,11 @@ def is_harmless(table: Table, change: ChangeSet) -> bool:
 
 def lightest(change: ChangeSet) -> int:
     """The smallest weight in a change; 1 for an empty one."""
-    weights = _columns(change, [WEIGHT]).column(WEIGHT)
+    weights = columns_of(change, [WEIGHT]).column(WEIGHT)
     return pc.min(weights).as_py() if len(weights) else 1
 
 
-def _columns(change: ChangeSet, names: Sequence[str]) -> pa.Table:
+def columns_of(change: ChangeSet, names: Sequence[str]) -> pa.Table:
     """Some columns of a change; of one in files no others are read."""
     if change.files is None:
         return change.arrow().select(list(names))
@@ -74,7 +74,7 @@ def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bo
     if not table.primary_key or lightest(change) < 1:
         return False
     key = list(table.primary_key)
-    keys = _columns(change, [*key, WEIGHT])
+    keys = columns_of(change, [*key, WEIGHT])
     if pc.max(keys.column(WEIGHT)).as_py() != 1 or keys.group_by(key).aggregate([]).num_rows < keys.num_rows:
         return False
     near = _scan(table, change, stored, key)
@@ -108,7 +108,7 @@ def check_scanned(table: Table, change: ChangeSet, stored: Sequence[Path]) -> Ch
 def _scan(table: Table, change: ChangeSet, stored: Sequence[Path], columns: Sequence[str]) -> pa.Table:
     schema, lead = arrow_schema(table.fields), _lead(table)
     assert lead is not None
-    touched = _columns(change, [lead]).column(lead).unique()
+    touched = columns_of(change, [lead]).column(lead).unique()
     if not stored or not len(touched):
         return schema.empty_table().select(list(columns))
     field, reach = pc.field(lead), pc.min_max(touched)

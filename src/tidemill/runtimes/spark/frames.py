@@ -90,7 +90,8 @@ class Frames:
             return self.read(change.files, change.fields)
         if not len(change):
             return self.spark.sql(spell_nothing(change.fields))
-        return self.spark.createDataFrame(change.arrow())
+        # Spark takes an empty chunk for the end, and loses what comes after it.
+        return self.spark.createDataFrame(change.arrow().combine_chunks())
 
     def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
         """Parquet files of weighted rows, with the schema given rather than looked up."""

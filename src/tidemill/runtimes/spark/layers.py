@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from tidemill.algebra.layers import Layer
+from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
@@ -19,11 +18,12 @@ from tidemill.program.layers import Layers
 from tidemill.program.maps import Map
 from tidemill.runtimes.partitions import Touched, numbers_read
 from tidemill.runtimes.spark.answers import Answers
+from tidemill.runtimes.spark.check import columns_of
 from tidemill.runtimes.spark.spell import join, named, quote, spell, spell_nothing
 from tidemill.runtimes.spark.stages import lower_linear
 
 Land = Callable[[str], tuple[str, int]]
-"""Runs a query for a change of what was made: its rows as something to select from, and how many they are."""
+"""Runs a query for a change of what was made: its rows, if any, as something to select from, and how many they are."""
 
 
 @dataclass(slots=True)
@@ -34,10 +34,10 @@ class Held:
     log: str | None
     changes: list[str] = field(default_factory=list)
 
-    def rows(self, where: str = "true") -> str:
-        """The rows of which ``where`` is true, as something to select from."""
+    def rows(self, where: str = "true", changes: Sequence[str] | None = None) -> str:
+        """The rows of which ``where`` is true, as something to select from; only those ``changes`` have such rows."""
         columns = join(quote(name) for name in (*names_of(self.map.keys), WEIGHT))
-        views = [*([] if self.log is None else [self.log]), *self.changes]
+        views = [*([] if self.log is None else [self.log]), *(self.changes if changes is None else changes)]
         parts = [f"SELECT {columns} FROM {view} WHERE {where}" for view in views]
         return f"({' UNION ALL '.join(parts) or spell_nothing(self.map.keys)})"
 
@@ -58,16 +58,19 @@ class Making:
         self._numbers = numbers
         self._answers = answers
         self._land = land
+        self._changed: dict[str, Sequence[int]] = {}
 
     def make(self, numbers: Sequence[int]) -> bool:
         """Whether one of these partitions, made anew, is another one. That is one query for all of them."""
         keys = self._kept.map.keys
-        there = self._kept.rows(f"{self._kept.number} IN ({join(f'{number}L' for number in numbers)})")
+        # A partition is made once, so what was made before has none of these.
+        there = self._kept.rows(f"{self._kept.number} IN ({join(f'{number}L' for number in numbers)})", changes=())
         old = f"SELECT {join(quote(name) for name in names_of(keys))}, -{quote(WEIGHT)} AS {quote(WEIGHT)} FROM {there}"
         new = [self._made(number, keys) for number in numbers if number in self._numbers]
         change, rows = self._land(lower_linear([*new, old], keys))
         if rows:
             self._kept.changes.append(change)
+            self._changed[change] = numbers
         return bool(rows)
 
     def _made(self, number: int, keys: Sequence[Field]) -> str:
@@ -86,7 +89,10 @@ class Making:
         if held.map.name in self._whole:
             return held.rows()
         wanted = numbers_read(self._layers, layer, number, self._numbers)
-        return held.rows(f"{held.number} BETWEEN {wanted.start}L AND {wanted.stop - 1}L")
+        # Each partition made so far is a change of its own: most plans need one of them, and not all.
+        made = [change for change, some in self._changed.items() if any(one in wanted for one in some)]
+        where = f"{held.number} BETWEEN {wanted.start}L AND {wanted.stop - 1}L"
+        return held.rows(where, made if held is self._kept else None)
 
 
 def numbers_of(counts: ZSet) -> range:
@@ -95,21 +101,16 @@ def numbers_of(counts: ZSet) -> range:
     return range(min(there), max(there) + 1) if there else range(0)
 
 
-def lower_touched(layers: Layers, held: Mapping[str, Held]) -> str | None:
-    """The partitions of each feed in which something has changed, as position of the feed and number."""
-    found = [
-        f"SELECT DISTINCT {position} AS feed, {held[feed.map].number if feed.every else '0L'} AS number FROM {change}"
-        for position, feed in enumerate(layers.feeds)
-        for change in held[feed.map].changes
-    ]
-    return " UNION ALL ".join(found) or None
-
-
-def touched_of(layers: Layers, table: pa.Table) -> Touched:
-    """What ``lower_touched`` has found."""
+def touched_of(layers: Layers, changes: Mapping[str, ChangeSet]) -> Touched:
+    """The partitions of each feed in which its map has changed. That has landed, so no job is needed to know it."""
     found: dict[str, set[int]] = {}
-    for position, number in zip(table["feed"].to_pylist(), table["number"].to_pylist(), strict=True):
-        found.setdefault(layers.feeds[position].name, set()).add(number)
+    for feed in layers.feeds:
+        change = changes.get(feed.map)
+        if change is not None and len(change):
+            number = change.fields[0].name
+            found[feed.name] = (
+                {*columns_of(change, [number]).column(number).unique().to_pylist()} if feed.every else {0}
+            )
     return found
 
 
