@@ -117,16 +117,27 @@ def test_rows_that_cannot_be_made_again_are_not_left_out() -> None:
 JOIN = "FROM customers c JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id"
 
 
+def test_the_keys_of_a_map_begin_with_what_most_walks_enter_it_by() -> None:
+    assert held(f"SELECT o.id, c.region {JOIN}")["o"] == (["customer", "id"], 0)
+    # Orders are now met from items and from what those meet.
+    assert held(f"SELECT o.id, c.region {JOIN} JOIN edges e ON e.a = i.part")["o"] == (["id", "customer"], 0)
+
+
+def test_aliases_that_are_entered_by_different_columns_share_a_map() -> None:
+    (graph,) = stage_of("SELECT x.a, x.b, y.b AS c FROM edges x JOIN edges y ON x.b = y.a").graphs
+    assert len({member.map for member in graph.members}) == 1
+
+
 def test_a_sum_goes_down_and_its_column_is_no_key() -> None:
     sql = f"SELECT c.region, SUM(i.price) AS total, COUNT(i.part) AS parts, SUM(o.day) AS days {JOIN} GROUP BY c.region"
     # Each sum has a count of what is not NULL beside it.
-    assert held(sql) == {"c": (["id", "region"], 0), "o": (["id", "customer"], 2), "i": (["orders"], 3)}
+    assert held(sql) == {"c": (["id", "region"], 0), "o": (["customer", "id"], 2), "i": (["orders"], 3)}
     assert not row_wise(stage_of(sql)), "sums are multiplied and nothing else, so Spark takes changes at once"
 
 
 def test_what_is_a_key_anyhow_stays_one() -> None:
     sql = f"SELECT i.price, SUM(i.price) AS total, COUNT(o.customer) AS n {JOIN} GROUP BY i.price"
-    assert held(sql) == {"c": (["id"], 0), "o": (["id", "customer"], 0), "i": (["orders", "price"], 0)}
+    assert held(sql) == {"c": (["id"], 0), "o": (["customer", "id"], 0), "i": (["orders", "price"], 0)}
 
 
 def test_conditions_of_one_member_do_not_keep_a_column() -> None:
@@ -139,17 +150,17 @@ def test_conditions_over_several_members_do() -> None:
 
 def test_doubles_are_summed_row_by_row_and_with_them_the_rest() -> None:
     sql = f"SELECT SUM(i.rate) AS rate, SUM(o.amount) AS amount {JOIN}"
-    assert held(sql) == {"c": (["id"], 0), "o": (["id", "customer", "amount"], 0), "i": (["orders", "rate"], 0)}
+    assert held(sql) == {"c": (["id"], 0), "o": (["customer", "id", "amount"], 0), "i": (["orders", "rate"], 0)}
 
 
 def test_what_can_fail_is_computed_where_rows_meet() -> None:
     """An order without items must not fail: SQL never shows it to the sum."""
-    assert held(f"SELECT SUM(1 / o.day) AS d, SUM(o.day + 1) AS e {JOIN}")["o"] == (["id", "customer", "day"], 0)
+    assert held(f"SELECT SUM(1 / o.day) AS d, SUM(o.day + 1) AS e {JOIN}")["o"] == (["customer", "id", "day"], 0)
 
 
 def test_products_of_members_are_made_of_rows_beside_sums_that_are_not() -> None:
     sql = f"SELECT SUM(o.amount * i.price) AS product, SUM(i.part) AS parts {JOIN}"
-    assert held(sql)["o"] == (["id", "customer", "amount"], 0)
+    assert held(sql)["o"] == (["customer", "id", "amount"], 0)
     assert held(sql)["i"] == (["orders", "price"], 2)
 
 

@@ -6,6 +6,7 @@ columns and rows that its loops can use. So a stream costs what its views need o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -55,7 +56,8 @@ def find_pasts(
 ) -> dict[str, Past]:
     """What to hold for each alias under which ``queries`` read the state of a stream, or only ``sums`` of it.
 
-    Equal pasts share one map.
+    Equal pasts share one map. Its keys begin with the columns by which most loops enter it, and so do its files: they
+    are sorted by key, and what a lookup by these columns finds lies together.
     """
     pasts: dict[str, Past] = {}
     for scan in walk(body):
@@ -65,7 +67,16 @@ def find_pasts(
                 past = _past(stage, scan, readers, sums.get(scan.alias, ()))
                 same = next((known for known in pasts.values() if known.holds_the_same_as(past)), past)
                 pasts[scan.alias] = replace(past, map=same.map)
-    return pasts
+    sorted_ = {past.map.name: _entered_first(past.map, pasts, queries) for past in held(pasts)}
+    return {alias: replace(past, map=sorted_[past.map.name]) for alias, past in pasts.items()}
+
+
+def _entered_first(map_: Map, pasts: Mapping[str, Past], queries: Sequence[Query]) -> Map:
+    """The map with its keys in the order of how many loops look them up; those that none looks up stand last."""
+    scans = [past.scan for past in pasts.values() if past.map.name == map_.name]
+    entries = Counter(tuple(n for n, _ in loop.lookup) for scan in scans for loop in _loops(queries, scan))
+    ranked = [name for columns, _ in entries.most_common() for name in columns]
+    return replace(map_, keys=tuple(sorted(map_.keys, key=lambda f: (*ranked, f.name).index(f.name))))
 
 
 def held(pasts: Mapping[str, Past]) -> list[Past]:

@@ -153,6 +153,21 @@ def read_maps(stage: Stage) -> set[str]:
     return own & {relation_of(step) for step in steps_of(stage) if reads_old(step)}
 
 
+def looked_up(stage: Stage) -> set[str]:
+    """The maps of ``stage`` that its own triggers read by keys alone: never all entries, nor in an order.
+
+    Rows of a change that are taken one after the other would each look for themselves.
+    """
+    if any(trigger.each for trigger in triggers_of(stage)):
+        return set()
+    others = {
+        relation_of(step)
+        for step in steps_of(stage)
+        if reads_old(step) and not (isinstance(step, Source) and step.lookup)
+    }
+    return read_maps(stage) - others - read_together(stage).keys()
+
+
 def read_together(stage: Stage) -> dict[str, int]:
     """By how many of their first keys entries of a map are read together; by none where all of them are.
 

@@ -71,7 +71,14 @@ class FilePart:
 def write_table(table: pa.Table, file: Path) -> None:
     """Write an Arrow table as Parquet that Spark reads too, and sync it."""
     make_folder(file.parent)
-    pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP, write_statistics=bounded(table.schema))
+    pq.write_table(
+        table,
+        file,
+        compression="zstd",
+        row_group_size=ROW_GROUP,
+        write_statistics=bounded(table.schema),
+        write_page_index=True,  # so that of a row group only pages are read that can hold what is looked for
+    )
     sync_file(file)
 
 

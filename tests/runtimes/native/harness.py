@@ -10,17 +10,29 @@ from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.statements import Program
 from tidemill.runtimes.native.runtime import NativeRuntime
+from tidemill.runtimes.native.state import columns_of
 from tidemill.storage.memory import MemoryStore
 
 
 class Harness:
-    """Runs ``program`` over ``tables`` as the engine would: check, fire, absorb, emit, commit."""
+    """Runs ``program`` over ``tables`` as the engine would: check, fire, absorb, emit, commit.
 
-    def __init__(self, program: Program, tables: Mapping[str, Table], store: MemoryStore | None = None) -> None:
+    With ``elsewhere`` all that is stored stays in a base, of maps as of relations, as on Spark what is large does.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        tables: Mapping[str, Table],
+        store: MemoryStore | None = None,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
         self.program = program
         self.tables = tables
         self.store = store or MemoryStore()
-        self.runtime = NativeRuntime(self.store, self.fields_of)
+        base_of, resident = (columns_of(self.store), 0) if elsewhere else (None, None)
+        self.runtime = NativeRuntime(self.store, self.fields_of, base_of, resident)
         for stage in program.stages:
             self.runtime.install(stage)
 

@@ -54,9 +54,10 @@ class NativeRuntime:
     ) -> None:
         if resident is None:
             resident = state.RESIDENT_ROWS
-        self._state = State(store, fields_of, base_of or columns_of(store), resident)
+        elsewhere = base_of is not None
+        self._state = State(store, fields_of, base_of or columns_of(store), resident, elsewhere=elsewhere)
         # Compiled code holds all that it reads in this process: not what a base leaves elsewhere.
-        wanted = "python" if base_of is not None else backend or backends.BACKEND
+        wanted = "python" if elsewhere else backend or backends.BACKEND
         self._backends = Backends(wanted, StoredState(store, self._state.whole), fields_of, room)
         self._fields_of = fields_of
         self._compiled: dict[str, CompiledStage] = {}

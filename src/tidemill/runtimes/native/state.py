@@ -15,7 +15,7 @@ from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import read_maps, read_together, sources_of
+from tidemill.program.reads import looked_up, read_maps, read_together, sources_of
 from tidemill.program.statements import Parts, Replace, Source, Stage, Version
 from tidemill.runtimes.native.base import Base, ColumnBase, Places
 from tidemill.runtimes.native.layered import Layered
@@ -27,6 +27,9 @@ Maps = dict[str, Contents | RingMap]
 
 RESIDENT_ROWS = 200_000
 """A relation or map of more stored rows stays in a ``Base``, and only what changes touch becomes rows."""
+
+LOOKED_UP = 20
+"""A map that triggers look up stays there only if it has so many times more rows: each lookup elsewhere is a job."""
 
 LAYERED_ROWS = 500_000
 """Once so many rows of a large relation have become rows all the same, it starts again from a new base."""
@@ -46,15 +49,27 @@ def columns_of(store: Readable) -> BaseOf:
 
 
 class State:
-    """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch."""
+    """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch.
+
+    Where bases are ``elsewhere``, large maps stay there too if triggers look entries up by keys. Otherwise what they
+    read is here as a whole: join graphs are walked in memory.
+    """
 
     def __init__(
-        self, store: Readable, fields_of: Callable[[str], tuple[Field, ...]], base_of: BaseOf, resident: int
+        self,
+        store: Readable,
+        fields_of: Callable[[str], tuple[Field, ...]],
+        base_of: BaseOf,
+        resident: int,
+        *,
+        elsewhere: bool = False,
     ) -> None:
         self._store = store
         self._fields_of = fields_of
         self._base_of = base_of
         self._resident = resident
+        self._elsewhere = elsewhere
+        self._left: set[str] = set()
         self._used: dict[str, set[int]] = {}
         self._contents: dict[str, Contents | Layered] = {}
         self._maps: dict[str, Maps] = {}
@@ -141,7 +156,13 @@ class State:
             for map_ in compiled.stage.maps:
                 self._restore(maps[map_.name], map_, compiled.stage)
             self._maps[name] = maps
+            if self._elsewhere and any(maps[map_].partial for map_ in looked_up(compiled.stage)):
+                self._left.add(name)
         return self._maps[name]
+
+    def left(self, stage: Stage) -> bool:
+        """Whether maps that triggers of ``stage`` read have been left in the store: entries must be looked up there."""
+        return stage.name in self._left and stage.name in self._maps
 
     def whole_maps(self, compiled: CompiledStage) -> Maps:
         """The maps of a stage between epochs, with all of their entries: those that stand on a base, read for now."""
@@ -159,8 +180,9 @@ class State:
         in_order = any(value.type == DOUBLE for value in map_.values)
         # By no keys at all nothing can be looked up, be it that the map has none or that it is read as one.
         width = read_together(stage).get(map_.name, len(map_.keys))
-        large = width and self._store.rows(map_.name) > self._resident
-        if large and not _replaces(stage) and map_.name not in read_maps(stage):
+        left = self._elsewhere and map_.name in looked_up(stage)
+        large = width and self._store.rows(map_.name) > self._resident * (LOOKED_UP if left else 1)
+        if large and not _replaces(stage) and (left or map_.name not in read_maps(stage)):
             held.stand_on(self._base_of(map_.name, fields, in_order), width, len(fields))
         else:
             held.restore(self._stored(map_.name, fields, in_order))
@@ -169,6 +191,7 @@ class State:
         """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
         stage = compiled.stage
         maps = self._maps[stage.name] = compiled.empty_maps()
+        self._left.discard(stage.name)
         self._fresh.add(stage.name)
         self._absorbed.pop(stage.name, None)
         self._contents.pop(stage.name, None)
@@ -218,6 +241,8 @@ class State:
         self._fresh.clear()
         for name in [n for n, held in self._contents.items() if isinstance(held, Layered) and held.size > LAYERED_ROWS]:
             del self._contents[name]
+        for name in [n for n in self._left if sum(map(_taken_in, self._maps.get(n, {}).values())) > LAYERED_ROWS]:
+            del self._maps[name]
         for journaled in self._all():
             journaled.settle()
 
@@ -253,6 +278,11 @@ class State:
 def _changing(held: Contents | Layered) -> Contents:
     """The part of a relation that changes are added to."""
     return held.since if isinstance(held, Layered) else held
+
+
+def _taken_in(held: Contents | RingMap) -> int:
+    """How many entries of a map that stands on a base are here."""
+    return len(held.entries) if held.partial else 0
 
 
 def _replaces(stage: Stage) -> bool:

@@ -17,7 +17,7 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.layered import Layered
-from tidemill.runtimes.native.running import Lookup
+from tidemill.runtimes.native.running import Lookup, Standing
 
 FETCHES = 4
 """How many fetches run at once: while one is planned, others keep the cores busy."""
@@ -27,7 +27,7 @@ FETCHES = 4
 class Wanted:
     """The keys asked for in one relation by the same columns: for whole rows, and for the columns that loops read."""
 
-    relation: Layered
+    relation: Standing
     positions: Places
     keys: dict[Places | None, set[Row]] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from tidemill.changes.arrow import arrow_schema, to_arrow
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH, WEIGHT, Table
-from tidemill.model.types import BIGINT, Array, Field
+from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String, Timestamp
 from tidemill.program.statements import Stage
 from tidemill.runtimes.native.base import Base, Places, spread
 from tidemill.runtimes.native.layered import Layered
@@ -33,11 +33,16 @@ from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
 from tidemill.runtimes.spark import ahead
 from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
-from tidemill.runtimes.spark.spell import quote, spell_fields
+from tidemill.runtimes.spark.session import LISTED
+from tidemill.runtimes.spark.spell import join, quote, spell_fields, spell_literal
 from tidemill.storage.store import Store
 
 RESIDENT_ROWS = 50_000
 """Relations of up to this many stored rows are read by the driver, as Spark itself sends small tables to every task."""
+
+
+BOUNDED = (Int, BigInt, String, Date, Timestamp)
+"""Types of columns of which files tell the least and the greatest value."""
 
 
 class DriverRuntime(NativeRuntime):
@@ -106,7 +111,7 @@ class DriverRuntime(NativeRuntime):
 
 
 class StoredBase:
-    """The rows of some files of the store. Each fetch is one job: a semi join with the keys, which are broadcast.
+    """The rows of some files of the store. Each fetch is one query: by a list of few keys, or a semi join with many.
 
     The files do not change, so the columns that loops read stay in Spark's memory once they have been read (or on its
     disks, where that is full) until the base is let go. Whole rows, which the check of a table wants, do not.
@@ -135,15 +140,33 @@ class StoredBase:
         """The rows whose columns at ``positions`` are one of ``keys``; other columns than ``columns`` read None."""
         if not keys or not self._files:
             return []
+        bounds = list(self._bounds(positions, keys))
+        with self._session() as spark, faults(self._name):
+            near = self._frame(spark, columns).where(" AND ".join(bounds) or "true")
+            # Of one column the list says it all, and saves the job that would send the keys to every task.
+            found = near if len(bounds) == len(positions) == 1 else self._matched(spark, near, positions, keys)
+            return self._collected(found, columns)
+
+    def _matched(self, spark: SparkSession, rows: DataFrame, positions: Places, keys: Collection[Row]) -> DataFrame:
+        """The rows that have one of ``keys``, by a semi join."""
         sought = tuple(Field(f"key {i}", self._fields[position].type) for i, position in enumerate(positions))
         table = to_arrow(((key, 1) for key in keys), sought).drop_columns([WEIGHT])
-        with self._session() as spark, faults(self._name):
-            rows, sought_rows = self._frame(spark, columns).alias("r"), spark.createDataFrame(table).alias("k")
-            match = " AND ".join(
-                f"r.{quote(self._fields[position].name)} <=> k.{quote(key.name)}"
-                for position, key in zip(positions, sought, strict=True)
-            )
-            return self._collected(rows.join(broadcast(sought_rows), expr(match), "left_semi"), columns)
+        match = " AND ".join(
+            f"r.{quote(self._fields[position].name)} <=> k.{quote(key.name)}"
+            for position, key in zip(positions, sought, strict=True)
+        )
+        return rows.alias("r").join(broadcast(spark.createDataFrame(table).alias("k")), expr(match), "left_semi")
+
+    def _bounds(self, positions: Places, keys: Collection[Row]) -> Iterator[str]:
+        """What the files themselves can tell of few keys: which stretches of rows have none of their values.
+
+        A semi join reads every row. A list of values is tried on the bounds of row groups and pages, which leave little
+        to read of runs that are sorted by the column.
+        """
+        for place, position in enumerate(positions):
+            field, values = self._fields[position], {key[place] for key in keys}
+            if isinstance(field.type, BOUNDED) and None not in values and len(values) <= LISTED:
+                yield f"{quote(field.name)} IN ({join(spell_literal(value, field.type) for value in sorted(values))})"
 
     def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
         """The rows whose array at ``position`` has one of ``elements``."""

@@ -56,10 +56,12 @@ class Landing:
         pq.write_table(stored, file, compression="zstd", row_group_size=ROW_GROUP, write_statistics=bounds)
         return ChangeSet(change.fields, table=table, files=[file])
 
-    def land(self, sql: str, name: str, fields: Sequence[Field], rows: int) -> ChangeSet:
-        """The weighted rows of a query, as a change of the map or relation ``name``."""
+    def land(self, sql: str, name: str, fields: Sequence[Field], rows: int, order: Sequence[Field] = ()) -> ChangeSet:
+        """The weighted rows of a query, as a change of the map or relation ``name``; large ones in that ``order``."""
         frame = self._spark.sql(sql)
-        return self._collect(frame, fields) if rows <= COLLECT_ROWS else self._write(frame, name, fields)
+        if rows <= COLLECT_ROWS:
+            return self._collect(frame, fields)
+        return self._write(_sorted(frame, [quote(f.name) for f in order]) if order else frame, name, fields)
 
     def land_unsure(self, sql: str, name: str, fields: Sequence[Field], most: int) -> ChangeSet:
         """The same for a query that may give up to ``most`` rows, and mostly gives far fewer."""
@@ -113,6 +115,11 @@ class Landing:
         writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(str(folder))
         files = _with_rows(sorted(folder.glob("*.parquet")))
         return ChangeSet.of_files(list(files), fields, sum(files.values()))
+
+
+def _sorted(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows as files should have them of which lookups read little: each a range of the first key, in its order."""
+    return frame.repartitionByRange(*keys[:1]).sortWithinPartitions(*keys)
 
 
 def _split(table: pa.Table, map_: Map, finish: Finish, fields: Sequence[Field]) -> tuple[ChangeSet, ChangeSet]:

@@ -21,7 +21,7 @@ from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.layers import Layers
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.reads import read_maps
+from tidemill.program.reads import looked_up, read_maps
 from tidemill.program.statements import Add, Finish, Parts, Program, Query, Replace, Source, Stage, Trigger, Version
 from tidemill.runtimes.partitions import remake
 from tidemill.runtimes.spark import check, rings, stages
@@ -31,7 +31,7 @@ from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
 from tidemill.runtimes.spark.frames import Frames
 from tidemill.runtimes.spark.land import COLLECT_ROWS, Landing
-from tidemill.runtimes.spark.layers import Held, Making, lower_kept, lower_touched, numbers_of, touched_of
+from tidemill.runtimes.spark.layers import Held, Making, lower_kept, numbers_of, touched_of
 from tidemill.runtimes.spark.lower import Bind, Size, fields_read, lower_add
 from tidemill.runtimes.spark.parting import lower_part
 from tidemill.runtimes.spark.parts import lower_parts, most_rows
@@ -215,7 +215,7 @@ class SparkRuntime:
 
     def frame_of(self, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
         """Rows that are here as Arrow, as a DataFrame of our session."""
-        return self._frames.spark.createDataFrame(table.select(list(names_of(fields))))
+        return self._frames.spark.createDataFrame(table.select(list(names_of(fields))).combine_chunks())
 
     @property
     def counters(self) -> Counters:
@@ -314,26 +314,32 @@ class SparkRuntime:
         return self._landing.land_unsure(sql, stage.name, stage.output, most)
 
     def _land_layers(self, stage: Stage, layers: Layers, *, stored: bool) -> ChangeSet:
-        """A job to know which partitions of feeds are touched, one for each that is made anew, and two for the rows."""
+        """One job for each partition that is made anew, or for several where none reads another, and one for rows."""
         held = {map_.name: self._held(map_, stored) for map_ in stage.maps}
         kept = held[layers.kept]
         most = sum(self._store.rows(name) for name in held) + sum(map(len, self._changes.values()))
+        made: list[ChangeSet] = []
 
         def land(sql: str) -> tuple[str, int]:
-            change = self._landing.land_unsure(sql, kept.map.name, kept.map.keys, most)
-            return self._frames.change(change), len(change)
+            made.append(self._landing.land_unsure(sql, kept.map.name, kept.map.keys, most))
+            return self._frames.change(made[-1]) if len(made[-1]) else "", len(made[-1])
 
         before, now = self._numbers(held[layers.numbers].map, stored)
-        sought = lower_touched(layers, held)
-        touched = {} if sought is None else touched_of(layers, self._frames.spark.sql(sought).toArrow())
+        touched = touched_of(layers, self._changes)
         remake(layers, before, now, touched, Making(layers, held, now, self._answers, land).make)
         if not kept.changes:
             return ChangeSet.of([], stage.output)
-        moved = replace(kept, log=None).rows()
-        self._changes[kept.map.name] = self._landing.land_unsure(
-            stages.lower_linear([f"SELECT * FROM {moved}"], kept.map.keys), kept.map.name, kept.map.keys, most
-        )
-        return self._landing.land_unsure(lower_kept(layers, moved, stage.output), stage.name, stage.output, most)
+        self._changes[kept.map.name] = moved = self._together(made, kept, most)
+        sql = lower_kept(layers, self._frames.change(moved), stage.output)
+        return self._landing.land_unsure(sql, stage.name, stage.output, most)
+
+    def _together(self, made: Sequence[ChangeSet], kept: Held, most: int) -> ChangeSet:
+        """What was made, as one change. A partition is made once, so no row of one change is in another."""
+        if all(change.files is None for change in made):
+            rows = pa.concat_tables([change.arrow() for change in made])
+            return self._landing.stage(ChangeSet.of_arrow(rows, kept.map.keys), kept.map.name)
+        sql = stages.lower_linear([f"SELECT * FROM {replace(kept, log=None).rows()}"], kept.map.keys)
+        return self._landing.land_unsure(sql, kept.map.name, kept.map.keys, most)
 
     def _held(self, map_: Map, stored: bool) -> Held:
         """A map that has landed."""
@@ -370,9 +376,11 @@ class SparkRuntime:
     def _land_maps(self, stage: Stage, rows: int) -> None:
         """The maps of a stage, each with a job of its own; that of groups lands with the rows that they show."""
         source = stage.finish.source if isinstance(stage.finish, Finish) else None
+        read = looked_up(stage)
         for map_ in stage.maps:
             if map_.name != source and (additions := self._additions(map_, rows)):
-                landed = self._landing.land(stages.lower_map(additions, map_), map_.name, map_fields(map_), rows)
+                order, sql = map_.keys if map_.name in read else (), stages.lower_map(additions, map_)
+                landed = self._landing.land(sql, map_.name, map_fields(map_), rows, order)
                 # The query for the stage's rows reads it again.
                 self._changes[map_.name] = self._landing.stage(landed, map_.name)
 

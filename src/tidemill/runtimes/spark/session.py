@@ -29,12 +29,16 @@ MEANING = {
 }
 """What decides answers. Both runtimes agree because these hold in every session that we use."""
 
+LISTED = 256
+"""Up to so many values that a column is to have are tried on the files one by one; Spark itself would try ten."""
+
 PACE = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.files.openCostInBytes": "65536",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.pushdown.inFilterThreshold": str(LISTED),
     "spark.sql.maxPlanStringLength": "100000",
 }
 """What makes small steps fast: plans are not revised while they run nor described at any length, and listing files is

@@ -45,8 +45,8 @@ def test_projected_tuples_have_what_the_view_shows_and_how_often() -> None:
         ("joe", "t9"): {("joe", "t9", "2/3/15"): 1},
     }
     assert join_tuples(TRACKER.layer("r")) == {
-        ("t1",): {("bob", "t1"): 2, ("alice", "t1"): 1},
-        ("t3",): {("bob", "t3"): 1},
+        ("t1",): {("t1", "bob"): 2, ("t1", "alice"): 1},
+        ("t3",): {("t3", "bob"): 1},
     }
 
 

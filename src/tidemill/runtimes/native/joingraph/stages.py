@@ -25,8 +25,8 @@ def walks(stage: Stage) -> bool:
     """Whether changes of the inputs of ``stage`` go through its join graphs; the alternative are its triggers.
 
     These stay in use where nothing is to be walked for a change: rows are only made when they are read, or no member
-    meets another one. Size is no reason, since maps that triggers read are in memory as a whole, whatever a base holds
-    of relations; and a map that only the reader of a stage reads is brought there for it.
+    meets another one. So they do where maps of members are left in the store (``State.left``), since a graph has all of
+    its members in memory; a map that only the reader of a stage reads is brought there for it.
     """
     return WALKS and stage.serve is not Serve.READ and any(len(graph.members) > 1 for graph in stage.graphs)
 
