@@ -21,9 +21,12 @@ class ZSet(dict[Any, int]):
     @classmethod
     def of(cls, rows: Iterable[Hashable]) -> ZSet:
         """Each row once for each time it is given."""
-        result = cls()
-        for row in rows:
-            result[row] = result.get(row, 0) + 1
+        given = list(rows)
+        result = cls(dict.fromkeys(given, 1))
+        if len(result) < len(given):
+            result = cls()
+            for row in given:
+                result[row] = result.get(row, 0) + 1
         return result
 
     @classmethod

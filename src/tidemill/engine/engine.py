@@ -36,6 +36,7 @@ from tidemill.model.errors import ArithmeticFault, StorageError
 from tidemill.model.schema import LATE, WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
+from tidemill.runtimes.garbage import garbage_waits
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import AsOf, Store
@@ -208,7 +209,7 @@ class Engine:
 
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
-        with self.between(number, sum(map(len, changes.values()))) as runtimes:
+        with garbage_waits(), self.between(number, sum(map(len, changes.values()))) as runtimes:
             self.pipeline.announce(changes, self.catalog.tables, runtimes)
             possible = check_tables(changes, self.catalog.tables, runtimes[0])
             return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)

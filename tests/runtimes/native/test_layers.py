@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from unittest.mock import patch
 
 import pytest
@@ -16,8 +17,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.compiler.compile import compile_view
 from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native import layers, state
-from tidemill.runtimes.native.maps import Contents
-from tidemill.runtimes.native.touched import TouchedGroups
+from tidemill.runtimes.native.touched import Pair, TouchedGroups
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -101,12 +101,13 @@ def test_a_late_row_looks_at_its_group_alone() -> None:
     seen: list[int] = []
     of_layer = TouchedGroups.of_layer
 
-    def noted(touched: TouchedGroups, name: str, rows: Contents) -> Contents:
-        found = of_layer(touched, name, rows)
-        seen.append(len(found.entries))
-        return found
+    def noted(touched: TouchedGroups, name: str, rows: Iterable[Pair]) -> Iterator[Pair]:
+        found = list(of_layer(touched, name, rows))
+        seen.append(len(found))
+        return iter(found)
 
     with patch.object(TouchedGroups, "of_layer", noted):
         change = harness.apply({"s": ZSet.of([(5, 7, 100)])})
     assert change == ZSet({(n, 7, x): w for n in (5, 6, 7) for x, w in ((21, -1), (121, 1))})
-    assert max(seen) == 2 and len(seen) == 12
+    # Of four partitions three layers each, and of the feed's eight each is searched first.
+    assert max(seen) == 2 and len(seen) == 20

@@ -23,9 +23,9 @@ GROUPS = Map("groups", (Field("k", STRING),), (Value("n", BIGINT), Value("x", DO
 ROWS = st.lists(st.tuples(st.tuples(st.sampled_from([1, 2, None]), st.integers(0, 3)), st.integers(-2, 2)))
 
 
-def ring_map() -> RingMap:
-    stage = Stage("v", (), (), (GROUPS,), (), (), None, "delta")
-    map_ = compile_stage(stage, lambda name: ()).empty_maps()["groups"]
+def ring_map(of: Map = GROUPS) -> RingMap:
+    stage = Stage("v", (), (), (of,), (), (), None, "delta")
+    map_ = compile_stage(stage, lambda name: ()).empty_maps()[of.name]
     assert isinstance(map_, RingMap)
     return map_
 
@@ -76,6 +76,38 @@ def test_bulk_beside_rows_that_are_there_adds_up() -> None:
     contents.restore([((0,), 2), ((1,), 1)])
     contents.add({(number,): -1 if number == 1 else 1 for number in range(BULK)})
     assert contents.entries == {(0,): 3} | {(number,): 1 for number in range(2, BULK)}
+
+
+def test_a_new_partition_is_told_of_also_when_it_changes_again() -> None:
+    contents = Contents()
+    contents.restore([((0, 0), 1)])
+    index = contents.index((0,))
+    partition = {(1, number): 1 for number in range(BULK)}
+    contents.add(partition)
+    assert {row: (old, new) for row, old, new in contents.touched()} == dict.fromkeys(partition, (None, 1))
+    contents.add({(1, 0): -1, (1, 1): 1, (0, 0): 2})
+    moved = partition | {(1, 1): 2, (0, 0): 2}
+    del moved[1, 0]
+    assert dict(contents.changes()) == moved
+    assert ((1, 0), 1) not in index[1]
+    assert ((1, 1), 2) in index[1]
+    contents.rollback()
+    assert contents.entries == {(0, 0): 1}
+    assert list(index) == [0]
+    assert list(contents.touched()) == []
+
+
+def test_groups_that_are_filled_at_once_are_those_that_come_one_by_one() -> None:
+    counts = Map("counts", (Field("k", STRING),), (Value("n", BIGINT),))
+    sums = {("a",): [2, 7], ("b",): [0, 3], ("c",): [-1, 0]}
+    one, other = ring_map(counts), ring_map(counts)
+    one.add(sums)
+    for key, addend in sums.items():
+        other.add({key: addend})
+    assert list(one.touched()) == list(other.touched())
+    one.add({("a",): [-2, -7]})
+    assert one.entries == {("c",): (-1, 0)}
+    assert one.changes() == [(("c", 0), -1)]
 
 
 def test_index_forgets_keys_without_rows() -> None:

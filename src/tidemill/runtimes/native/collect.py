@@ -40,19 +40,30 @@ class Collector:
         self._values = values
         self._amounts = amounts
 
-    def write(self, keys: Sequence[Scalar], values: Sequence[Scalar]) -> None:
-        """The lines; the variable ``weight`` is bound already."""
-        self._body.write_row("key =", [self._scribe.settled(key) for key in keys])
+    def write(self, keys: Sequence[Scalar], values: Sequence[Scalar], row: str | None = None) -> None:
+        """The lines; the variable ``weight`` is bound already, and ``row``, where one is the key as it stands."""
+        if row is None:
+            self._body.write_row("key =", [self._scribe.settled(key) for key in keys])
         if not self._values:
-            self._body.write("sums[key] = sums.get(key, 0) + weight")
+            self._body.write(f"sums[{row or 'key'}] = sums.get({row or 'key'}, 0) + weight")
             return
+        if row is not None:
+            self._body.write(f"key = {row}")
         terms = [self._term(value) for value in values]
-        zeros = ", ".join(self._zero(type_) for type_ in self._values)
+        whole = all(type_ == t.BIGINT for type_ in self._values) and not any(condition for _, condition in terms)
         self._body.write("entry = sums.get(key)")
         self._body.write("if entry is None:")
-        self._body.write(f"    entry = sums[key] = [0, {zeros}]")
+        if whole:  # to begin with the first terms is faster than to add them to zeros
+            first = ", ".join(self._product(term) for term, _ in terms)
+            self._body.write(f"    sums[key] = [weight, {first}]")
+            self._body.write("else:")
+        else:
+            zeros = ", ".join(self._zero(type_) for type_ in self._values)
+            self._body.write(f"    entry = sums[key] = [0, {zeros}]")
+        self._body.depth += whole
         self._body.write("entry[0] += weight")
         self._add_terms(terms)
+        self._body.depth -= whole
 
     def _term(self, scalar: Scalar) -> tuple[str, str]:
         """A value to add, as text that may be repeated, and the condition under which it is added."""
@@ -86,11 +97,15 @@ class Collector:
                 self._body.write("else:")
                 self._body.write(f"    entry[{place + 1}].append(({term}, weight))")
             case _ if self._amounts:
-                self._body.write(f"entry[{place}] += {term}")
+                self._body.write(f"entry[{place}] += {self._product(term)}")
             case t.Decimal():
                 self._body.write(f"entry[{place}] += {term} if weight == 1 else {term} * weight")
             case _:
-                self._body.write(f"entry[{place}] += {'weight' if term == '1' else f'{term} * weight'}")
+                self._body.write(f"entry[{place}] += {self._product(term)}")
+
+    def _product(self, term: str) -> str:
+        """A whole number as it is added."""
+        return term if self._amounts else "weight" if term == "1" else f"{term} * weight"
 
     def _zero(self, type_: Type) -> str:
         if isinstance(type_, t.Double):

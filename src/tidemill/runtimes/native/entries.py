@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tidemill.algebra.scalars import Call, Case, Column, Literal, Scalar
 from tidemill.algebra.sums import LOW
-from tidemill.algebra.walk import columns_in
+from tidemill.algebra.walk import columns_in, is_nullable, transform
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
@@ -66,7 +68,7 @@ def write_finish(name: str, finish: Finish, map_: Map, known: Globals) -> Body:
         body.write("    return None")
     _unpack_key(names, body, map_, columns)
     _check_ranges(body, map_.values, columns, known)
-    _write_row(finish, Expressions(columns, known, names), body)
+    _write_row(finish, Expressions(columns, known, names), body, _told(map_, finish.always))
     return body
 
 
@@ -119,15 +121,45 @@ def _check_ranges(body: Body, values: Sequence[Value], columns: dict[str, str], 
         body.write(f"    {refuse}({total})")
 
 
-def _write_row(finish: Finish, expressions: Expressions, body: Body) -> None:
+def _told(map_: Map, always: bool) -> Callable[[Scalar], Scalar]:
+    """Simplifies what is computed from an entry by what has been found out when it comes to that.
+
+    Sums of BIGINT are there, and fit their type; and the weight is above 0, unless there is ``always`` a row.
+    """
+    sums = {value.name for value in map_.values if value.type == t.BIGINT}
+
+    def known(part: Scalar) -> Scalar:
+        match part:
+            case Column(name=name) if name == WEIGHT or name in sums:
+                return replace(part, nullable=False)
+            case Call("bigint_checked", (Column(name=name) as total,)) if name in sums:
+                return total
+            case Case(branches=branches, default=default) if not always:
+                possible = tuple(branch for branch in branches if not _is_weightless(branch[0]))
+                return replace(part, branches=possible) if possible else default
+            case Call("coalesce", (first, *_), of=of) if first.type == of and not is_nullable(first):
+                return first
+        return part
+
+    return lambda scalar: simplified(transform(scalar, known))
+
+
+def _is_weightless(condition: Scalar) -> bool:
+    match condition:
+        case Call("eq", (Column(name=name), Literal(value=0))):
+            return name == WEIGHT
+    return False
+
+
+def _write_row(finish: Finish, expressions: Expressions, body: Body, told: Callable[[Scalar], Scalar]) -> None:
     if finish.condition is not None:
-        body.write(f"if {tidy(f'not ({expressions.condition(simplified(finish.condition))})')}:")
+        body.write(f"if {tidy(f'not ({expressions.condition(told(finish.condition))})')}:")
         body.write("    return None")
     if finish.times is not None:
-        body.write(f"times = {tidy(expressions.value(simplified(finish.times)))}")
+        body.write(f"times = {tidy(expressions.value(told(finish.times)))}")
         body.write("if not times or times < 0:")
         body.write("    return None")
-    outputs = [tidy(expressions.settled(simplified(output.scalar))) for output in finish.outputs]
+    outputs = [tidy(expressions.settled(told(output.scalar))) for output in finish.outputs]
     if finish.times is None:
         body.write_row("return", outputs)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import starmap
 from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
@@ -56,7 +57,7 @@ class Groups(Finishing):
         )
 
     def _all(self, maps: Mapping[str, Any]) -> Iterator[Found]:
-        return (self._row(key, entry) for key, entry in self._entries(maps))
+        return starmap(self._row, self._entries(maps))
 
     def _entries(self, maps: Mapping[str, Any]) -> list[tuple[Row, Any]]:
         entries = [(key, after) for key, _, after in maps[self.source].touched() if after is not None]
@@ -99,13 +100,17 @@ class KeptRows(Finishing):
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """What the epoch has changed."""
-        net: dict[Row, int] = {}
         row_of = self._row
-        for key, before, after in maps[self.source].touched():
-            weight = (after or 0) - (before or 0)
-            row = row_of(key, 1) if weight else None
-            if row is not None:
-                net[row] = net.get(row, 0) + weight
+        moved = [
+            (row, weight)
+            for key, before, after in maps[self.source].touched()
+            if (weight := (after or 0) - (before or 0)) and (row := row_of(key, 1)) is not None
+        ]
+        net = dict(moved)
+        if len(net) < len(moved):
+            net = dict.fromkeys(net, 0)
+            for row, weight in moved:
+                net[row] += weight
         return net
 
     def whole(self, maps: Mapping[str, Any]) -> ZSet:

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from tidemill.changes.zset import Row
 
+_ITEMS: type = type({}.items())
+
 
 class Follower(Protocol):
     """Told of every move. What is false (None, or the weight 0) stands for no entry."""
@@ -36,6 +38,8 @@ class Index:
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
         """Take in rows that are not there yet."""
         pairs, many, key_of, single = self.pairs, self._many, self._key_of, self._single
+        if isinstance(entries, _ITEMS) and self._fill_one(entries):
+            return
         for pair in entries:
             key = key_of(pair[0])
             if key in many:
@@ -44,6 +48,18 @@ class Index:
                 self.move(pair[0], None, pair[1])
             elif key is not None if single else None not in key:
                 pairs[key] = (pair,)
+
+    def _fill_one(self, items: Any) -> bool:
+        """Take in rows of one key that has none, such as those of a new partition; whether they are that."""
+        keys = map(self._key_of, items.mapping)
+        first = next(keys, None)
+        if first is None or first in self.pairs or (not self._single and None in first):
+            return False
+        if len(items) == 1 or any(key != first for key in keys):
+            return False
+        bucket = self._many[first] = items.mapping.copy()  # so that nothing is hashed again
+        self.pairs[first] = bucket.items()
+        return True
 
     def move(self, row: Row, old: Any, new: Any) -> None:
         """Let ``row`` have another entry, or none."""

@@ -5,6 +5,7 @@ Which partitions are made is decided in ``runtimes.partitions``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -52,11 +53,11 @@ Changed = dict[int, list[Row]]
 
 
 def _changed(map_: Contents, *, numbered: bool) -> Changed:
-    found: Changed = {}
+    found: Changed = defaultdict(list)
     for key, old, new in map_.touched():
         if old != new:
-            found.setdefault(key[0] if numbered else 0, []).append(key)
-    return found
+            found[key[0] if numbered else 0].append(key)
+    return dict(found)
 
 
 class Making:

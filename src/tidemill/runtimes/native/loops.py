@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
 
-from tidemill.algebra.scalars import Scalar
+from tidemill.algebra.scalars import Column, Scalar
 from tidemill.algebra.walk import columns_in, is_nullable
 from tidemill.changes.parting import Places
 from tidemill.model import types as t
@@ -61,9 +61,19 @@ class Loops:
         self._weigh()
         keys = len(outputs) - len(self._values)
         collector = Collector(self, self.body, self._globals, self._values, self._query.weight is not None)
-        collector.write(outputs[:keys], outputs[keys:])
+        collector.write(outputs[:keys], outputs[keys:], self._same_row(outputs[:keys]))
         self.body.head = f"def {name}({', '.join(('sums', *self._accesses.values()))}):"
         return self.body
+
+    def _same_row(self, keys: Sequence[Scalar]) -> str | None:
+        """The variable of a row that has just these columns, in this order: then it is the key."""
+        names = [key.name for key in keys if isinstance(key, Column)]
+        for source in self._query.sources:
+            if isinstance(source, Source) and source.split is None and len(names) == len(keys):
+                fields = self._shapes.fields(source.relation)
+                if names and names == [f"{source.alias}.{f.name}" for f in fields]:
+                    return self._rows[source.alias]
+        return None
 
     def _weigh(self) -> None:
         """Bind ``weight``: what was given for it, or the product of the weights of all sources."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Generic, TypeVar, cast
 
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
-from tidemill.model.types import DOUBLE, Decimal, Type
+from tidemill.model.types import BIGINT, DOUBLE, Decimal, Type
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import SPECIALS, Map
 from tidemill.runtimes.native import doubles
@@ -34,6 +35,8 @@ Entry = tuple[Any, ...]
 """A key's weight and ring values; a DOUBLE value takes three places (``doubles.Parts``)."""
 
 
+_NOTHING: frozenset[Row] = frozenset()
+
 BULK = 64
 """From so many rows on it is worth to ask first whether they are all new."""
 
@@ -41,12 +44,14 @@ BULK = 64
 class Journaled(ABC, Generic[E]):
     """Entries by key, the journal of the epoch under way, and the indexes that statements have asked for.
 
-    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry.
+    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry. An epoch that
+    has only brought entries, all at once, has them in ``_came``: to look them up one by one takes longer than all else.
     """
 
     def __init__(self, zeros: tuple[Any, ...] = (0,)) -> None:
         self.entries: dict[Row, E] = {}
         self.journal: dict[Row, E | None] = {}
+        self._came: Mapping[Row, E] | None = None
         self.zeros = zeros
         self._indexes: dict[tuple[int, ...], Index] = {}
         self._orders: dict[tuple[tuple[int, ...], int], OrderedIndex] = {}
@@ -58,7 +63,8 @@ class Journaled(ABC, Generic[E]):
         self._base: Base | None = None
         self._width = 0
         self._columns: Places = ()
-        self._filled: set[Row] = set()
+        self._filled: dict[Places, set[Row]] = {}
+        self._known: set[Row] = set()
 
     @abstractmethod
     def numbers_of(self, entry: E) -> tuple[Any, ...]:
@@ -90,7 +96,7 @@ class Journaled(ABC, Generic[E]):
     def stand_on(self, base: Base, width: int, columns: int) -> None:
         """Leave stored entries where they are, and take them in when a change first touches their first ``width`` keys.
 
-        They are stored in so many ``columns``.
+        They are stored in so many ``columns``. Loops that look entries up have them taken in by ``bring``.
         """
         self._base = base
         self._width = width
@@ -103,15 +109,42 @@ class Journaled(ABC, Generic[E]):
 
     def fill(self, keys: Iterable[Row]) -> None:
         """Take in the stored entries that have their first keys in common with ``keys``, where they are not here."""
-        if self._base is None:
-            return
-        missing = {key[: self._width] for key in keys} - self._filled
-        if missing:
-            found = self._summed(self._base.fetch(self._columns[: self._width], missing, self._columns))
-            self._filled |= missing
-            self.entries.update(found)
-            for follower in self._followers:
-                follower.fill(found.items())
+        if self._base is not None:
+            self.bring(self.first, {key[: self._width] for key in keys})
+
+    @property
+    def first(self) -> Places:
+        """The keys by which what a change touches is taken in."""
+        return self._columns[: self._width]
+
+    def bring(self, positions: Places, keys: Collection[Row]) -> None:
+        """Take in the stored entries whose keys at ``positions`` are among ``keys``, where they are not here."""
+        if missing := self.missing(positions, keys):
+            self.keep(positions, missing, None, self.fetch(positions, missing))
+
+    def missing(self, positions: Places, keys: Collection[Row], columns: Places | None = None) -> set[Row]:
+        """Those of ``keys`` whose stored entries have not been taken in yet."""
+        asked = set(keys) - self._filled.get(positions, _NOTHING)
+        return asked - self._known if positions == self.first else asked
+
+    def fetch(self, positions: Places, keys: Collection[Row], columns: Places | None = None) -> list[tuple[Row, int]]:
+        """The stored changes under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        assert self._base is not None
+        return self._base.fetch(positions, keys, self._columns)
+
+    def keep(self, positions: Places, keys: Collection[Row], columns: Places | None, rows: Pairs) -> None:
+        """Take in what was fetched: ``rows`` are all that is stored under ``keys``.
+
+        An entry that came by another way before has moved since, perhaps, and stays as it is.
+        """
+        found = {key: entry for key, entry in self._summed(rows).items() if key not in self._known}
+        self._filled.setdefault(positions, set()).update(keys)
+        self._known.update(found)
+        if positions == self.first:
+            self._known.update(keys)
+        self.entries.update(found)
+        for follower in self._followers:
+            follower.fill(found.items())
 
     def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
         """The entries by their keys at ``positions``: built once, then kept in step at O(1) a move."""
@@ -163,6 +196,7 @@ class Journaled(ABC, Generic[E]):
         self._put(key, entry)
 
     def _put(self, key: Row, entry: E | None) -> None:
+        self._came = None
         old = self.entries.get(key)
         if entry is None:
             self.entries.pop(key, None)
@@ -182,10 +216,13 @@ class Journaled(ABC, Generic[E]):
 
     def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
         """Each key of the journal with its entry before the epoch and now."""
+        if self._came is not None and len(self._came) == len(self.journal):
+            return zip(self._came, repeat(None), self._came.values(), strict=False)
         return zip(self.journal, self.journal.values(), map(self.entries.get, self.journal), strict=True)
 
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
+        self._came = None
         self.journal.clear()
 
     def rollback(self) -> None:
@@ -224,13 +261,14 @@ class Contents(Journaled[int]):
     def add(self, sums: Mapping[Row, int]) -> None:
         """Add to each row of ``sums`` its weight."""
         self.fill(sums)
-        if len(sums) >= BULK and not self.journal and 0 not in sums.values() and self.entries.keys().isdisjoint(sums):
+        if len(sums) >= BULK and not self.journal and 0 not in sums.values() and self._has_none(sums):
             self._extend(sums)
         else:
             self.absorb(sums.items())
 
     def absorb(self, pairs: Pairs) -> None:
         """Add weighted rows, of which some may be equal."""
+        self._came = None
         entries, journal, followers = self.entries, self.journal, self._followers
         for row, weight in pairs:
             old = entries.get(row)
@@ -244,8 +282,21 @@ class Contents(Journaled[int]):
             for follower in followers:
                 follower.move(row, old, new)
 
+    def _has_none(self, sums: Mapping[Row, int]) -> bool:
+        """Whether no row of ``sums`` is there: not one of their partition, or else, they are looked up."""
+        by_first = self._indexes.get((0,))
+        if by_first is not None:
+            firsts = {row[0] for row in sums}
+            if None not in firsts and by_first.pairs.keys().isdisjoint(firsts):
+                return True
+        return self.entries.keys().isdisjoint(sums)
+
     def _extend(self, sums: Mapping[Row, int]) -> None:
-        """Add rows none of which is there yet: what a first load does, several times as fast as row by row."""
+        """Add rows none of which is there yet: what a first load does, several times as fast as row by row.
+
+        They are the whole change so far, and nobody changes ``sums`` any more.
+        """
+        self._came = sums
         self.entries.update(sums)
         self.journal.update(dict.fromkeys(sums))
         for follower in self._followers:
@@ -265,6 +316,8 @@ class Contents(Journaled[int]):
 
     def changes(self) -> list[tuple[Row, int]]:
         """The epoch's net change."""
+        if self._came is not None and len(self._came) == len(self.journal):
+            return list(self._came.items())
         return [(row, weight) for row, old, new in self.touched() if (weight := (new or 0) - (old or 0))]
 
 
@@ -282,6 +335,7 @@ class RingMap(Journaled[Entry]):
         self._map = map_
         self._keys = len(map_.keys)
         self._doubles = tuple(value.type == DOUBLE for value in map_.values)
+        self._plain = bool(map_.values) and all(value.type == BIGINT for value in map_.values)
         self._zero = zero
         self._combine = combine
 
@@ -296,6 +350,13 @@ class RingMap(Journaled[Entry]):
     def add(self, sums: Sums) -> None:
         """Add to each key of ``sums`` what was summed for it."""
         self.fill(sums)
+        if self._plain and not (self.entries or self.journal or self._followers):
+            # As in a first load: a sum of whole numbers that is added to nothing is an entry as it stands.
+            self._came = {key: tuple(addend) for key, addend in sums.items() if addend[0]}
+            self.journal.update(dict.fromkeys(sums))
+            self.entries.update(self._came)
+            return
+        self._came = None
         entries, journal, zero, combine = self.entries, self.journal, self._zero, self._combine
         followers = self._followers
         for key, addend in sums.items():

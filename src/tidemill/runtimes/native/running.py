@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import gc
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tidemill.model.types import Field
 from tidemill.program import statements
 from tidemill.program.layers import Layers
 from tidemill.program.statements import Each, Part, Program, Rounds, Stage, Version
+from tidemill.runtimes.garbage import garbage_waits
 from tidemill.runtimes.native.access import Access, Form
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.faults import located
@@ -37,6 +37,9 @@ from tidemill.runtimes.native.state import Maps, State
 from tidemill.runtimes.native.tables import grouped
 
 NO_TRIGGER = CompiledTrigger((), each=False)
+
+Standing = Layered | Contents | RingMap
+"""What stands on a base: from there it takes what a routine is going to look up."""
 
 
 class Running:
@@ -60,7 +63,7 @@ class Running:
         """Run the trigger for ``relation``. A ``Replace`` waits until ``freshen``, when all inputs are new."""
         with computing(compiled):
             inputs = Inputs(self._state.maps(compiled), {}, change)
-            if stages.walks(compiled.stage):
+            if stages.walks(compiled.stage) and not self._state.left(compiled.stage):
                 self._walk(compiled, relation, inputs)
             else:
                 self._fire(compiled, relation, inputs)
@@ -150,16 +153,29 @@ class Running:
             return ZSet.summed(rows.items()) if reader.finish is None else reader.finish.whole(maps)
 
     def upcoming(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
-        """For each routine that ``change`` will run, the lookups in large relations that it will make."""
+        """For each routine that ``change`` will run, the lookups in large relations and maps that it will make."""
         stage = compiled.stage
         trigger = compiled.triggers.get(relation, NO_TRIGGER)
         inputs = Inputs(self._state.maps(compiled), {}, change)
-        adds = [step for step in trigger.steps if not step.replaces and not trigger.each]
+        each = trigger.each and not self._state.left(stage)
+        adds = [step for step in trigger.steps if not step.replaces and not each]
+        yield from (self._growing(step, stage, inputs) for step in adds)
         for routine in (routine for step in adds for routine in step.routines):
             # Where a loop goes through all rows of a relation there is nothing to look up by.
-            looks_up = all(access.positions or access.version is Version.CHANGE for access in routine.accesses)
+            looks_up = all(
+                access.positions or access.changes or access.form is Form.ENTRIES for access in routine.accesses
+            )
             if looks_up and not self._has_no_part(routine, inputs):
                 yield self._look_up(routine, stage, {access: self._rows(access, inputs) for access in routine.accesses})
+
+    def _growing(self, step: Step, stage: Stage, inputs: Inputs) -> Iterator[Lookup]:
+        """The entries that a change itself will move, of a map that is left in the store."""
+        held = inputs.maps.get(step.target)
+        alone = [routine for routine in step.routines if all(access.changes for access in routine.accesses)]
+        if held is not None and held.partial and self._state.left(stage):
+            sums: dict[Row, Any] = {}
+            self._sum(alone, stage, inputs, sums)
+            yield Lookup(held, held.first, sums)
 
     def _fire(self, compiled: CompiledStage, relation: str, inputs: Inputs) -> None:
         trigger = compiled.triggers.get(relation, NO_TRIGGER)
@@ -168,7 +184,8 @@ class Running:
             if step.replaces:
                 self._replaces.setdefault(stage.name, {})[step.target] = step
         adds = [step for step in trigger.steps if not step.replaces]
-        if trigger.each:
+        # What is left in the store is looked up for the whole change: statements say what that is to add, too.
+        if trigger.each and not self._state.left(stage):
             self._add_each(adds, stage, inputs)
             return
         sums: dict[str, dict[Row, Any]] = {}
@@ -270,7 +287,7 @@ class Running:
             accesses = routine.accesses
             # Lists, for they are made for each routine in each epoch, and what is read takes long to hash.
             given = [self._rows(access, inputs) for access in accesses]
-            if any(isinstance(rows, Layered) for rows in given):
+            if any(isinstance(rows, Standing) for rows in given):
                 known = dict(zip(accesses, given, strict=True))
                 deque(self._look_up(routine, stage, known), maxlen=0)
                 given = list(known.values())
@@ -299,23 +316,30 @@ class Running:
 
         Each lookup is shown before it is made, so that somebody who follows many routines can make theirs together.
         """
-        large = {access: rows for access, rows in given.items() if isinstance(rows, Layered)}
-        # A remote base is asked for the keys of all rows, also of those that filters leave out: so the lookups of
+        large = {access: rows for access, rows in given.items() if isinstance(rows, Standing)}
+        # A remote relation is asked for the keys of all rows, also of those that filters leave out: so the lookups of
         # many views are the same, and all but the first are answered from what it has fetched. Only columns are sure
-        # to have a value in such rows: a filter may be there to keep an expression from failing.
+        # to have a value in such rows: a filter may be there to keep an expression from failing. Maps are of one view.
         plain = all(isinstance(scalar, Column) for step in routine.query.sources for scalar in _computed(step))
-        filtered = not plain or not any(rows.remote for rows in large.values())
+        filtered = not plain or not any(isinstance(rows, Layered) and rows.remote for rows in large.values())
         if routine.run not in self._probes:
             self._probes[routine.run] = compile_probes(stage, routine.query, self._fields_of, filtered)
-        given |= {access: {} for access in large}
+        # What is shown of a map follows it, whatever it takes in; of a relation, what was fetched is.
+        given |= {a: {} if isinstance(rows, Layered) else _in_form(rows, a) for a, rows in large.items()}
+        maps = {access.relation: rows for access, rows in large.items() if not isinstance(rows, Layered)}
         for probe in self._probes[routine.run]:
-            if probe.access in large:
+            held = large.get(probe.access) or maps.get(probe.access.relation)
+            if held is not None:
                 keys: dict[Row, int] = {}
                 probe.keys.run(keys, *(given[access] for access in probe.keys.accesses))
-                used = self._state.used(probe.access.relation)
-                lookup = Lookup(large[probe.access], probe.access.positions, keys, used)
-                yield lookup
-                given[probe.access] |= lookup.rows()
+                sought = [key for key in keys if None not in key]
+                if isinstance(held, Layered):
+                    lookup = Lookup(held, probe.access.positions, sought, self._state.used(probe.access.relation))
+                    yield lookup
+                    given[probe.access] |= lookup.rows()
+                else:
+                    yield Lookup(held, probe.access.positions, sought)
+                    held.bring(probe.access.positions, sought)
 
     def _rows(self, access: Access, inputs: Inputs) -> Any:
         """What a routine asks for, in the form that it wants; of a large relation the whole."""
@@ -323,7 +347,7 @@ class Running:
             return inputs.changed(access)
         own = inputs.held(access.relation)
         if own is not None:
-            return _in_form(own, access)
+            return own if own.partial else _in_form(own, access)
         if access.form is Form.ROWS:
             return self._state.scan(access.relation)
         held = self._state.relation(access.relation)
@@ -350,15 +374,19 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a routine is about to ask a large relation for: the rows under ``keys``, of which it reads ``columns``."""
+    """What a routine is about to ask a large relation or map for: the rows under ``keys``.
 
-    relation: Layered
+    Of rows of a relation it reads ``columns``.
+    """
+
+    relation: Standing
     positions: Places
     keys: Collection[Row]
     columns: Places | None = None
 
     def rows(self) -> dict[Any, list[tuple[Row, int]]]:
-        """The rows by key, fetched where they have not been."""
+        """The rows of a relation by key, fetched where they have not been."""
+        assert isinstance(self.relation, Layered)
         return self.relation.lookup(self.positions, self.keys, self.columns)
 
 
@@ -405,21 +433,12 @@ class CountedIndex:
 
 @contextmanager
 def computing(compiled: CompiledStage) -> Iterator[None]:
-    """Decimals are exact within, and a fault names the view and the row.
-
-    Meanwhile no garbage is looked for: rows make none that goes in circles, and a search through all of them, again and
-    again while they become more, took a quarter of the time.
-    """
-    collects = gc.isenabled()
-    gc.disable()
+    """Decimals are exact within, and a fault names the view and the row."""
     try:
-        with decimal.localcontext(EXACT):
+        with garbage_waits(), decimal.localcontext(EXACT):
             yield
     except (ArithmeticFault, ArithmeticError) as fault:
         raise located(fault, compiled) from fault
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _computed(step: statements.Step) -> list[Scalar]:

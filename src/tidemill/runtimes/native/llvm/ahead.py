@@ -1,12 +1,12 @@
-"""What events will need of memory, asked for before they come to it.
+"""What rows will need of memory, asked for before they come to it.
 
 A row finds its way through maps that do not fit the cache, one miss after the other. The misses of different rows do
-not wait for each other: so before a block of events is taken in, the places are computed that its rows lead to, and
-the machine is told to fetch them. That decides nothing. A place that has moved by the time an event comes costs time.
+not wait for each other: so before a block of rows is taken in, the places are computed that they lead to, and the
+machine is told to fetch them. That decides nothing. A place that has moved by the time a row comes costs time.
 
-There are two rounds. The first asks for the slots of hash tables, by the hashes of columns of the row. Where a slot
-only says where something lies, that goes on a list, and the second round reads those slots, which are there by now,
-and asks for what they point to. What a row finds only by what another map tells it is not looked for; but in join
+There are two rounds. The first asks for the slots of hash tables, by the hashes of what is computed from a row. Where a
+slot only says where something lies, that goes on a list, and the second round reads those slots, which are there by
+now, and asks for what they point to. What a row finds only by what another map tells it is not looked for; but in join
 graphs the first item of a list that a row leads to tells where its walk goes next, and what it may bring to life: two
 more rounds ask for that.
 """
@@ -14,15 +14,18 @@ more rounds ask for that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tidemill.algebra.scalars import Column, Scalar
-from tidemill.model.types import Type
+from tidemill.algebra.scalars import Scalar, column
+from tidemill.algebra.walk import columns_in, substitute
 from tidemill.program.statements import Add, Query, Read, Seek, Source, Trigger, Version
-from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, loop_while, number, on_stack
+from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, loop_while, number, on_stack
 from tidemill.runtimes.native.llvm.conversions import given
+from tidemill.runtimes.native.llvm.expressions import Expressions, may_fail
+from tidemill.runtimes.native.llvm.frame import Frame
 from tidemill.runtimes.native.llvm.intake import TABLE, load_cell
 from tidemill.runtimes.native.llvm.layout import I8, I32, I64, PTR, Cell, Struct, at
 from tidemill.runtimes.native.llvm.memory import LINE, prefetch
@@ -34,10 +37,10 @@ if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.queries import Held
 
 BLOCK = 32
-"""So many events are looked ahead: their lines fit the smaller caches, and each round waits for memory once."""
+"""So many rows are looked ahead: their lines fit the smaller caches, and each round waits for memory once."""
 
-Known = tuple[tuple[str, str], ...]
-"""Key columns of a map, each with the column of the row that it will equal."""
+Known = tuple[tuple[str, Scalar], ...]
+"""Key columns of a map, each with what it will equal: a column of the row, or what is computed from some of them."""
 
 POINTER = Struct()
 """Where an id is read, what it counts (things of ``size`` bytes from ``base`` on), and how many bytes are wanted."""
@@ -87,11 +90,11 @@ class Lines:
 
 
 def emit_ahead(
-    module: ir.Module, inputs: Sequence[Input], maps: Mapping[str, Held], ahead: Ahead | None
+    begin: Callable[[], Frame], inputs: Sequence[Input], maps: Mapping[str, Held], ahead: Ahead | None
 ) -> ir.Function | None:
-    """``ahead(start, stop, order, tables)``: look at events that ``events`` will take; None where nothing is known.
+    """``ahead(start, stop, order, tables)``: look at rows that will be taken; None where nothing is known.
 
-    ``ahead`` is what walks of the stage know of dead ends, which rows may open.
+    ``begin`` begins that function. ``ahead`` is what walks of the stage know of dead ends, which rows may open.
     """
     known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
     if not any(known.values()):
@@ -100,27 +103,27 @@ def emit_ahead(
     if ahead is not None:
         for input_ in inputs:
             trails[input_.number] += revivals_of(input_.trigger, maps, ahead)
+    frame = begin()
+    frame.function.attributes.add("noinline")
+    builder, arguments = frame.builder, frame.function.args
+    most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
+    lines = Lines(builder, BLOCK * most)
 
-    def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
-        most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
-        lines = Lines(builder, BLOCK * most)
+    def look(input_: Input, columns: Value, row: Value) -> None:
+        _look(frame, input_, known[input_.number], columns, row, maps, lines)
 
-        def look(input_: Input, columns: Value, row: Value) -> None:
-            _look(builder, input_, known[input_.number], columns, row, maps, lines)
+    _each_event(builder, arguments, inputs, look)
+    lines.follow_all()
+    for items in (False, True) if any(trails.values()) else ():
 
-        _each_event(builder, arguments, inputs, look)
-        lines.follow_all()
-        for items in (False, True) if any(trails.values()) else ():
+        def go_on(input_: Input, columns: Value, row: Value, items: bool = items) -> None:
+            for trail in trails[input_.number]:
+                cells = _cells(builder, input_, trail.columns, columns, row)
+                trail.fetch(builder, maps, cells, items=items)
 
-            def go_on(input_: Input, columns: Value, row: Value, items: bool = items) -> None:
-                for trail in trails[input_.number]:
-                    cells = _cells(builder, input_, trail.columns, columns, row)
-                    trail.fetch(builder, maps, cells, items=items)
-
-            _each_event(builder, arguments, inputs, go_on)
-        builder.ret_void()
-
-    return define(module, "ahead", ir.VoidType(), [I64, I64, PTR, PTR], body, "noinline")
+        _each_event(builder, arguments, inputs, go_on)
+    frame.done()
+    return frame.function
 
 
 def _each_event(
@@ -148,7 +151,7 @@ def _each_event(
 
 
 def _look(
-    builder: ir.IRBuilder,
+    frame: Frame,
     input_: Input,
     accesses: Sequence[tuple[str, Known]],
     columns: Value,
@@ -156,11 +159,15 @@ def _look(
     maps: Mapping[str, Held],
     lines: Lines,
 ) -> None:
-    used = tuple(dict.fromkeys(column for _, pairs in accesses for _, column in pairs))
-    cells = _cells(builder, input_, used, columns, row)
+    builder = frame.builder
+    known = [scalar for _, pairs in accesses for _, scalar in pairs]
+    used = set().union(*map(columns_in, known))
+    cells = {f.name: load_cell(builder, columns, i, row, f) for i, f in enumerate(input_.fields) if f.name in used}
+    expressions = Expressions(frame, cells)
+    found = {scalar: given(builder, expressions.cell(scalar), scalar.type) for scalar in dict.fromkeys(known)}
     for name, pairs in accesses:
         held = maps[name]
-        held.code.look(builder, held.handle(builder), {key: cells[column] for key, column in pairs}, lines)
+        held.code.look(builder, held.handle(builder), {key: found[scalar] for key, scalar in pairs}, lines)
 
 
 def _cells(builder: ir.IRBuilder, input_: Input, names: Sequence[str], columns: Value, row: Value) -> dict[str, Cell]:
@@ -176,8 +183,11 @@ def _cells(builder: ir.IRBuilder, input_: Input, names: Sequence[str], columns: 
 def _largest(accesses: Sequence[tuple[str, Known]]) -> list[tuple[str, Known]]:
     """Those that tell more of a key than any other: with them the others are looked at as well.
 
-    >>> _largest([("m", (("a", "x"),)), ("m", (("a", "x"), ("b", "y"))), ("n", (("a", "x"),))])
-    [('m', (('a', 'x'), ('b', 'y'))), ('n', (('a', 'x'),))]
+    >>> from tidemill.model.types import BIGINT, Field
+    >>> x, y = column(Field("x", BIGINT)), column(Field("y", BIGINT))
+    >>> found = _largest([("m", (("a", x),)), ("m", (("a", x), ("b", y))), ("n", (("a", x),))])
+    >>> [(name, len(pairs)) for name, pairs in found]
+    [('m', 2), ('n', 1)]
     """
     return [
         (name, pairs)
@@ -187,7 +197,7 @@ def _largest(accesses: Sequence[tuple[str, Known]]) -> list[tuple[str, Known]]:
 
 
 def _accesses(trigger: Trigger, maps: Mapping[str, Held]) -> Iterator[tuple[str, Known]]:
-    """The maps that a row of a change reaches by its own columns, and which of their key columns it gives."""
+    """The maps that a row of a change reaches by its own columns, and what it says of their keys."""
     for statement in trigger.statements:
         if not isinstance(statement, Add):
             continue
@@ -208,27 +218,26 @@ def _accesses(trigger: Trigger, maps: Mapping[str, Held]) -> Iterator[tuple[str,
         )
     if trigger.relation in maps:
         keys = maps[trigger.relation].map.keys
-        yield trigger.relation, tuple((f.name, f.name) for f in keys)
+        yield trigger.relation, tuple((f.name, column(f)) for f in keys)
 
 
-def _columns_of_change(query: Query) -> dict[str, tuple[str, Type]] | None:
-    """The columns of the row under the names that the query has for them."""
-    found: dict[str, tuple[str, Type]] = {}
+def _columns_of_change(query: Query) -> dict[str, Scalar] | None:
+    """The columns of the row by the names that the query has for them."""
+    found: dict[str, Scalar] = {}
     for step in query.sources:
         if isinstance(step, Source) and step.version is Version.CHANGE:
-            found |= {f"{step.alias}.{f.name}": (f.name, f.type) for f in step.columns}
+            found |= {f"{step.alias}.{f.name}": column(f) for f in step.columns}
     return found or None
 
 
 def _access(
-    name: str, keys: Sequence[tuple[str, Scalar]], changed: Mapping[str, tuple[str, Type]], maps: Mapping[str, Held]
+    name: str, keys: Sequence[tuple[str, Scalar]], changed: Mapping[str, Scalar], maps: Mapping[str, Held]
 ) -> Iterator[tuple[str, Known]]:
     types = {f.name: f.type for f in maps[name].map.keys}
-    pairs = []
-    for key, scalar in keys:
-        if isinstance(scalar, Column) and scalar.name in changed:
-            column, type_ = changed[scalar.name]
-            if type_ == types[key]:
-                pairs.append((key, column))
-    if pairs:
-        yield name, tuple(sorted(pairs))
+    pairs = [
+        (key, substitute(scalar, changed))
+        for key, scalar in keys
+        if columns_in(scalar) <= changed.keys() and scalar.type == types[key] and not may_fail(scalar)
+    ]
+    if any(columns_in(scalar) for _, scalar in pairs):
+        yield name, tuple(sorted(pairs, key=itemgetter(0)))

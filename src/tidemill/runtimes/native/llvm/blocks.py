@@ -89,6 +89,18 @@ def count_up(builder: ir.IRBuilder, start: Value, stop: Value) -> Iterator[Value
             place.set(builder.add(now, number(1, now.type)))
 
 
+@contextmanager
+def in_blocks(builder: ir.IRBuilder, count: Value, size: int) -> Iterator[tuple[Value, Value]]:
+    """Run what is emitted within for each block of ``size`` numbers below ``count``: from where to where."""
+    place = Local(builder, number(0))
+    with loop_while(builder, lambda: builder.icmp_unsigned("<", place.get(), count)):
+        start = place.get()
+        end = builder.add(start, number(size))
+        stop = builder.select(builder.icmp_unsigned("<", end, count), end, count)
+        yield start, stop
+        place.set(stop)
+
+
 def escape(builder: ir.IRBuilder, condition: Value, block: ir.Block, likely: bool | None = None) -> None:
     """Branch to ``block`` where ``condition`` holds, else go on."""
     with builder.if_then(condition, likely=likely):

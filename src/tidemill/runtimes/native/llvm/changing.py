@@ -108,7 +108,8 @@ class ChangeCode:
         if slices and entered is not None:
             distinct = list(dict.fromkeys(slices))
             self.store = AdjacentStore(module, map_, self.record, self.handle, self.keys, distinct)
-        elif slices:
+        elif slices or (clustered is None and self.record.payload > memory.LINE):
+            # A table of large records costs two cache misses as well, and copies them all when it grows.
             self.store = PooledStore(self.record, self.handle, self.keys, list(dict.fromkeys(slices)))
         elif clustered is not None:
             self.store = ClusteredStore(self.record, self.handle, self.keys, self.orders[clustered])

@@ -8,6 +8,7 @@
 ``replace.k``  the k-th target that is computed anew
 ``clear.k``    the k-th map that holds what is to be handed on
 ``produce``    all rows of a join graph that are not stored
+``emit``       what an epoch has changed of the rows that come from a map
 =============  ==================================================================================
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from llvmlite import ir
 
@@ -26,13 +27,15 @@ from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, sources_of, steps_of
 from tidemill.program.statements import Add, Each, Parts, Replace, Rounds, Source, Stage, Trigger, Version
 from tidemill.runtimes.native.llvm.ahead import BLOCK, emit_ahead
-from tidemill.runtimes.native.llvm.blocks import Local, count_up, loop_while
+from tidemill.runtimes.native.llvm.blocks import count_up, in_blocks, on_stack
 from tidemill.runtimes.native.llvm.conversions import value_type
+from tidemill.runtimes.native.llvm.emitting import emit_rows
 from tidemill.runtimes.native.llvm.frame import Faults, Frame, NotCompiled, Texts
 from tidemill.runtimes.native.llvm.graphs import GraphCode, posts
 from tidemill.runtimes.native.llvm.intake import TABLE, Record, load_cells, load_weight
 from tidemill.runtimes.native.llvm.layout import I1, I8, I32, I64, PTR, Cell, at
 from tidemill.runtimes.native.llvm.maps import MapCode
+from tidemill.runtimes.native.llvm.memory import fill
 from tidemill.runtimes.native.llvm.outbox import Posted
 from tidemill.runtimes.native.llvm.queries import Held, Row, index_of
 from tidemill.runtimes.native.llvm.statements import Statements
@@ -79,6 +82,7 @@ class StageCode:
     replaces: tuple[Replace, ...]
     outbox: Posted | None
     shown: Posted | None
+    emitted: Posted | None
 
 
 def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
@@ -123,10 +127,12 @@ class _Emission:
         self._graph.look_ahead()
         self._emit_replaces()
         self._emit_clears()
+        ahead = self._emit_ahead(list(inputs.values()))
         for input_ in inputs.values():
-            self._emit_input(input_)
-        self._emit_events(list(inputs.values()))
+            self._emit_input(input_, len(inputs), ahead)
+        self._emit_events(list(inputs.values()), ahead)
         self._emit_produce()
+        emitted = emit_rows(self._module, self._function, self._stage, self._maps)
         return StageCode(
             self._stage,
             self._module,
@@ -138,6 +144,7 @@ class _Emission:
             self._replaces,
             self._graph.outbox,
             self._graph.shown,
+            emitted,
         )
 
     # -- what there is ------------------------------------------------------------------------------------------
@@ -215,9 +222,14 @@ class _Emission:
             frame.check(held.code.clear(frame.builder, held.handle(frame.builder)))
             frame.done()
 
-    def _emit_input(self, input_: Input) -> None:
+    def _emit_ahead(self, inputs: Sequence[Input]) -> ir.Function | None:
+        sight = self._graph.sight
+        begin = partial(self._function, "ahead", [I64, I64, PTR, PTR], exported=False)
+        return emit_ahead(begin, inputs, self._maps, None if sight is None else sight.ahead)
+
+    def _emit_input(self, input_: Input, inputs: int, ahead: ir.Function | None) -> None:
         row = self._emit_row(input_)
-        self._emit_batch(input_, row)
+        self._emit_batch(input_, row, inputs, ahead)
         self._emit_records(input_, row)
         frame = self._function(f"event.{input_.number}", [PTR])
         (record,) = frame.function.args
@@ -260,16 +272,28 @@ class _Emission:
             statements.add(statement if own else replace(statement, target=SHOWN + statement.target), None)
         frame.done()
 
-    def _emit_batch(self, input_: Input, row: ir.Function) -> None:
-        """``fire.k(rows, columns, weights, failed)``."""
-        frame = self._function(f"fire.{input_.number}", [I64, PTR, PTR, PTR])
-        rows, columns, weights, failed = frame.function.args
-        with count_up(frame.builder, ir.Constant(I64, 0), rows) as place:
-            frame.builder.store(place, failed)
-            weight = load_weight(frame.builder, weights, place)
-            frame.check(_call_row(frame, row, weight, load_cells(frame.builder, columns, place, input_.fields)))
-            if input_.trigger.each:
-                self._sweep(frame, input_)
+    def _emit_batch(self, input_: Input, row: ir.Function, inputs: int, ahead: ir.Function | None) -> None:
+        """``fire.k(rows, columns, weights, failed, large)``: where the maps are ``large``, rows are looked ahead."""
+        frame = self._function(f"fire.{input_.number}", [I64, PTR, PTR, PTR, I32])
+        rows, columns, weights, failed, large = frame.function.args
+        builder = frame.builder
+        table = on_stack(builder, inputs * TABLE.size)
+        fill(builder, table, 0, inputs * TABLE.size)
+        own = at(builder, table, input_.number * TABLE.size)
+        TABLE.store(builder, own, "columns", columns)
+        order = on_stack(builder, BLOCK)
+        fill(builder, order, input_.number, BLOCK)
+        with in_blocks(builder, rows, BLOCK) as (start, stop):
+            if ahead is not None:
+                with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
+                    TABLE.store(builder, own, "next", start)
+                    builder.call(ahead, [ir.Constant(I64, 0), builder.sub(stop, start), order, table])
+            with count_up(builder, start, stop) as place:
+                builder.store(place, failed)
+                weight = load_weight(builder, weights, place)
+                frame.check(_call_row(frame, row, weight, load_cells(builder, columns, place, input_.fields)))
+                if input_.trigger.each:
+                    self._sweep(frame, input_)
         self._sweep(frame, input_)
         frame.done()
 
@@ -287,27 +311,21 @@ class _Emission:
         self._sweep(frame, input_)
         frame.done()
 
-    def _emit_events(self, inputs: Sequence[Input]) -> None:
+    def _emit_events(self, inputs: Sequence[Input], ahead: ir.Function | None) -> None:
         """``events(events, order, tables, failed, large)``: the next row of each table that ``order`` names.
 
         Where the maps are ``large``, events are looked ahead, block by block.
         """
-        sight = self._graph.sight
-        ahead = emit_ahead(self._module, inputs, self._maps, None if sight is None else sight.ahead)
         frame = self._function("events", [I64, PTR, PTR, PTR, I32])
         count, order, tables, failed, large = frame.function.args
         builder = frame.builder
-        start = Local(builder, ir.Constant(I64, 0))
-        with loop_while(builder, lambda: builder.icmp_unsigned("<", start.get(), count)):
-            end = builder.add(start.get(), ir.Constant(I64, BLOCK))
-            stop = builder.select(builder.icmp_unsigned("<", end, count), end, count)
+        with in_blocks(builder, count, BLOCK) as (start, stop):
             if ahead is not None:
                 with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
-                    builder.call(ahead, [start.get(), stop, order, tables])
-            with count_up(builder, start.get(), stop) as place:
+                    builder.call(ahead, [start, stop, order, tables])
+            with count_up(builder, start, stop) as place:
                 builder.store(place, failed)
                 self._dispatch(frame, inputs, builder.load(at(builder, order, place), typ=I8), tables)
-            start.set(stop)
         frame.done()
 
     def _dispatch(self, frame: Frame, inputs: Sequence[Input], which: ir.Value, tables: ir.Value) -> None:

@@ -139,10 +139,10 @@ class EpochCode:
                 code.rings.store_zero(builder, now)
             count.set(builder.add(count.get(), number(1)))
 
-        self._each_touched(builder, handle, tell)
+        self.each_touched(builder, handle, tell)
         builder.ret(count.get())
 
-    def _each_touched(self, builder: ir.IRBuilder, handle: Value, tell: Callable[[Value, Value | None], None]) -> None:
+    def each_touched(self, builder: ir.IRBuilder, handle: Value, tell: Callable[[Value, Value | None], None]) -> None:
         """Emit ``tell`` for each touched key, with its entry as it was and as it is, None where there is none now.
 
         Entries that were told of bear a mark until all are. The head of a record in the journal says nothing, so it
@@ -230,7 +230,7 @@ class EpochCode:
                         if entry is not None:
                             write(old_record, new)
 
-        self._each_touched(builder, handle, tell)
+        self.each_touched(builder, handle, tell)
         builder.ret(count.get())
 
     def _difference(self, builder: ir.IRBuilder, old: Numbers, new: Numbers) -> tuple[Numbers, Value]:

@@ -85,19 +85,19 @@ class NativeMap:
 
     def entries(self) -> pa.Table:
         """All entries: ``map_fields`` and ``_weight``."""
-        self._sweep()
+        self.sweep()
         records = self._make_records(len(self))
         return self._table(records[: self._functions["collect"](self.address, records.ctypes.data)])
 
     @property
-    def is_touched(self) -> bool:
-        """Whether the epoch has done anything to the map."""
-        return self._count("journal_count") > 0
+    def touches(self) -> int:
+        """How many entries the epoch has touched; one that has left and come again counts twice."""
+        return self._count("journal_count")
 
     def changes(self) -> pa.Table:
         """The epoch's net change, new minus old: ``map_fields`` and ``_weight``."""
-        self._sweep()
-        records = self._make_records(2 * self._count("journal_count"))
+        self.sweep()
+        records = self._make_records(2 * self.touches)
         return self._table(records[: self._functions["net"](self.address, records.ctypes.data)])
 
     def touched(self) -> Iterator[tuple[Row, Any, Any]]:
@@ -111,7 +111,7 @@ class NativeMap:
 
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
-        self._sweep()
+        self.sweep()
         self._functions["settle"](self.address)
 
     def rollback(self) -> None:
@@ -123,13 +123,13 @@ class NativeMap:
         self._free()
 
     def _touched(self) -> tuple[Records, Records]:
-        self._sweep()
-        journal = self._count("journal_count")
-        old, new = self._make_records(journal), self._make_records(journal)
+        self.sweep()
+        old, new = self._make_records(self.touches), self._make_records(self.touches)
         count = self._functions["touched"](self.address, old.ctypes.data, new.ctypes.data)
         return old[:count], new[:count]
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
+        """Drop the entries that were left with weight 0, at the end of a change."""
         refuse(self._functions["drop_empty"](self.address), self.map)
 
     def _count(self, name: str) -> int:

@@ -158,11 +158,15 @@ def _resize(module: ir.Module, zeroed: bool) -> ir.Function:
 
 
 def _advise(builder: ir.IRBuilder, place: Value, bytes_: Value, advice: int) -> None:
-    """Tell the system how memory will be used; a system that does not know of such advice does not take it."""
+    """Tell the system how memory will be used; a system that does not know of such advice does not take it.
+
+    All pages are meant that it touches. A mapping of which only the inner pages bore the advice would be two to the
+    system, which then cannot be made larger in their place: ``realloc`` would have to copy.
+    """
     address = builder.ptrtoint(place, I64)
     start, end = (
         builder.and_(edge, number(-_PAGE))
-        for edge in (builder.add(address, number(_PAGE - 1)), builder.add(address, bytes_))
+        for edge in (address, builder.add(builder.add(address, bytes_), number(_PAGE - 1)))
     )
     advise = external(builder.module, "madvise", I32, [I64, I64, I32])
     builder.call(advise, [start, builder.sub(end, start), number(advice, I32)])

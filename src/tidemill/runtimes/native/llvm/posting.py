@@ -161,13 +161,13 @@ class Outbox:
         for tray in self._trays:
             tray.free()
 
-    def drain(self) -> list[pa.Table]:
+    def drain(self, *, distinct: bool = False) -> list[pa.Table]:
         """Take the rows out, net: where all weights have one sign nothing cancels, else equal rows are summed.
 
-        Runs are handed on as such, in tables of their own.
+        There are none where they are ``distinct``. Runs are handed on as such, in tables of their own.
         """
         some, all_ = reduce(lambda one, other: (one[0] | other[0], one[1] & other[1]), (p.bits for p in self._trays))
-        if some < 0 <= all_:
+        if some < 0 <= all_ and not distinct:
             return [self._table(_summed(self._all_cells()))]
         tables = [self._table(self._rows.take())] if len(self._rows) else []
         return tables + [self._encoded(*runs) for runs in self._runs if len(runs[1])]

@@ -24,9 +24,10 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import row_wise
-from tidemill.program.statements import Stage
+from tidemill.program.statements import Finish, Stage
 from tidemill.runtimes.native.finishing import Finishing
 from tidemill.runtimes.native.llvm.compile import SHOWN, Input, StageCode, fills_by_firing, handed_on
+from tidemill.runtimes.native.llvm.emitting import MANY
 from tidemill.runtimes.native.llvm.handles import NativeMap, out_of_memory
 from tidemill.runtimes.native.llvm.intake import Batch
 from tidemill.runtimes.native.llvm.jit import Library, load
@@ -40,7 +41,7 @@ from tidemill.runtimes.native.llvm.walks import PASSED
 from tidemill.runtimes.native.python import compile_stage
 
 LARGE_STATE = 2 << 20
-"""Maps of more bytes are not in the fastest caches: then it pays to look at events before they are taken in."""
+"""Maps of more bytes are not in the fastest caches: then it pays to look at rows before they are taken in."""
 
 _UNKNOWN = 255
 """Stands for the inputs of other stages."""
@@ -141,7 +142,7 @@ class LlvmStage:
         for name, held in self.code.maps.items():
             if name not in passing:
                 self._maps[name] = self._make(held)
-        for posted in (self.code.outbox, self.code.shown):
+        for posted in (self.code.outbox, self.code.shown, self.code.emitted):
             if posted is not None:
                 outbox = self._outboxes[posted.place.name] = Outbox(posted, self.memory, self.strings)
                 for place, address in outbox.addresses.items():
@@ -191,7 +192,8 @@ class LlvmStage:
         for batch in change.arrow().to_batches():
             columns = Batch(batch, input_.fields, self.strings)
             failed = ctypes.c_int64(0)
-            status = fire(columns.rows, columns.columns, columns.weights, ctypes.byref(failed))
+            large = self.memory.used > LARGE_STATE
+            status = fire(columns.rows, columns.columns, columns.weights, ctypes.byref(failed), large)
             self._check(status, lambda: (input_.relation, _row_of(batch, failed.value, change)))  # noqa: B023
 
     def emit(self) -> ChangeSet:
@@ -201,8 +203,28 @@ class LlvmStage:
         if self.stage.finish is None:
             return self._drain()
         assert self._finish is not None
+        emitted = self._emitted()
+        if emitted is not None:
+            return emitted
         net = self._finish.changed(self._maps)
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
+
+    def _emitted(self) -> ChangeSet | None:
+        """The change of rows that come from a map, as columns; None where Python is to make them.
+
+        It is asked for few of them, because it is faster then; for those of which one is wrong, to say why; and where
+        maps may take no more memory, for the epoch has room in them already.
+        """
+        posted, finish = self.code.emitted, self.stage.finish
+        if posted is None or not isinstance(finish, Finish) or self._maps[finish.source].touches < MANY:
+            return None
+        self._maps[finish.source].sweep()
+        status = self._functions.emit()()
+        outbox = self._outboxes[posted.place.name]
+        if status:
+            outbox.clear()
+            return None
+        return self._handed_on(outbox, distinct=True)
 
     def freshen(self) -> None:
         """Compute anew what waits for all inputs."""
@@ -220,8 +242,12 @@ class LlvmStage:
         return _nothing(self.stage) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
 
     def _post(self, posted: Posted) -> ChangeSet:
-        outbox = self._outboxes[posted.place.name]
-        return ChangeSet.of_encoded(outbox.drain(), self.stage.output) if len(outbox) else _nothing(self.stage)
+        return self._handed_on(self._outboxes[posted.place.name])
+
+    def _handed_on(self, outbox: Outbox, *, distinct: bool = False) -> ChangeSet:
+        if not len(outbox):
+            return _nothing(self.stage)
+        return ChangeSet.of_encoded(outbox.drain(distinct=distinct), self.stage.output)
 
     def _clear(self, name: str) -> None:
         number = handed_on(self.stage, self.code.replaces).index(name)
@@ -243,6 +269,9 @@ class LlvmStage:
         if self.stage.finish is None:
             return self._drain()
         assert self._finish is not None
+        emitted = self._emitted()
+        if emitted is not None:
+            return emitted
         return ChangeSet.of(self._finish.whole(self._maps).items(), self.stage.output)
 
     def produce(self) -> ChangeSet:
@@ -280,7 +309,7 @@ class LlvmStage:
         """What the epoch has done to each map, in the form in which it is stored."""
         for map_ in self.stage.maps:
             held = self._maps.get(map_.name)
-            table = held.changes() if held is not None and held.is_touched else None
+            table = held.changes() if held is not None and held.touches else None
             if table is not None and table.num_rows:
                 yield map_.name, ChangeSet.of_arrow(table, map_fields(map_))
 
@@ -382,7 +411,7 @@ class _Functions:
         self._known: dict[str, Any] = {}
 
     def fire(self, number: int) -> Any:
-        return self._find(f"fire.{number}", ctypes.c_int64, *[ctypes.c_void_p] * 3)
+        return self._find(f"fire.{number}", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
 
     def rows(self, number: int) -> Any:
         return self._find(f"rows.{number}", ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p)
@@ -398,6 +427,9 @@ class _Functions:
 
     def produce(self) -> Any:
         return self._find("produce")
+
+    def emit(self) -> Any:
+        return self._find("emit")
 
     def events(self) -> Any:
         return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)

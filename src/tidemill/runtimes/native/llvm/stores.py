@@ -1,8 +1,8 @@
 """Where the records of a map lie: within the slots of its hash table, or in a pool that several indexes point into.
 
-A map without secondary indexes takes one cache miss an access, because its slots are the records. In a pool records
-never move, so an index holds ids of 4 bytes, and the entries of a *slice* (those with equal values in the columns of an
-index) are a list through the records themselves: entering and leaving it is O(1).
+A map of small records without secondary indexes takes one cache miss an access, because its slots are the records. In
+a pool records never move, so an index holds ids of 4 bytes, and the entries of a *slice* (those with equal values in
+the columns of an index) are a list through the records themselves: entering and leaving it is O(1).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from llvmlite import ir
 from tidemill.model.errors import OutOfBudget
 from tidemill.runtimes.native.llvm import jit, tables
 from tidemill.runtimes.native.llvm.blocks import Local, Value, count_up, define, external, loop_while, number
-from tidemill.runtimes.native.llvm.layout import I8, I32, I64, I128, PTR, Struct, at
+from tidemill.runtimes.native.llvm.layout import I1, I8, I32, I64, I128, PTR, Struct, at
 from tidemill.runtimes.native.llvm.memory import (
     VECTOR,
     Memory,
@@ -150,9 +150,7 @@ def declare_intern(module: ir.Module) -> ir.Function:
             start, end = _range(builder, dictionary, SLOT.load(builder, slot, "id"))
             same = Local(builder, builder.icmp_unsigned("==", builder.sub(end, start), size))
             with builder.if_then(same.get()):
-                held = at(builder, _data(builder, dictionary), start)
-                difference = builder.call(external(module, "memcmp", I32, [PTR, PTR, I64]), [held, data, size])
-                same.set(builder.icmp_unsigned("==", difference, number(0, I32)))
+                same.set(_equal(builder, at(builder, _data(builder, dictionary), start), data, size))
             return same.get()
 
         slot = tables.probe(builder, table, hash_, SLOT.size, matches)
@@ -210,7 +208,7 @@ def _reserve(module: ir.Module) -> ir.Function:
 
 
 def _hash(module: ir.Module) -> ir.Function:
-    """``hash(data, size)``: eight bytes at a time; the last eight may overlap those before."""
+    """``hash(data, size)``: eight bytes at a time; the last eight may overlap those before, and fewer are a word."""
 
     def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
         data, size = arguments
@@ -223,11 +221,7 @@ def _hash(module: ir.Module) -> ir.Function:
 
         with builder.if_else(builder.icmp_unsigned("<", size, number(8))) as (short, long):
             with short:
-                word = Local(builder, number(0))
-                with count_up(builder, number(0), size) as place:
-                    byte = builder.zext(builder.load(at(builder, data, place), typ=I8, align=1), I64)
-                    word.set(builder.or_(builder.shl(word.get(), number(8)), byte))
-                fold(word.get())
+                fold(builder.call(_word(module), [data, size]))
             with long:
                 last = builder.sub(size, number(8))
                 place = Local(builder, number(0))
@@ -239,6 +233,45 @@ def _hash(module: ir.Module) -> ir.Function:
         builder.ret(found.get())
 
     return define(module, "strings.hash", I64, [PTR, I64], body)
+
+
+def _word(module: ir.Module) -> ir.Function:
+    """``word(data, size)``: less than eight bytes as a number. Texts of one size have the same only if they are equal.
+
+    There are no loops: the two halves of four bytes and more overlap, and so do the three bytes of one or two.
+    """
+
+    def body(builder: ir.IRBuilder, arguments: tuple[Value, ...]) -> None:
+        data, size = arguments
+
+        def part(place: Value, type_: ir.Type) -> Value:
+            return builder.zext(builder.load(at(builder, data, place), typ=type_, align=1), I64)
+
+        with builder.if_then(builder.icmp_unsigned(">=", size, number(4))):
+            last = part(builder.sub(size, number(4)), I32)
+            builder.ret(builder.or_(builder.shl(part(number(0), I32), number(32)), last))
+        with builder.if_then(builder.icmp_unsigned("==", size, number(0))):
+            builder.ret(number(0))
+        word = part(number(0), I8)
+        for place in (builder.lshr(size, number(1)), builder.sub(size, number(1))):
+            word = builder.or_(builder.shl(word, number(8)), part(place, I8))
+        builder.ret(word)
+
+    return define(module, "strings.word", I64, [PTR, I64], body)
+
+
+def _equal(builder: ir.IRBuilder, one: Value, other: Value, size: Value) -> Value:
+    """An i1: whether two texts of one size are equal. Most are short, and then a call would take longest."""
+    module = builder.module
+    same = Local(builder, number(0, I1))
+    with builder.if_else(builder.icmp_unsigned("<", size, number(8))) as (short, long):
+        with short:
+            words = [builder.call(_word(module), [data, size]) for data in (one, other)]
+            same.set(builder.icmp_unsigned("==", *words))
+        with long:
+            difference = builder.call(external(module, "memcmp", I32, [PTR, PTR, I64]), [one, other, size])
+            same.set(builder.icmp_unsigned("==", difference, number(0, I32)))
+    return same.get()
 
 
 def _range(builder: ir.IRBuilder, dictionary: Value, id_: Value) -> tuple[Value, Value]:
