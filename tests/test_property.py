@@ -26,10 +26,10 @@ from tidemill.compiler.frontends.statements import CreateTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE_SCENARIOS = 45
-REOPENED_SCENARIOS = 4
+NATIVE_SCENARIOS = 40
+REOPENED_SCENARIOS = 3
 COMPILED_SCENARIOS = 4  # every stage of every scenario is compiled: half a second each
-SPARK_SCENARIOS = 8
+SPARK_SCENARIOS = 5
 
 
 class Trial:

@@ -16,12 +16,12 @@ from tidemill.storage.files import FAULT_POINTS, FAULT_VARIABLE
 
 PASSINGS = {
     "before-data": (3,),
-    "between-files": (3, 5),
+    "between-files": (5,),
     "before-manifest": (6,),
     "after-manifest": (6,),
-    "before-log": (1, 5),
-    "torn-log": (1, 5),
-    "after-log": (1, 5),
+    "before-log": (1,),
+    "torn-log": (5,),
+    "after-log": (1,),
     "during-compaction": (1,),
     "during-vacuum": (1,),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,7 @@ def expected() -> list[tuple[int, list[list[object]]]]:
     return found
 
 
-@pytest.mark.parametrize("serve", ["both", "subscribe"])
-@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize(("death", "serve"), list(zip(DEATHS, cycle(["both", "subscribe"]), strict=False)))
 def test_nothing_is_lost_or_repeated(tmp_path: Path, death: str, serve: str) -> None:
     folder, notes = tmp_path / "wh", tmp_path / "notes"
     assert live(folder, notes, serve, **{FAULT_VARIABLE: death}) == -signal.SIGKILL

@@ -109,7 +109,7 @@ def follow(scenario: Scenario, ways: Sequence[int], make: MakeKeeper, level: Lev
 
 
 @pytest.mark.parametrize("of", VIEWS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_keepers_keep_what_they_promise(of: str, data: st.DataObject) -> None:
     scenario, ways = data.draw(stories(VIEWS[of]))
@@ -122,7 +122,7 @@ def test_keepers_keep_what_they_promise(of: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("of", [name for name, of in VIEWS.items() if len(of.relations) > 1])
 @pytest.mark.parametrize("sources", [2, 3])
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_several_sources(of: str, sources: int, data: st.DataObject) -> None:
     scenario, ways = data.draw(stories(VIEWS[of], sources))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -97,6 +97,15 @@ class BagGroups(Groups):
         super().__init__(source, row, always=always, repeats=repeats)
         self._bags = bags
 
+    def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, Found]]:
+        """Each touched key with what it gives now; nobody asks how its bags were."""
+        held = {bag.pile_name: bag.piles(maps) for bag in self._bags}
+        moved = [{key[: bag.width]: None for key in maps[bag.map].journal} for bag in self._bags]
+        for key, (_, after) in self._touched(maps, moved).items():
+            here = {name: piles.pile(key) for name, piles in held.items()}
+            sides = [bag.sides(key, here[bag.pile_name], maps)[1] for bag in self._bags]
+            yield key, self._found(key, after, sides)
+
     def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[Found, Found]]:
         # Aggregates that look at one bag in one order share its piles.
         held = {bag.pile_name: bag.piles(maps) for bag in self._bags}
@@ -107,7 +116,7 @@ class BagGroups(Groups):
             old = self._found(key, before, [side for side, _ in sides])
             yield old, self._found(key, after, [side for _, side in sides])
 
-    def _touched(self, maps: Mapping[str, Any], moved: Collection[Mapping[Row, Pile]]) -> dict[Row, tuple[Any, Any]]:
+    def _touched(self, maps: Mapping[str, Any], moved: Collection[Iterable[Row]]) -> dict[Row, tuple[Any, Any]]:
         """The entries before and now of all keys that the epoch has touched, in the map itself or in a bag only."""
         held = maps[self.source]
         touched = {key: (before, after) for key, before, after in held.touched()}

@@ -46,6 +46,11 @@ class Groups(Finishing):
         found = [row for row in self._all(maps) if row is not None]
         return ZSet.summed(found) if self._repeats else ZSet.of(found)
 
+    def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, Found]]:
+        """Each touched key with what it gives now, for who knows what it gave."""
+        for key, _, after in maps[self.source].touched():
+            yield key, None if after is None and not self._always else self._row(key, after)
+
     def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[Found, Found]]:
         """For each touched key what it gave and what it gives."""
         row = self._row

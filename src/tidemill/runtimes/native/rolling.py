@@ -7,20 +7,23 @@ it can be made anew from its rows at any time. So nothing of it is stored, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, ZSet
 
 Pair = tuple[Row, int]
 
-Follow = Callable[[Iterable[Pair]], Iterable[Pair]]
-"""What a change of the rows of a window does to the rows of the query over it."""
+Groups = Sequence[tuple[Row, Row | None]]
+"""Keys of groups with their rows, or None for one that has none."""
+
+Follow = Callable[[Iterable[Pair]], Groups]
+"""The groups of a query that a change of the rows of its window touches."""
 
 
 class RollingWindow:
     """The rows of a query over the partitions ``held`` of a map, which it follows.
 
-    ``start`` gives the query over no rows at all, and ``nothing`` are the rows that it then has. What changes in the
+    ``start`` gives the query over no rows at all, and ``nothing`` the row that it then has, if any. What changes in the
     partitions that are held, be it that an epoch is undone, waits until the window is next asked for.
     """
 
@@ -31,7 +34,7 @@ class RollingWindow:
 
     def _begin(self) -> None:
         self._follow = self._start()
-        self._rows = dict(self._nothing)
+        self._rows: dict[Row, Row] = dict(zip([()], self._nothing, strict=False))
         self._held = range(0)
         self._waiting: dict[Row, int] = {}
 
@@ -57,20 +60,15 @@ class RollingWindow:
         change += [(row, -weight) for number in gone for row, weight in rows_of.get(number, ())]
         self._held, self._waiting = numbers, {}
         try:
-            self._take(self._follow(change))
+            for key, row in self._follow(change):
+                if row is None:
+                    self._rows.pop(key, None)
+                else:
+                    self._rows[key] = row
         except BaseException:
             self._begin()
             raise
-        return self._rows
-
-    def _take(self, change: Iterable[Pair]) -> None:
-        rows = self._rows
-        for row, weight in change:
-            now = rows.get(row, 0) + weight
-            if now:
-                rows[row] = now
-            else:
-                del rows[row]
+        return ZSet.of(self._rows.values())
 
 
 def _without(numbers: range, others: range) -> list[int]:

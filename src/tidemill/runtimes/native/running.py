@@ -23,6 +23,7 @@ from tidemill.program import statements
 from tidemill.program.layers import Layers
 from tidemill.program.statements import Each, Part, Program, Rounds, Stage, Version
 from tidemill.runtimes.garbage import garbage_waits
+from tidemill.runtimes.native import finishing
 from tidemill.runtimes.native.access import Access, Form
 from tidemill.runtimes.native.base import Places
 from tidemill.runtimes.native.faults import located
@@ -31,7 +32,7 @@ from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.layers import make
 from tidemill.runtimes.native.maps import Contents, Pairs, RingMap
 from tidemill.runtimes.native.python import CompiledStage, CompiledTrigger, Probe, Routine, Step, compile_probes
-from tidemill.runtimes.native.rolling import Follow
+from tidemill.runtimes.native.rolling import Follow, Groups
 from tidemill.runtimes.native.rounds import settle
 from tidemill.runtimes.native.state import Maps, State
 from tidemill.runtimes.native.tables import grouped
@@ -125,17 +126,25 @@ class Running:
             contents.restore(self.fill(compiled, compiled.empty_maps(), rows).items())
         return self.fill(last, last.empty_maps(), rows)
 
-    def follow(self, query: Sequence[CompiledStage], maps: Sequence[Maps], relation: str, rows: Pairs) -> ChangeSet:
-        """Let a change of ``relation`` go through a query that reads changes alone, and whose ``maps`` are kept."""
+    def follow(self, query: Sequence[CompiledStage], maps: Sequence[Maps], relation: str, rows: Pairs) -> Groups:
+        """Let a change of ``relation`` go through a query that reads changes alone, and whose ``maps`` are kept.
+
+        Gives the keys of its last stage that are touched, and the row of each.
+        """
         changes = {relation: ChangeSet.of(rows, ())}
+        groups: Groups = []
         for compiled, own in zip(query, maps, strict=True):
             with computing(compiled):
                 for name in compiled.triggers.keys() & changes.keys():
                     self._fire(compiled, name, Inputs(own, {}, changes[name]))
-                changes[compiled.stage.name] = self._emitted(compiled, own)
+                if compiled is query[-1]:
+                    assert isinstance(compiled.finish, finishing.Groups), "a window groups rows"
+                    groups = list(compiled.finish.now(own))
+                else:
+                    changes[compiled.stage.name] = self._emitted(compiled, own)
             for map_ in own.values():
                 map_.settle()
-        return changes[query[-1].stage.name]
+        return groups
 
     def read(self, compiled: CompiledStage, reader: CompiledStage, maps: Maps) -> ZSet:
         """The rows of a stage that does not store them. ``maps`` has its members, and what its ``reader`` fills."""
@@ -369,7 +378,7 @@ class Bodies:
         """A query over a layer that has no rows yet, with maps of its own."""
         query = self.compiled[body.view]
         maps = [compiled.empty_maps() for compiled in query]
-        return lambda rows: self.running.follow(query, maps, layer, rows).pairs()
+        return lambda rows: self.running.follow(query, maps, layer, rows)
 
 
 @dataclass(frozen=True, slots=True)

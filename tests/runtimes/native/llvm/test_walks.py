@@ -55,6 +55,7 @@ VIEWS = {
     "groups": "SELECT r.a, COUNT(*) AS n, SUM(t.d) AS m FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c GROUP BY r.a",
 }
 SIGHTS = ["none", "local", "global"]
+SEEN = [(view, sight) for view in VIEWS for sight in (SIGHTS if view in ("chain", "star", "cycle") else SIGHTS[2:])]
 
 
 @dataclass
@@ -149,8 +150,7 @@ def _change(rng: random.Random, contents: Mapping[str, ZSet], size: int) -> dict
     return found
 
 
-@pytest.mark.parametrize("lookahead", SIGHTS)
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("view", "lookahead"), SEEN)
 def test_walks_give_the_rows_of_the_join(view: str, lookahead: str) -> None:
     rng = random.Random(view)
     kept = View(VIEWS[view], lookahead)
