@@ -26,9 +26,9 @@ from tidemill.compiler.frontends.statements import CreateTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NATIVE_SCENARIOS = 40
-REOPENED_SCENARIOS = 3
-COMPILED_SCENARIOS = 4  # every stage of every scenario is compiled: half a second each
+NATIVE_SCENARIOS = 30
+REOPENED_SCENARIOS = 2
+COMPILED_SCENARIOS = 3  # every stage of every scenario is compiled: half a second each
 SPARK_SCENARIOS = 5
 
 

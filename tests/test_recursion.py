@@ -100,7 +100,7 @@ class Graph:
 
 
 @pytest.mark.parametrize("strategy", ["delta", "recompute"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(epochs)
 def test_random_graphs(strategy: str, epochs: list[list[tuple[tuple[str, tuple[object, ...]], bool]]]) -> None:
     with opened("held") as warehouse:

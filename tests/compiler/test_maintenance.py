@@ -133,7 +133,7 @@ def test_what_is_emitted_sums_up_to_the_view(name: str, way: str) -> None:
             compile_view("v", relation, TABLES, strategy)
         return
 
-    @settings(max_examples=3)
+    @settings(max_examples=2)
     @given(st.data())
     def property_(data: st.DataObject) -> None:
         _check(relation, strategy, WAYS[way], data)
@@ -175,7 +175,7 @@ def test_what_a_reader_makes_is_the_view(name: str, serve: str) -> None:
     relation = relation_of(VIEWS[name])
     program = compile_view("v", relation, TABLES, "joingraph", serve=serve)
 
-    @settings(max_examples=3)
+    @settings(max_examples=2)
     @given(st.data())
     def property_(data: st.DataObject) -> None:
         reads = _reads(relation)

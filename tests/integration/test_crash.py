@@ -123,7 +123,7 @@ def test_killed_while_a_view_is_filled(tmp_path: Path) -> None:
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     chance = random.Random(20260801)
     acknowledged, last = 0, 100_000
-    for kill in range(6):
+    for kill in range(4):
         with start(tmp_path, last) as child:
             assert child.stdout is not None
             for _ in range(chance.randrange(1, 40)):

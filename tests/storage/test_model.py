@@ -140,4 +140,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=60, stateful_step_count=30)
+TestLife.settings = settings(max_examples=40, stateful_step_count=30)

@@ -63,8 +63,8 @@ def _schema(fields: tuple[Field, ...]) -> pa.Schema:
 def to_arrow(pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> pa.Table:
     """Weighted rows as an Arrow table whose last column is the weight."""
     schema = arrow_schema(fields)
-    rows = [(*row, weight) for row, weight in pairs]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    rows, weights = zip(*given, strict=True) if (given := list(pairs)) else ((), ())
+    columns = [*(zip(*rows, strict=True) if rows else [()] * len(fields)), weights]
     convert = [_outward(f.type) for f in fields] + [None]
     arrays = [
         pa.array(column if to is None else [None if v is None else to(v) for v in column], type=kind)

@@ -184,7 +184,7 @@ class Engine:
         Tables of ``objects`` are changed by these alone, which have seen to it that all references are right. With
         ``late`` changes are taken in however late they are: whoever asks for it knows what is retained.
         """
-        with self.settled():
+        with garbage_waits(), self.settled():
             self.require_writable()
             self.catalog.require_moving(changes)
             if not objects:
@@ -209,7 +209,7 @@ class Engine:
 
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
-        with garbage_waits(), self.between(number, sum(map(len, changes.values()))) as runtimes:
+        with self.between(number, sum(map(len, changes.values()))) as runtimes:
             self.pipeline.announce(changes, self.catalog.tables, runtimes)
             possible = check_tables(changes, self.catalog.tables, runtimes[0])
             return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)

@@ -184,13 +184,13 @@ def test_corner(corner: str) -> None:
     check([output, output], row)  # a repeated expression has a line of its own
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=3), ROWS)
 def test_generated_expressions_mean_what_the_oracle_says(outputs: list[Scalar], row: tuple[Any, ...]) -> None:
     check(outputs, row)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(scalar(t.BOOLEAN, 4), ROWS)
 def test_generated_filters_let_through_what_is_true(condition: Scalar, row: tuple[Any, ...]) -> None:
     try:

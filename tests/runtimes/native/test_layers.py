@@ -20,7 +20,7 @@ from tidemill.runtimes.native import layers, state
 from tidemill.runtimes.native.touched import Pair, TouchedGroups
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), epochs(), st.sampled_from(ABOVE), st.sampled_from(("auto", "partition")), st.integers(0, 3))
 @pytest.mark.parametrize(("few", "bodies"), [(0, GROUPED), (layers.FEW, PLAIN + OWN)])
 def test_rows_are_those_of_the_evaluator(
