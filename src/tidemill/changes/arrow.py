@@ -63,7 +63,8 @@ def _schema(fields: tuple[Field, ...]) -> pa.Schema:
 def to_arrow(pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> pa.Table:
     """Weighted rows as an Arrow table whose last column is the weight."""
     schema = arrow_schema(fields)
-    rows, weights = zip(*given, strict=True) if (given := list(pairs)) else ((), ())
+    given = list(pairs)
+    rows, weights = zip(*given, strict=True) if given else ((), ())
     columns = [*(zip(*rows, strict=True) if rows else [()] * len(fields)), weights]
     convert = [_outward(f.type) for f in fields] + [None]
     arrays = [

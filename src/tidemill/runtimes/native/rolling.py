@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tidemill.changes.zset import Row, ZSet
-
-Pair = tuple[Row, int]
+from tidemill.runtimes.native.touched import Pair
 
 Groups = Sequence[tuple[Row, Row | None]]
 """Keys of groups with their rows, or None for one that has none."""

@@ -28,7 +28,7 @@ Maps = dict[str, Contents | RingMap]
 RESIDENT_ROWS = 200_000
 """A relation or map of more stored rows stays in a ``Base``, and only what changes touch becomes rows."""
 
-LOOKED_UP = 20
+LOOKED_UP = 10
 """A map that triggers look up stays there only if it has so many times more rows: each lookup elsewhere is a job."""
 
 LAYERED_ROWS = 500_000
