@@ -161,6 +161,23 @@ def test_only_what_was_touched_is_looked_at(folder: tidemill.Warehouse, monkeypa
     assert looked.count("t") == 2
 
 
+def test_merging_leaves_the_log_alone(folder: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps that are merged one after the other do not make runs of what waits: these would have to be merged in turn."""
+    monkeypatch.setattr(writer, "CHECKPOINT_EPOCHS", 16)
+    monkeypatch.setattr(upkeep, "ONCE_ROWS", 1)
+    folder.sql("; ".join(f"CREATE MATERIALIZED VIEW v{n} AS SELECT id + {n} AS id FROM t" for n in range(6)))
+    written = [len(list(folder._folder.glob("ma*/**/*.*")))]
+    for _ in range(5):
+        live(folder, 160)
+        written.append(len(list(folder._folder.glob("ma*/**/*.*"))))
+    grown = [after - before for before, after in zip(written, written[1:], strict=False)]
+    checkpoints = 160 // 16
+    assert max(grown) <= 2 * checkpoints * 9  # a manifest, a table and seven views
+    folder.close()
+    with tidemill.open(folder._folder, runtime="native") as wh:
+        assert all(wh.view(name).verify() for name in wh.views())
+
+
 @pytest.mark.parametrize("trouble", [StorageError("the disk is full"), OSError(28, "no space"), ValueError("a bug")])
 def test_trouble_is_a_warning_and_the_epochs_stand(
     memory: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch, trouble: Exception

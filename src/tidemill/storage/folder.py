@@ -244,9 +244,8 @@ class FolderStore:
     def _install(self, writer: Writer, merges: Sequence[Merge]) -> int:
         if not merges:
             return 0
-        removed = tuple(run.file for merge in merges for run in merge.before)
-        added = {merge.name: merge.after for merge in merges}
-        self._become(writer.publish(self._now, replace(writer.next(self._now), removed=removed, added=added)))
+        removed = [run for merge in merges for run in merge.before]
+        self._become(writer.substitute(self._now, removed, {merge.name: merge.after for merge in merges}))
         self._clear()
         return sum(merge.freed for merge in merges)
 
@@ -261,9 +260,7 @@ class FolderStore:
                 writer = self._require_writer()
                 with explained("shorten a log", self._layout.maps):
                     kept = trim_runs(self._layout.maps, writer, self._now, name, runs, until)
-                removed = tuple(run.file for run in runs)
-                manifest = replace(writer.next(self._now), removed=removed, added={name: kept} if kept else {})
-                self._become(writer.publish(self._now, manifest))
+                self._become(writer.substitute(self._now, runs, {name: kept} if kept else {}))
         return until
 
     def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
@@ -300,7 +297,7 @@ class FolderStore:
             self._clear()
             state = self._now.state
             with explained("delete old files", self._layout.root, "Fix the folder's rights and vacuum again."):
-                return sweep(self._layout, state.files() | self._pins.files(), state.sequence)
+                return sweep(self._layout, state.files() | self._pins.files(), state)
 
     def check(self) -> Inspection:
         """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
@@ -343,7 +340,7 @@ class FolderStore:
         for folder in self._spent:
             shutil.rmtree(folder, ignore_errors=True)
         self._spent = []
-        for file in passed_logs(self._layout, self._now.state.sequence):
+        for file in passed_logs(self._layout, self._now.state):
             file.unlink(missing_ok=True)
 
     def _require_writer(self) -> Writer:

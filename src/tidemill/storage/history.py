@@ -28,12 +28,12 @@ def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
 
 
 def _steps(layout: Layout) -> Iterator[tuple[int, Mapping[str, str]]]:
-    numbers = sequences(layout.manifests)
-    for number in numbers:
+    begin = 0
+    for number in sequences(layout.manifests):
         manifest = read_manifest(layout.manifests, number)
         yield from manifest.reached
         yield manifest.epoch, manifest.positions
-    newest = numbers[-1] if numbers else 0
-    files = [file for sequence, _, file in logs(layout.log) if sequence == newest]
+        begin = number if manifest.log is None else manifest.log
+    files = [file for sequence, _, file in logs(layout.log) if sequence == begin]
     for record in replay(files[-1])[0] if files else ():
         yield record.epoch, record.positions

@@ -129,11 +129,11 @@ def _newest(layout: Layout) -> int:
 
 
 def trace(layout: Layout) -> tuple[int, int] | None:
-    """What tells a reader that something was committed: the newest manifest and the length of its log. None while a
+    """What tells a reader that something was committed: the newest manifest and the length of the log. None while a
     writer is between the two."""
     newest = _newest(layout)
     try:
-        return newest, sum(file.stat().st_size for sequence, _, file in logs(layout.log) if sequence == newest)
+        return newest, sum(file.stat().st_size for _, _, file in logs(layout.log))
     except FileNotFoundError:
         return None
 
@@ -148,7 +148,7 @@ def last_token(layout: Layout) -> int:
 def _with_log(layout: Layout, state: State) -> Current:
     tail, epoch, positions = Tail(), state.epoch, dict(state.positions)
     # A writer that was overtaken may have left a log of the same sequence; the highest token is the one that counts.
-    files = [file for sequence, _, file in logs(layout.log) if sequence == state.sequence]
+    files = [file for sequence, _, file in logs(layout.log) if sequence == state.log]
     records = replay(files[-1])[0] if files else []
     for record in records:
         for name, change in record.changes.items():

@@ -29,10 +29,12 @@ _NAME = re.compile(r"\d{20}\.json")
 class State:
     """Everything that a warehouse is after a commit: the sum of the manifests so far.
 
-    ``ids`` gives each map the folder of its runs, because names that people choose never become paths.
+    ``ids`` gives each map the folder of its runs, because names that people choose never become paths. ``log`` is the
+    manifest after which the log of the epochs to come begins: this one, or an earlier one whose log goes on.
     """
 
     sequence: int = 0
+    log: int = 0
     token: int = 0
     epoch: int = 0
     oldest: int = 0
@@ -54,7 +56,9 @@ class State:
 class Manifest:
     """One commit. ``catalog`` is None where it did not change, ``positions`` has those that did.
 
-    ``reached`` tells of the epochs that it takes in from the log where the positions of sources were after each.
+    ``reached`` tells of the epochs that it takes in from the log where the positions of sources were after each. One
+    that leaves the log as it is names in ``log`` the manifest after which it began; its ``epoch`` is the last one that
+    is in runs.
 
     Maps in ``dropped`` are forgotten and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) go, and
     those in ``added`` come. A *full* manifest changes the empty state instead of its parent's.
@@ -67,6 +71,7 @@ class Manifest:
     epoch: int
     oldest: int
     written: str
+    log: int | None = None
     positions: Mapping[str, str] = field(default_factory=dict)
     reached: tuple[tuple[int, Mapping[str, str]], ...] = ()
     catalog: Mapping[str, object] | None = None
@@ -90,6 +95,7 @@ class Manifest:
         runs = {name: kept for name, kept in runs.items() if kept}
         return State(
             sequence=self.sequence,
+            log=self.sequence if self.log is None else self.log,
             token=self.token,
             epoch=self.epoch,
             oldest=self.oldest,

@@ -43,13 +43,13 @@ def strays(layout: Layout, named: Collection[str]) -> list[Path]:
     return sorted(file for file in files if str(file.relative_to(layout.maps)) not in named)
 
 
-def sweep(layout: Layout, named: Collection[str], sequence: int) -> int:
-    """Delete runs that are not ``named`` and manifests and logs before ``sequence``; returns the bytes of all.
+def sweep(layout: Layout, named: Collection[str], state: State) -> int:
+    """Delete runs that are not ``named`` and manifests and logs before ``state``; returns the bytes of all.
 
-    Manifest ``sequence`` must be a full one. What is deleted is named by nothing, so a crash on the way is harmless.
+    Its manifest must be a full one. What is deleted is named by nothing, so a crash on the way is harmless.
     """
     freed = 0
-    for file in [*strays(layout, named), *_passed(layout, sequence)]:
+    for file in [*strays(layout, named), *_passed(layout, state)]:
         freed += file.stat().st_size
         file.unlink()
         fault("during-vacuum")
@@ -59,11 +59,12 @@ def sweep(layout: Layout, named: Collection[str], sequence: int) -> int:
     return freed
 
 
-def _passed(layout: Layout, sequence: int) -> list[Path]:
-    manifests = [manifest_file(layout.manifests, number) for number in sequences(layout.manifests) if number < sequence]
-    return [*manifests, *layout.manifests.glob(".*.draft"), *passed_logs(layout, sequence)]
+def _passed(layout: Layout, state: State) -> list[Path]:
+    passed = (number for number in sequences(layout.manifests) if number < state.sequence)
+    manifests = [manifest_file(layout.manifests, number) for number in passed]
+    return [*manifests, *layout.manifests.glob(".*.draft"), *passed_logs(layout, state)]
 
 
-def passed_logs(layout: Layout, sequence: int) -> list[Path]:
+def passed_logs(layout: Layout, state: State) -> list[Path]:
     """Logs that a manifest has taken in, left by a crash right after it."""
-    return [file for number, _, file in logs(layout.log) if number < sequence]
+    return [file for number, _, file in logs(layout.log) if number < state.log]

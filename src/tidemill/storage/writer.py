@@ -1,12 +1,13 @@
 """The writer of a folder: puts epochs into the log, and runs and manifests beside it.
 
 An epoch that is small waits in the log, made durable by one sync. Any other is written as runs and committed by a
-manifest. Every manifest takes in all that waits, so there is one way to a manifest, and the log is short.
+manifest, which takes in all that waits, so the log is short. A manifest that only puts runs in the place of others
+leaves the log as it is: were it to take the log in, merging runs would make new ones, to be merged in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -51,7 +52,7 @@ class Writer:
             self._lock.check()
             record = encode(epoch, self._synced)
             if self._log is None:
-                self._log = Log(log_file(self._layout.log, now.state.sequence, self._lock.token))
+                self._log = Log(log_file(self._layout.log, now.state.log, self._lock.token))
             log, end = self._log, self._log.append(record)
         for name, change in epoch.changes.items():
             if len(change):
@@ -109,13 +110,20 @@ class Writer:
             written=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
+    def substitute(self, now: Current, removed: Sequence[StoredRun], added: Runs) -> Current:
+        """Commit a manifest that puts runs in the place of others; what waits in the log goes on waiting."""
+        gone = tuple(run.file for run in removed)
+        manifest = replace(self.next(now), epoch=now.state.epoch, log=now.state.log, removed=gone, added=added)
+        return self.publish(now, manifest)
+
     def publish(self, now: Current, manifest: Manifest, *, whole: bool = False) -> Current:
-        """Commit a manifest, with all that waits in the log."""
+        """Commit a manifest, with all that waits in the log unless it says that the log goes on."""
         with explained(f"commit manifest {manifest.sequence}", self._layout.root), self._orphans_removed() as written:
             return self._publish(now, manifest, written, whole=whole)
 
     def _publish(self, now: Current, manifest: Manifest, written: list[StoredRun], *, whole: bool = False) -> Current:
-        manifest = self._with_tail(now, manifest, written)
+        if manifest.log is None:
+            manifest = self._with_tail(now, manifest, written)
         sync_runs(self._layout.maps, (run for runs in manifest.added.values() for run in runs))
         after = manifest.apply(now.state)
         if whole or manifest.sequence % FULL_EVERY == 1:
@@ -133,6 +141,8 @@ class Writer:
             ) from None
         fault("after-manifest")
         written.clear()
+        if manifest.log is not None:
+            return replace(now, state=after)
         if self._log is not None:
             self._log.retire()
             self._log = None
