@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,7 +163,7 @@ def test_only_what_was_touched_is_looked_at(folder: tidemill.Warehouse, monkeypa
 
 
 def test_merging_leaves_the_log_alone(folder: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maps that are merged one after the other do not make runs of what waits: these would have to be merged in turn."""
+    """Maps are merged one after the other. That makes no runs of what waits: they would have to be merged in turn."""
     monkeypatch.setattr(writer, "CHECKPOINT_EPOCHS", 16)
     monkeypatch.setattr(upkeep, "ONCE_ROWS", 1)
     folder.sql("; ".join(f"CREATE MATERIALIZED VIEW v{n} AS SELECT id + {n} AS id FROM t" for n in range(6)))
@@ -170,7 +171,7 @@ def test_merging_leaves_the_log_alone(folder: tidemill.Warehouse, monkeypatch: p
     for _ in range(5):
         live(folder, 160)
         written.append(len(list(folder._folder.glob("ma*/**/*.*"))))
-    grown = [after - before for before, after in zip(written, written[1:], strict=False)]
+    grown = [after - before for before, after in pairwise(written)]
     checkpoints = 160 // 16
     assert max(grown) <= 2 * checkpoints * 9  # a manifest, a table and seven views
     folder.close()
