@@ -83,6 +83,8 @@ COMMANDS = (
     "audit",
     "compact",
     "vacuum",
+    "check",
+    "repair",
     "bench",
 )
 
@@ -376,3 +378,40 @@ def test_the_demo_runs_on_spark(tidemill: Tidemill, monkeypatch: pytest.MonkeyPa
     outcome = small_demo(tidemill, monkeypatch, "--runtime", "spark")
     assert outcome.code == 0
     assert "6 of 6 views equal their recomputation" in outcome.out
+
+
+def damage_largest(folder: Path) -> Path:
+    """Change a byte in the largest run."""
+    file = max(folder.glob("maps/*/*.parquet"), key=lambda file: file.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+    return file
+
+
+def test_check_and_repair(tidemill: Tidemill, tmp_path: Path) -> None:
+    with open_warehouse(tmp_path / "w", runtime="native") as wh:
+        wh.sql("CREATE TABLE t (id INT PRIMARY KEY, name STRING)")
+        wh.sql("CREATE MATERIALIZED VIEW long AS SELECT id, CONCAT(name, name, name, name) AS text FROM t")
+        wh.apply({"t": [(+1, (n, f"{n * 7919:x}")) for n in range(2000)]})
+    sound = tidemill("check", "-w", "w", "--full")
+    assert (sound.code, sound.err) == (0, "")
+    assert "epoch 1, " in sound.out
+    assert "as written" in sound.out
+    assert "nothing to repair" in tidemill("repair", "-w", "w").out
+    file = damage_largest(tmp_path / "w")
+    found = tidemill("check", "-w", "w")
+    assert found.code == 1
+    assert f"maps/{file.parent.name}/{file.name} (rows): It does not match its checksum." in found.out
+    assert 'It holds 2,000 rows of "long", of epoch 1. Views affected: long.' in found.out
+    assert json.loads(tidemill("check", "-w", "w", "--json").out)["damages"][0]["views"] == ["long"]
+    planned = tidemill("repair", "-w", "w", "--dry-run")
+    assert planned.code == 1
+    assert "would be rebuilt from its tables: long" in planned.out
+    assert tidemill("show", "long", "-w", "w").code == 1
+    done = tidemill("repair", "-w", "w")
+    assert done.code == 0
+    assert f"set aside: quarantine/maps/{file.parent.name}/{file.name}" in done.out
+    assert tidemill("check", "-w", "w").code == 0
+    assert tidemill("verify", "-w", "w", "-r", "native").code == 0
+    assert "no warehouse" in tidemill("check", "-w", "absent").err

@@ -52,7 +52,7 @@ def test_a_run_of_another_length_is_named(folder: Path, damage: bytes) -> None:
 def test_a_run_that_is_no_parquet_is_named(folder: Path) -> None:
     file = files(folder)[0]
     file.write_bytes(b"x" * file.stat().st_size)
-    with FolderStore.open(folder) as store, pytest.raises(Corrupt, match="cannot be read as Parquet"):
+    with FolderStore.open(folder) as store, pytest.raises(Corrupt, match="does not match its checksum"):
         store.read("people", FIELDS)
 
 

@@ -14,13 +14,14 @@ from tidemill.storage.folder import FolderStore
 
 def test_a_new_folder_says_its_format(tmp_path: Path) -> None:
     FolderStore.open(tmp_path / "deep" / "inside").close()
-    assert json.loads((tmp_path / "deep" / "inside" / "tidemill.json").read_text()) == {"format": format_.FORMAT}
+    said = json.loads((tmp_path / "deep" / "inside" / "tidemill.json").read_text())
+    assert said["format"] == format_.FORMAT == format_.read_format(tmp_path / "deep" / "inside")
 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_newer_format_is_refused(tmp_path: Path, read_only: bool) -> None:
     FolderStore.open(tmp_path).close()
-    (tmp_path / "tidemill.json").write_text('{"format": 99}')
+    (tmp_path / "tidemill.json").write_bytes(format_._encoded(99))
     with pytest.raises(FormatMismatch, match="format 99") as caught:
         FolderStore.open(tmp_path, read_only=read_only)
     assert "upgrade" in str(caught.value.hint)
@@ -30,9 +31,9 @@ def test_an_older_format_is_migrated_in_steps(tmp_path: Path) -> None:
     (tmp_path / "tidemill.json").write_text('{"format": -1}')
     steps: list[str] = []
     migrations = {-1: lambda folder: steps.append("-1 to 0"), 0: lambda folder: steps.append("0 to 1")}
-    format_.migrate(tmp_path, migrations)
+    format_.migrate(tmp_path, {**migrations, **format_.MIGRATIONS})
     assert steps == ["-1 to 0", "0 to 1"]
-    assert format_.read_format(tmp_path) == 1
+    assert format_.read_format(tmp_path) == format_.FORMAT
 
 
 def test_a_migration_that_fails_runs_again(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tidemill.model.errors import SetupError, TidemillError
 from tidemill.serving.audit import check_history, check_view
 from tidemill.serving.bench_command import bench
 from tidemill.serving.follow import as_json_lines, as_text_lines, follow
+from tidemill.serving.mending import check, repair
 from tidemill.serving.objects import COLUMNS, declared, inventory
 from tidemill.serving.opening import FOLDER, Folder, Json, Runtime, RuntimeName, contents, found, opened
 from tidemill.serving.render import fail, json_line, print_json, print_result, print_table
@@ -402,11 +403,11 @@ def verify(
             seen = wh.check_files()
             print(f"{seen.files:,} files, {seen.bytes:,} bytes: as written", file=sys.stderr if as_json else sys.stdout)
         checks = [wh.view(name).verify() for name in views or wh.views()]
-    for check in checks:
+    for one in checks:
         if as_json:
-            print(json_line({"view": check.view, "ok": check.ok, "rows": check.rows}))
+            print(json_line({"view": one.view, "ok": one.ok, "rows": one.rows}))
         else:
-            print(check)
+            print(one)
     if not all(checks):
         raise typer.Exit(1)
 
@@ -474,4 +475,6 @@ def vacuum(
         print(f"{wh.vacuum(keep):,} bytes freed")
 
 
+app.command()(check)
+app.command()(repair)
 app.command()(bench)

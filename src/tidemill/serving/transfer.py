@@ -33,10 +33,10 @@ def load_with_progress(
     if wh.has_objects(table):
         if reject is not None:
             raise Unsupported("objects are loaded all or none", hint="Leave --reject out.")
-        with _bar(f"loading {table}") as progress:
+        with bar(f"loading {table}") as progress:
             epoch = objects(wh).load(table, *files, format=format, progress=progress)
         return f"loaded into {table}, epoch {epoch}"
-    with _bar(f"loading {table}") as progress:
+    with bar(f"loading {table}") as progress:
         epoch = wh.load(table, *files, format=format, reject=reject, progress=progress)
     if reject is None:
         return f"loaded into {table}, epoch {epoch}"
@@ -46,12 +46,13 @@ def load_with_progress(
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal that follows bytes, told how many so far and in all."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     output = console(stderr=True)
-    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def take_files(wh: Warehouse, table: str, folder: Path, format: str | None) -> str:

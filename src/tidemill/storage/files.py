@@ -118,9 +118,20 @@ def checksum(file: Path) -> int:
     return crc
 
 
-def damaged(file: Path, detail: str, hint: str = "Restore the file from a backup of the warehouse.") -> Corrupt:
+RESTORE = (
+    "Run `tidemill check` to see all that is damaged. Restore it from a backup of the warehouse, or run "
+    "`tidemill repair`, which rebuilds views and says what else would be lost."
+)
+
+
+def damaged(file: Path, detail: str, hint: str = RESTORE) -> Corrupt:
     """The error for a file that is not what was written."""
     return Corrupt(f"{file.name} is damaged", where=str(file), detail=detail, hint=hint)
+
+
+def missing(file: Path, detail: str, hint: str = RESTORE) -> Corrupt:
+    """The error for a file that should be there."""
+    return Corrupt(f"{file.name} is missing", where=str(file), detail=detail, hint=hint)
 
 
 @contextmanager

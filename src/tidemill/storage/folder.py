@@ -29,7 +29,7 @@ from tidemill.storage.lock import WriterLock
 from tidemill.storage.merge import Merge, merge_map, trim_runs
 from tidemill.storage.parts import check_number, check_reach, counts
 from tidemill.storage.runs import write_table
-from tidemill.storage.snapshot import Pins, Snapshot
+from tidemill.storage.snapshot import Pins, Snapshot, require_kept
 from tidemill.storage.store import Run
 from tidemill.storage.sweep import Inspection, inspect, passed_logs, sweep
 from tidemill.storage.writer import LOG_ROWS, Writer, map_id
@@ -86,8 +86,11 @@ class FolderStore:
         try:
             migrate(layout.root)
             layout.create()
-            store = cls(layout, recover(layout), Writer(layout, lock, synced=synced))
+            now = recover(layout)
+            writer = Writer(layout, lock, now, synced=synced)
+            store = cls(layout, now, writer)
             store.checkpoint()
+            writer.vouch(store._now.state)
             store._spent = list(layout.staging.iterdir())
             store._clear()
             return store
@@ -123,7 +126,9 @@ class FolderStore:
             now = self._now
             parts = partial(now.parts, self._layout.maps)
             state = now.state
-            snapshot = Snapshot(now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin)
+            snapshot = Snapshot(
+                now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin, state.losses
+            )
             return self._pins.add(snapshot, state)
 
     def _unpin(self, snapshot: Snapshot) -> None:
@@ -144,6 +149,7 @@ class FolderStore:
         """
         with self._lock:
             bound = check_reach(self.oldest, self.epoch, None, until)
+            require_kept(self._now.state.losses, name, None, bound)
             spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
             parts = self._now.parts(self._layout.maps, name)
             return (*(part.as_run() for part in parts if counts(part, bound)), *spilled)

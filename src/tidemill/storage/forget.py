@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidemill.changes.arrow import instants
 from tidemill.model.schema import WEIGHT
 from tidemill.program.forgetting import Forgotten, number_of
 from tidemill.storage.layout import Current
 from tidemill.storage.merge import Merge
-from tidemill.storage.runs import FilePart, StoredRun, check_size
+from tidemill.storage.runs import FilePart, StoredRun, open_run, unreadable
 from tidemill.storage.writer import Writer
 
 
@@ -28,7 +27,7 @@ def remaining(tables: Sequence[pa.Table], forgotten: Forgotten) -> list[pa.Table
 def forget_map(maps: Path, writer: Writer, now: Current, forgotten: Forgotten) -> Merge:
     """The runs of a map that have rows to be forgotten, and what is left of them, written anew."""
     runs = [run for run in now.state.runs.get(forgotten.map, ()) if run.ended is None]
-    parts = [FilePart(run, maps / run.file) for run in runs]
+    parts = [FilePart(run, maps / run.file, forgotten.map) for run in runs]
     if all(_lowest(part, forgotten.column) >= forgotten.below for part in parts):
         return Merge(forgotten.map, (), ())
     marks = [_read(part, [forgotten.column, WEIGHT]) for part in parts]
@@ -36,6 +35,7 @@ def forget_map(maps: Path, writer: Writer, now: Current, forgotten: Forgotten) -
     before = [(part, mask) for part, mask in zip(parts, masks, strict=True) if _loses(mask)]
     after: list[StoredRun] = []
     for part, mask in before:
+        part.require_sound(again=True)
         left = _read(part).filter(mask)
         if left.num_rows:
             after.append(writer.write(left, now, forgotten.map))
@@ -44,7 +44,8 @@ def forget_map(maps: Path, writer: Writer, now: Current, forgotten: Forgotten) -
 
 def _lowest(part: FilePart, column: str) -> float:
     """A number below which the run has no rows, as its statistics tell."""
-    with pq.ParquetFile(part.path) as parquet:
+    part.require_sound()
+    with unreadable(part.path, part.holds), open_run(part.path) as parquet:
         place = parquet.schema_arrow.names.index(column)
         groups = range(parquet.metadata.num_row_groups)
         found = [parquet.metadata.row_group(group).column(place).statistics for group in groups]
@@ -53,8 +54,9 @@ def _lowest(part: FilePart, column: str) -> float:
 
 
 def _read(part: FilePart, columns: list[str] | None = None) -> pa.Table:
-    check_size(part.path, part.run)
-    return pq.read_table(part.path, columns=columns, coerce_int96_timestamp_unit="us")
+    part.require_sound()
+    with unreadable(part.path, part.holds), open_run(part.path) as parquet:
+        return parquet.read(columns=columns)
 
 
 def _masks(tables: Sequence[pa.Table], forgotten: Forgotten) -> list[pa.ChunkedArray]:

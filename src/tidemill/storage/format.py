@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from tidemill.model.errors import FormatMismatch, StorageError
-from tidemill.storage.files import damaged, make_folder, write_new, write_over
+from tidemill.storage.files import damaged, make_folder, missing, write_new, write_over
 
-FORMAT = 1
-"""The format that this Tidemill writes."""
+FORMAT = 2
+"""The format that this Tidemill writes. In format 1, log records and manifests do not name the one before them."""
 
 FORMAT_FILE = "tidemill.json"
 
 Migration = Callable[[Path], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def _leave_as_it_is(folder: Path) -> None:
+    """Nothing to rewrite: manifests and records that name none before them are read for ever."""
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is}
 """Migration ``n`` takes a folder from format ``n`` to ``n + 1``. One that was cut short runs again from its start."""
 
 
@@ -39,6 +45,8 @@ def require_warehouse(folder: Path, *, create: bool) -> None:
     """Make sure that the folder is a warehouse; where it is none, make it one or refuse."""
     if (folder / FORMAT_FILE).exists():
         return
+    if (folder / "manifests").is_dir():
+        raise missing(folder / FORMAT_FILE, "The folder has manifests, so it was a warehouse.")
     if not create:
         raise StorageError(
             "there is no warehouse",
@@ -52,17 +60,28 @@ def require_warehouse(folder: Path, *, create: bool) -> None:
 def read_format(folder: Path) -> int:
     """The format number of a warehouse; ``FormatMismatch`` where a newer Tidemill wrote it."""
     file = folder / FORMAT_FILE
-    try:
-        number = json.loads(file.read_bytes())["format"]
-    except (ValueError, KeyError, TypeError) as fault:
-        raise damaged(file, "It does not say a format number.", f'Write {{"format": {FORMAT}}} into it.') from fault
-    if not isinstance(number, int) or number > FORMAT:
+    number = _decoded(file)
+    if number > FORMAT:
         raise FormatMismatch(
             f"the warehouse has format {number}",
             where=str(file),
             detail=f"This Tidemill reads formats up to {FORMAT}.",
             hint="Install the newest Tidemill: pip install --upgrade tidemill",
         )
+    return number
+
+
+def _decoded(file: Path) -> int:
+    """The number that the file says. From format 2 on it has a checksum: a changed digit would be another format."""
+    number = 0
+    try:
+        said = json.loads(file.read_bytes())
+        number = said["format"]
+        sound = type(number) is int and (said.get("crc32") == _crc(number) or (number < 2 and "crc32" not in said))
+    except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
+        sound = False
+    if not sound:
+        raise damaged(file, "It does not say a format number. No rows are affected.", "Run `tidemill repair`.")
     return number
 
 
@@ -92,5 +111,14 @@ def require_current(folder: Path) -> None:
         )
 
 
+def write_format(folder: Path) -> None:
+    """Say this format, whatever was said before."""
+    write_over(folder / FORMAT_FILE, _encoded(FORMAT))
+
+
 def _encoded(number: int) -> bytes:
-    return f'{{"format": {number}}}\n'.encode()
+    return f'{{"format": {number}, "crc32": "{_crc(number)}"}}\n'.encode()
+
+
+def _crc(number: int) -> str:
+    return f"{zlib.crc32(str(number).encode()):08x}"

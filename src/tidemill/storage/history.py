@@ -33,7 +33,7 @@ def _steps(layout: Layout) -> Iterator[tuple[int, Mapping[str, str]]]:
         manifest = read_manifest(layout.manifests, number)
         yield from manifest.reached
         yield manifest.epoch, manifest.positions
-        begin = number if manifest.log is None else manifest.log
+        begin = manifest.log[0] if manifest.log else number
     files = [file for sequence, _, file in logs(layout.log) if sequence == begin]
-    for record in replay(files[-1])[0] if files else ():
+    for record in replay(files[-1]).records if files else ():
         yield record.epoch, record.positions

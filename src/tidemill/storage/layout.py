@@ -5,10 +5,12 @@
     warehouse/
       tidemill.json                         the format number
       lock                                  who writes
+      acknowledged                          how far commits have returned
       manifests/00000000000000000042.json   one per commit; the newest is the warehouse
       maps/<id>/<token>-<number>.parquet    runs: weighted rows with their epochs
       log/<sequence>-<token>.log            small epochs that wait for the next manifest
       staging/                              files that runtimes write for an epoch to come
+      quarantine/                           damaged files that a repair has set aside
 
 Files of other names are never read and never deleted, but for those below ``maps`` and ``staging``.
 """
@@ -21,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.files import make_folder
-from tidemill.storage.log import logs, replay
-from tidemill.storage.manifest import State, latest_state, read_manifest, sequences
+from tidemill.storage.files import damaged, make_folder, missing
+from tidemill.storage.log import Replayed, log_file, logs, replay
+from tidemill.storage.manifest import State, latest_state, manifest_file, read_manifest, sequences
+from tidemill.storage.mark import Mark, read_mark
 from tidemill.storage.parts import Tail
 from tidemill.storage.runs import FilePart
 
@@ -59,6 +62,11 @@ class Layout:
         """Files for an epoch to come."""
         return self.root / "staging"
 
+    @property
+    def quarantine(self) -> Path:
+        """Damaged files that a repair has set aside."""
+        return self.root / "quarantine"
+
     def create(self) -> None:
         """Make the folders that are not there."""
         for folder in (self.manifests, self.maps, self.log, self.staging):
@@ -81,35 +89,35 @@ class Current:
 
     def parts(self, maps: Path, name: str) -> list[FilePart]:
         """The runs of a map."""
-        return [FilePart(run, maps / run.file) for run in self.state.runs.get(name, ())]
+        return [FilePart(run, maps / run.file, name) for run in self.state.runs.get(name, ())]
 
 
 def recover(layout: Layout) -> Current:
     """What the folder says: the newest manifest, and the whole records of the log after it.
 
     A reader holds no lock, so a writer may move on between the two; then the newest manifest is another one, and
-    reading starts again.
+    reading starts again. The mark is read first, so what it vouches for was there before all that is read.
     """
     for _ in range(RETRIES):
-        newest = _newest(layout)
+        mark, newest = read_mark(layout.root), _newest(layout)
         try:
-            found = _with_log(layout, latest_state(layout.manifests))
+            state = latest_state(layout.manifests)
+            log = newest_log(layout, state)
+            found = with_log(state, log)
+            gone = _damage(log, state) or unacknowledged(layout, mark, found, log)
         except (Corrupt, FileNotFoundError):
             if _newest(layout) == newest:
                 raise
             continue
         if found.state.sequence == _newest(layout):
-            if not _lost(layout, found):
+            if gone is not None:
+                raise gone if newest else _no_manifests(layout)
+            if not lost(layout, found):
                 return found
             # A writer's first commit may be under way: its runs are there before its manifest is.
             time.sleep(FIRST_COMMIT / RETRIES)
     if _newest(layout) == 0:
-        raise Corrupt(
-            "the manifests are missing",
-            where=str(layout.manifests),
-            detail="The folder has data, but nothing says which of it counts.",
-            hint="Restore the folder of manifests from a backup of the warehouse.",
-        )
+        raise _no_manifests(layout)
     raise Corrupt(
         "the warehouse changes faster than it can be read",
         where=str(layout.root),
@@ -117,7 +125,58 @@ def recover(layout: Layout) -> Current:
     )
 
 
-def _lost(layout: Layout, found: Current) -> bool:
+def _no_manifests(layout: Layout) -> Corrupt:
+    return Corrupt(
+        "the manifests are missing",
+        where=str(layout.manifests),
+        detail="The folder has data, but nothing says which of it counts.",
+        hint="Restore the folder of manifests from a backup of the warehouse.",
+    )
+
+
+def unacknowledged(layout: Layout, mark: Mark | None, found: Current, log: Replayed | None) -> Corrupt | None:
+    """The error for epochs or manifests that were acknowledged and are missing; None if none are."""
+    sequence = found.state.sequence
+    later = [number for number, _, file in logs(layout.log) if number > sequence and replay(file).records]
+    named = max([*later, mark.sequence if mark else 0])
+    if named > sequence:
+        return _missing_manifest(layout, named, found.epoch, mark.reached if mark else None)
+    if mark is None or mark.sequence < sequence:
+        return None
+    if mark.seal != found.state.seal:
+        return damaged(manifest_file(layout.manifests, sequence), "It is not the one that was committed.")
+    if mark.counts and not _reaches(log, mark):
+        return _missing_epochs(log_file(layout.log, found.state.log_start[0], mark.token), found.epoch, mark.epoch)
+    return None
+
+
+def _reaches(log: Replayed | None, mark: Mark) -> bool:
+    """True where the log has the record that the mark vouches for, or another writer has gone on from it."""
+    if log is None or log.token != mark.token:
+        return log is not None and log.token > mark.token
+    return any((record.end, record.crc) == (mark.length, mark.tip) for record in log.records)
+
+
+def _missing_manifest(layout: Layout, sequence: int, epoch: int, acknowledged: int | None) -> Corrupt:
+    newer = acknowledged is not None and acknowledged > epoch
+    lost = _spoken(epoch, acknowledged or 0) if newer else f"What was committed after epoch {epoch} is missing."
+    return missing(manifest_file(layout.manifests, sequence), f"Manifest {sequence} was committed. {lost}")
+
+
+def _missing_epochs(file: Path, epoch: int, acknowledged: int, at: int | None = None) -> Corrupt:
+    if not file.exists():
+        return missing(file, _spoken(epoch, acknowledged))
+    place = "" if at is None else f"The record at byte {at} is damaged. "
+    return damaged(file, place + _spoken(epoch, acknowledged))
+
+
+def _spoken(epoch: int, acknowledged: int) -> str:
+    many = acknowledged > epoch + 1
+    lost = f"Epochs {epoch + 1} to {acknowledged} were" if many else f"Epoch {acknowledged} was"
+    return f"{lost} acknowledged and {'are' if many else 'is'} missing."
+
+
+def lost(layout: Layout, found: Current) -> bool:
     """Whether a warehouse without manifests has data: taken for a new one it would be empty, and a vacuum would make it
     so. A first commit that was cut short also leaves runs without a manifest, but its epochs are in the log."""
     new = found.state.sequence == 0 and not any(sequence == 0 for sequence, _, _ in logs(layout.log))
@@ -145,12 +204,18 @@ def last_token(layout: Layout) -> int:
     return max([*written, *([read_manifest(layout.manifests, newest).token] if newest else [])], default=0)
 
 
-def _with_log(layout: Layout, state: State) -> Current:
+def newest_log(layout: Layout, state: State) -> Replayed | None:
+    """The log after a manifest. A writer that was overtaken may have left one of the same sequence; the highest token
+    is the one that counts."""
+    begin, seal = state.log_start
+    files = [file for sequence, _, file in logs(layout.log) if sequence == begin]
+    return replay(files[-1], seal or None) if files else None
+
+
+def with_log(state: State, log: Replayed | None) -> Current:
+    """The state of a manifest, with the whole records of its log."""
     tail, epoch, positions = Tail(), state.epoch, dict(state.positions)
-    # A writer that was overtaken may have left a log of the same sequence; the highest token is the one that counts.
-    files = [file for sequence, _, file in logs(layout.log) if sequence == state.log]
-    records = replay(files[-1])[0] if files else []
-    for record in records:
+    for record in log.records if log else ():
         for name, change in record.changes.items():
             tail.add(record.epoch, name, change)
         tail.epochs += 1
@@ -159,3 +224,11 @@ def _with_log(layout: Layout, state: State) -> Current:
             tail.reached.append((epoch, record.positions))
             positions |= record.positions
     return Current(state, tail, epoch, positions)
+
+
+def _damage(log: Replayed | None, state: State) -> Corrupt | None:
+    """The error for a log of which a record is gone that was durable; None where it is whole."""
+    if log is None or not log.lost:
+        return None
+    good = log.records[-1].epoch if log.records else state.epoch
+    return _missing_epochs(log.file, good, max(record.epoch for record in log.later), at=log.length)

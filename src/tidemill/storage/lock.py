@@ -90,9 +90,10 @@ class WriterLock:
 def read_owner(file: Path) -> Owner | None:
     """Who is written in the lock file; None if nobody is or it cannot be read."""
     try:
-        return Owner(**json.loads(file.read_bytes()))
+        owner = Owner(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+    return owner if type(owner.token) is int else None
 
 
 def _lock(handle: int, file: Path) -> None:

@@ -1,8 +1,12 @@
 """The change log: where small epochs wait for their manifest.
 
-An epoch is one record: a header with magic number, length and checksum, a line of JSON, and the Arrow stream of each
-changed map. One append and one sync make it durable. The log ``<sequence>-<token>.log`` holds the epochs after manifest
-``sequence``; the next manifest takes them all in, and the log is deleted.
+An epoch is one record: a header, a line of JSON, and the Arrow stream of each changed map. One append and one sync make
+it durable. The log ``<sequence>-<token>.log`` holds the epochs after manifest ``sequence``; the next manifest takes all
+of them in, and the log is deleted.
+
+Records are a chain. Each names the checksum of the one before it, the first that of its manifest; where in the file it
+stands; and how much of the log was durable when it was written. So a record that is torn, because its commit never
+returned, is told from one that was whole once.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition
@@ -21,13 +25,16 @@ import pyarrow as pa
 
 from tidemill.changes.batch import Epoch
 from tidemill.model.errors import StorageError
-from tidemill.storage.files import armed, damaged, fault, make_folder, sync_folder
+from tidemill.storage.files import armed, fault, make_folder, sync_folder
 
-MAGIC = b"TdMl"
-SYNCED = 1
-"""The flag of a record whose commit returned only after it was on the disk: it may not be lost."""
+MAGIC = b"TdM2"
 
-_HEADER = struct.Struct("<4sB3xQ")
+_HEADER = struct.Struct("<4sIQQQ")
+"""Magic number, checksum of the record before, length of the payload, place in the file, durable length."""
+
+_PLAIN_MAGIC, _PLAIN_HEADER, _PLAIN_SYNCED = b"TdMl", struct.Struct("<4sB3xQ"), 1
+"""Records of format 1 have no chain, but a flag that says that the log was synced after each."""
+
 _CRC = struct.Struct("<I")
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
@@ -48,22 +55,35 @@ class Recovered:
 
 @dataclass(frozen=True)
 class Record:
-    """An epoch as the log has it."""
+    """An epoch as the log has it: from where to where, and what it says of the log before it.
+
+    ``previous`` is the checksum of the record before, None where the log has no chain; what lies before ``durable`` was
+    on the disk when the record was written.
+    """
 
     epoch: int
     positions: Mapping[str, str]
     changes: Mapping[str, Recovered]
-    synced: bool
+    begin: int
+    end: int
+    crc: int
+    previous: int | None
+    durable: int
 
 
-def encode(epoch: Epoch, synced: bool) -> bytes:
-    """The record of an epoch."""
+def encode(epoch: Epoch) -> bytes:
+    """The payload of an epoch's record."""
     streams = {name: _stream_of(change.arrow()) for name, change in epoch.changes.items() if len(change)}
     lengths = {name: len(stream) for name, stream in streams.items()}
     line = json.dumps({"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths}).encode()
-    payload = b"".join([line, b"\n", *streams.values()])
-    header = _HEADER.pack(MAGIC, SYNCED if synced else 0, len(payload))
-    return b"".join([header, _CRC.pack(zlib.crc32(payload, zlib.crc32(header))), payload])
+    return b"".join([line, b"\n", *streams.values()])
+
+
+def seal(payload: bytes, at: int, previous: int, durable: int) -> tuple[bytes, int]:
+    """The record with this payload at byte ``at`` of a log, and its checksum."""
+    header = _HEADER.pack(MAGIC, previous, len(payload), at, durable)
+    crc = zlib.crc32(payload, zlib.crc32(header))
+    return b"".join([header, _CRC.pack(crc), payload]), crc
 
 
 def _stream_of(table: pa.Table) -> bytes:
@@ -73,51 +93,82 @@ def _stream_of(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode(content: bytes, at: int) -> tuple[Record, int] | None:
-    """The record that begins at ``at`` and where it ends; None where there is no whole one."""
-    begin = at + _HEADER.size + _CRC.size
+def decode(content: bytes, at: int) -> Record | None:
+    """The record that begins at ``at``; None where there is no whole one that was written there."""
+    plain = content[at : at + 4] == _PLAIN_MAGIC
+    header = _PLAIN_HEADER if plain else _HEADER
+    begin = at + header.size + _CRC.size
     if len(content) < begin:
         return None
-    header = content[at : at + _HEADER.size]
-    magic, flags, length = _HEADER.unpack(header)
-    payload = content[begin : begin + length]
-    (crc,) = _CRC.unpack(content[at + _HEADER.size : begin])
-    if magic != MAGIC or len(payload) < length or zlib.crc32(payload, zlib.crc32(header)) != crc:
+    said = header.unpack_from(content, at)
+    payload = content[begin : begin + said[2]]
+    (crc,) = _CRC.unpack_from(content, at + header.size)
+    if len(payload) < said[2] or zlib.crc32(payload, zlib.crc32(content[at : at + header.size])) != crc:
         return None
-    return _record_of(payload, bool(flags & SYNCED)), begin + length
+    if plain:
+        return _record_of(payload, at, begin, crc, None, at if said[1] & _PLAIN_SYNCED else 0)
+    if said[0] != MAGIC or said[3] != at:
+        return None
+    return _record_of(payload, at, begin, crc, said[1], said[4])
 
 
-def _record_of(payload: bytes, synced: bool) -> Record:
+def _record_of(payload: bytes, at: int, begin: int, crc: int, previous: int | None, durable: int) -> Record:
     line, _, _ = payload.partition(b"\n")
     said = json.loads(line)
-    at, changes = len(line) + 1, {}
+    place, changes = len(line) + 1, {}
     for name, length in said["maps"].items():
-        changes[name] = Recovered(pa.ipc.open_stream(payload[at : at + length]).read_all())
-        at += length
-    return Record(said["epoch"], said["positions"], changes, synced)
+        changes[name] = Recovered(pa.ipc.open_stream(payload[place : place + length]).read_all())
+        place += length
+    return Record(said["epoch"], said["positions"], changes, at, begin + len(payload), crc, previous, durable)
 
 
-def replay(file: Path) -> tuple[list[Record], int]:
-    """The records of a log, and how many of its bytes they are.
+@dataclass(frozen=True)
+class Replayed:
+    """The records of a log up to its end or to the first that is not whole; and those whole ones that come after it.
 
-    A record that was being written when the process died is cut off: its commit never returned. But a bad record with
-    synced ones after it was whole once, and leaving it out would lose an epoch in silence.
+    What follows a bad record is not read as data, because an epoch before it is missing. It tells whether that one had
+    been acknowledged.
     """
+
+    file: Path
+    records: tuple[Record, ...]
+    later: tuple[Record, ...] = ()
+    broken: bool = False
+
+    @property
+    def token(self) -> int:
+        """The token of its writer, which its name says."""
+        name = _NAME.fullmatch(self.file.name)
+        return int(name[2]) if name else 0
+
+    @property
+    def length(self) -> int:
+        """How many bytes of the log are its records."""
+        return self.records[-1].end if self.records else 0
+
+    @property
+    def lost(self) -> bool:
+        """True where a record is gone that was durable. One that was being written when the process died was not, nor
+        was one that waited for its sync together with those after it."""
+        return self.broken or any(record.durable > self.length for record in self.later)
+
+
+def replay(file: Path, after: int | None = None) -> Replayed:
+    """Read the records of a log. ``after`` is the checksum of the manifest that it follows, where that is known."""
     content = file.read_bytes()
-    records, at = [], 0
+    records: list[Record] = []
+    at, previous = 0, after
     while (found := decode(content, at)) is not None:
-        records.append(found[0])
-        at = found[1]
-    if any(record.synced for record in _records_after(content, at)):
-        raise damaged(file, f"The record at byte {at} is damaged, and good ones follow it.")
-    return records, at
+        if found.previous is not None and previous is not None and found.previous != previous:
+            return Replayed(file, tuple(records), (found,), broken=True)
+        records.append(found)
+        at, previous = found.end, found.crc
+    return Replayed(file, tuple(records), tuple(_records_after(content, at)))
 
 
 def _records_after(content: bytes, at: int) -> Iterator[Record]:
-    while (at := content.find(MAGIC, at + 1)) >= 0:
-        found = decode(content, at)
-        if found is not None:
-            yield found[0]
+    places = (found.start() for found in re.finditer(b"TdM[2l]", content[at + 1 :]))
+    return (record for place in places if (record := decode(content, at + 1 + place)) is not None)
 
 
 def log_file(folder: Path, sequence: int, token: int) -> Path:
@@ -132,13 +183,30 @@ def logs(folder: Path) -> list[tuple[int, int, Path]]:
     return sorted((int(name[1]), int(name[2]), file) for name, file in named if name)
 
 
-class Log:
-    """A log that is being written. Threads that commit together share a sync: each waits only for its own record."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a log ends: its length, the last epoch, and the checksum of its record."""
 
-    def __init__(self, file: Path) -> None:
+    length: int = 0
+    epoch: int = 0
+    crc: int = 0
+
+
+def _unmarked(end: End) -> None:
+    """Nobody wants to know."""
+
+
+class Log:
+    """A log that is being written. Threads that commit together share a sync: each waits only for its own record.
+
+    It follows the manifest whose checksum is ``after``. ``durable`` is told how far it is on the disk, after each sync.
+    """
+
+    def __init__(self, file: Path, after: int = 0, durable: Callable[[End], None] = _unmarked) -> None:
         make_folder(file.parent)
         self.file = file
-        self.bytes = 0
+        self.end = End(crc=after)
+        self._durable = durable
         self._synced = 0
         self._busy = False
         self._change = Condition()
@@ -146,20 +214,22 @@ class Log:
         self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         sync_folder(file.parent)
 
-    def append(self, record: bytes) -> int:
-        """Write a record after the others, or nothing; returns where it ends, for ``sync``."""
+    def append(self, payload: bytes, epoch: int) -> End:
+        """Write the record of an epoch after the others, or nothing; returns where it ends, for ``sync``."""
         self._require_sound()
         fault("before-log")
+        at = self.end.length
+        record, crc = seal(payload, at, self.end.crc, self._synced)
         try:
             half = len(record) // 2 if armed("torn-log") else len(record)
-            _write_all(self._handle, record[:half], self.bytes)
+            _write_all(self._handle, record[:half], at)
             fault("torn-log")
-            _write_all(self._handle, record[half:], self.bytes + half)
+            _write_all(self._handle, record[half:], at + half)
         except OSError:
-            os.ftruncate(self._handle, self.bytes)
+            os.ftruncate(self._handle, at)
             raise
-        self.bytes += len(record)
-        return self.bytes
+        self.end = End(at + len(record), epoch, crc)
+        return self.end
 
     def sync(self, end: int) -> None:
         """Wait until everything before ``end`` is on the disk.
@@ -172,24 +242,29 @@ class Log:
             if self._synced >= end:
                 return
             self._require_sound()
-            self._busy, target = True, self.bytes
+            self._busy, target = True, self.end
         try:
             os.fdatasync(self._handle)
+            self._durable(target)
         except OSError as refused:
             self._failed = refused
             raise
         finally:
             with self._change:
                 self._busy = False
-                self._synced = self._synced if self._failed else max(self._synced, target)
+                self._synced = self._synced if self._failed else max(self._synced, target.length)
                 self._change.notify_all()
+
+    def vouch(self, end: End) -> None:
+        """Tell how far the log is written where nobody waits for a sync."""
+        self._durable(end)
 
     def retire(self) -> None:
         """Delete the log, once a manifest has taken all of it in: whoever waits for a sync need not any more."""
         with self._change:
             while self._busy:
                 self._change.wait()
-            self._synced = self.bytes
+            self._synced = self.end.length
             self._change.notify_all()
             os.close(self._handle)
         self.file.unlink(missing_ok=True)

@@ -2,7 +2,9 @@
 
 A manifest names its parent and what changed; every ``FULL_EVERY``th says everything, so that opening reads few files.
 The size of the others follows the change, not the number of runs. The second line of a manifest is the checksum of its
-first.
+first, its *seal*; each names the seal of its parent, so that one that is whole but is not the one that was there before
+is found out. Both lines are there twice, since without one manifest all that come after it would be lost: it is read as
+long as one copy is whole.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.files import damaged, write_new
+from tidemill.storage.files import RESTORE, damaged, write_new
 from tidemill.storage.runs import StoredRun
 
 FULL_EVERY = 64
@@ -26,15 +29,25 @@ _NAME = re.compile(r"\d{20}\.json")
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Epochs that a repair could not bring back, of one map or of all: to read as of them is refused."""
+
+    first: int
+    last: int
+    reason: str
+    map: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """Everything that a warehouse is after a commit: the sum of the manifests so far.
 
-    ``ids`` gives each map the folder of its runs, because names that people choose never become paths. ``log`` is the
-    manifest after which the log of the epochs to come begins: this one, or an earlier one whose log goes on.
+    ``ids`` gives each map the folder of its runs, because names that people choose never become paths. ``seal`` is the
+    checksum of the manifest that leads here. ``log`` is the number and seal of an earlier manifest whose log goes on.
     """
 
     sequence: int = 0
-    log: int = 0
+    log: tuple[int, int] | None = None
     token: int = 0
     epoch: int = 0
     oldest: int = 0
@@ -42,6 +55,13 @@ class State:
     catalog: Mapping[str, object] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     runs: Mapping[str, tuple[StoredRun, ...]] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = ()
+    seal: int = field(default=0, compare=False)
+
+    @property
+    def log_start(self) -> tuple[int, int]:
+        """The manifest after which the log of the epochs to come begins, and its seal."""
+        return self.log or (self.sequence, self.seal)
 
     def files(self) -> set[str]:
         """The run files that this state names."""
@@ -57,11 +77,12 @@ class Manifest:
     """One commit. ``catalog`` is None where it did not change, ``positions`` has those that did.
 
     ``reached`` tells of the epochs that it takes in from the log where the positions of sources were after each. One
-    that leaves the log as it is names in ``log`` the manifest after which it began; its ``epoch`` is the last one that
-    is in runs.
+    that leaves the log as it is says in ``log`` after which manifest it began, by number and seal; its ``epoch`` is the
+    last one that is in runs.
 
     Maps in ``dropped`` are forgotten and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) go, and
-    those in ``added`` come. A *full* manifest changes the empty state instead of its parent's.
+    those in ``added`` come. A *full* manifest changes the empty state instead of its parent's. ``previous`` is the
+    checksum of its parent and ``seal`` its own; ``losses`` are those of all repairs before, where there were any.
     """
 
     sequence: int
@@ -71,7 +92,7 @@ class Manifest:
     epoch: int
     oldest: int
     written: str
-    log: int | None = None
+    log: tuple[int, int] | None = None
     positions: Mapping[str, str] = field(default_factory=dict)
     reached: tuple[tuple[int, Mapping[str, str]], ...] = ()
     catalog: Mapping[str, object] | None = None
@@ -80,6 +101,9 @@ class Manifest:
     replaced: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     added: Mapping[str, tuple[StoredRun, ...]] = field(default_factory=dict)
+    losses: tuple[Loss, ...] | None = None
+    previous: int | None = None
+    seal: int = field(default=0, compare=False)
 
     def apply(self, before: State) -> State:
         """The state after this commit."""
@@ -95,7 +119,7 @@ class Manifest:
         runs = {name: kept for name, kept in runs.items() if kept}
         return State(
             sequence=self.sequence,
-            log=self.sequence if self.log is None else self.log,
+            log=self.log,
             token=self.token,
             epoch=self.epoch,
             oldest=self.oldest,
@@ -103,6 +127,8 @@ class Manifest:
             catalog=old.catalog if self.catalog is None else self.catalog,
             ids={name: id_ for name, id_ in {**old.ids, **self.ids}.items() if name in runs},
             runs=runs,
+            losses=tuple(loss for loss in _either(self.losses, old.losses) if loss.last >= self.oldest),
+            seal=self.seal,
         )
 
     def whole(self, after: State) -> Manifest:
@@ -117,7 +143,12 @@ class Manifest:
             replaced=(),
             removed=(),
             added=after.runs,
+            losses=after.losses,
         )
+
+
+def _either(said: tuple[Loss, ...] | None, before: tuple[Loss, ...]) -> tuple[Loss, ...]:
+    return before if said is None else said
 
 
 def _ended(run: StoredRun, epoch: int) -> StoredRun:
@@ -129,31 +160,68 @@ def manifest_file(folder: Path, sequence: int) -> Path:
     return folder / f"{sequence:020}.json"
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Create the manifest's file: the instant of the commit. ``FileExistsError`` if another writer was there first."""
-    body = json.dumps({key: value for key, value in asdict(manifest).items() if value not in ({}, (), None)})
-    crc = zlib.crc32(body.encode())
-    write_new(manifest_file(folder, manifest.sequence), f"{body}\ncrc32 {crc:08x}\n".encode())
+def write_manifest(folder: Path, manifest: Manifest) -> int:
+    """Create the manifest's file: the instant of the commit. ``FileExistsError`` if another writer was there first.
+
+    Returns its seal.
+    """
+    said = {key: value for key, value in asdict(manifest).items() if value not in ({}, (), None) and key != "seal"}
+    body = json.dumps(said).encode()
+    write_new(manifest_file(folder, manifest.sequence), _twice(body))
+    return zlib.crc32(body)
 
 
 def read_manifest(folder: Path, sequence: int) -> Manifest:
     """Read a manifest and check it."""
     file = manifest_file(folder, sequence)
-    body, _, seal = file.read_bytes().partition(b"\n")
-    if seal.strip() != f"crc32 {zlib.crc32(body):08x}".encode():
+    copies = _copies(file)
+    if not copies:
         raise _damaged(file, "Its checksum differs.")
     try:
-        return _decoded(json.loads(body))
+        found = replace(_decoded(json.loads(copies[0])), seal=zlib.crc32(copies[0]))
     except (AttributeError, KeyError, TypeError, ValueError) as fault:
         raise _damaged(file, f"It is not a manifest: {fault}.") from fault
+    if found.sequence != sequence:
+        raise _damaged(file, f"It is manifest {found.sequence}, under another name.")
+    return found
+
+
+def is_whole(folder: Path, sequence: int) -> bool:
+    """True where no byte of a manifest has changed; it can be read as long as one of its two copies is whole."""
+    file = manifest_file(folder, sequence)
+    content = file.read_bytes()
+    return any(content in (_sealed(body), _twice(body)) for body in _copies(file))
+
+
+def _sealed(body: bytes) -> bytes:
+    return b"%s\ncrc32 %08x\n" % (body, zlib.crc32(body))
+
+
+def _twice(body: bytes) -> bytes:
+    """Two copies, an empty line between them: no single byte is a part of both."""
+    return b"\n".join([_sealed(body), _sealed(body)])
+
+
+def _copies(file: Path) -> list[bytes]:
+    """The lines of a manifest's file that are followed by their checksum."""
+    lines = file.read_bytes().split(b"\n")
+    return [body for body, seal in pairwise(lines) if seal.strip() == b"crc32 %08x" % zlib.crc32(body)]
 
 
 def _decoded(body: dict[str, Any]) -> Manifest:
     for key in ("dropped", "replaced", "removed"):
         body[key] = tuple(body.get(key, ()))
     body["reached"] = tuple((epoch, positions) for epoch, positions in body.get("reached", ()))
+    if "log" in body:
+        body["log"] = tuple(body["log"])
     runs = body.pop("added", {})
-    return Manifest(**body, added={name: tuple(StoredRun(**run) for run in added) for name, added in runs.items()})
+    if "losses" in body:
+        body["losses"] = tuple(Loss(**loss) for loss in body["losses"])
+    return Manifest(**body, added={name: tuple(map(_run, added)) for name, added in runs.items()})
+
+
+def _run(said: dict[str, Any]) -> StoredRun:
+    return StoredRun(**{**said, "groups": tuple(said.get("groups", ()))})
 
 
 def sequences(folder: Path) -> list[int]:
@@ -165,17 +233,14 @@ def sequences(folder: Path) -> list[int]:
 def latest_state(folder: Path) -> State:
     """The state that the newest manifest leads to, from the last full one on."""
     known = sequences(folder)
+    return state_at(folder, known[-1]) if known else State()
+
+
+def state_at(folder: Path, sequence: int) -> State:
+    """The state that a manifest leads to."""
     chain: list[Manifest] = []
-    sequence = known[-1] if known else 0
     while sequence and not (chain and chain[-1].full):
-        if sequence not in known:
-            raise Corrupt(
-                f"manifest {sequence} is missing",
-                where=str(manifest_file(folder, sequence)),
-                detail=f"Manifest {chain[-1].sequence} builds on it.",
-                hint="Restore the file from a backup of the warehouse.",
-            )
-        chain.append(read_manifest(folder, sequence))
+        chain.append(_parent_of(folder, chain[-1]) if chain else read_manifest(folder, sequence))
         sequence = chain[-1].parent
     state = State()
     for manifest in reversed(chain):
@@ -183,6 +248,23 @@ def latest_state(folder: Path) -> State:
     return state
 
 
+def _parent_of(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest that another one builds on."""
+    file = manifest_file(folder, manifest.parent)
+    try:
+        found = read_manifest(folder, manifest.parent)
+    except FileNotFoundError:
+        raise Corrupt(
+            f"manifest {manifest.parent} is missing",
+            where=str(file),
+            detail=f"Manifest {manifest.sequence} builds on it.",
+            hint=RESTORE,
+        ) from None
+    if manifest.previous is not None and manifest.previous != found.seal:
+        raise _damaged(file, f"It is not the one that manifest {manifest.sequence} was built on.")
+    return found
+
+
 def _damaged(file: Path, detail: str) -> Corrupt:
-    hint = "Restore it from a backup. Removing it goes back to the commit before and loses what came after."
-    return damaged(file, detail, hint)
+    """The error for a damaged manifest: without it nothing says which files count, from its commit on."""
+    return damaged(file, f"{detail} It says which files count from its commit on.")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidemill.model.schema import EPOCH
 from tidemill.program.maps import Map, map_fields
@@ -16,7 +15,7 @@ from tidemill.storage.compact import choose, fold
 from tidemill.storage.layout import Current
 from tidemill.storage.manifest import State
 from tidemill.storage.parts import stored_schema
-from tidemill.storage.runs import FilePart, StoredRun
+from tidemill.storage.runs import FilePart, StoredRun, open_run, unreadable
 from tidemill.storage.writer import Writer
 
 
@@ -45,7 +44,10 @@ def merge_map(maps: Path, writer: Writer, now: Current, map_: Map, name: str, mo
     if not chosen:
         return None
     schema = stored_schema(map_fields(map_))
-    table = pa.concat_tables([FilePart(run, maps / run.file).load(schema) for run in chosen])
+    parts = [FilePart(run, maps / run.file, name) for run in chosen]
+    for part in parts:
+        part.require_sound(again=True)  # what is written from them gets a good checksum
+    table = pa.concat_tables([part.load(schema) for part in parts])
     whole = all(run in chosen or run.ended is not None or run.first > oldest for run in stored)
     folded = fold(table, map_, oldest, whole=whole)
     return Merge(name, chosen, tuple(writer.write(table, now, name) for table, _, _ in folded))
@@ -58,6 +60,9 @@ def trim_runs(
     kept = []
     for run in runs:
         if run.last > until:
-            rows = pq.read_table(maps / run.file)
+            part = FilePart(run, maps / run.file, name)
+            part.require_sound(again=True)
+            with unreadable(part.path, part.holds), open_run(part.path) as parquet:
+                rows = parquet.read()
             kept.append(writer.write(rows.filter(pc.greater(rows.column(EPOCH), until)), now, name))
     return tuple(kept)

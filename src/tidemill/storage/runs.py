@@ -1,30 +1,43 @@
-"""Runs: the Parquet files of a map. Written once, synced, checked for their size whenever they are read."""
+"""Runs: the Parquet files of a map. Written once, synced, and compared with their checksum before they are read.
+
+The checksum is of the whole file, so that nothing of it is outside: footers, page headers and indexes as well as pages.
+A process compares a run when it first reads it (``soundness.py`` has what that costs), and again before it merges it.
+Pages have checksums of their own beside that, for a page that goes bad while the process runs.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemill.model.errors import Corrupt
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.storage.files import checksum, damaged, make_folder, sync_file, sync_folder
+from tidemill.storage.files import damaged, explained, make_folder, missing, sync_file, sync_folder
 from tidemill.storage.parts import with_epoch
+from tidemill.storage.rowgroups import group_sums
+from tidemill.storage.soundness import MISSING, UNTOUCHED, compare, trust
 from tidemill.storage.store import Run
 
 ROW_GROUP = 128 * 1024
 """Rows of a Parquet row group: small enough that the statistics of a sorted run let a lookup skip most of it."""
 
+LAYOUT: Mapping[str, Any] = {"compression": "zstd", "row_group_size": ROW_GROUP, "write_page_checksum": True}
+"""How runs are laid out, those that the store writes and those that are staged for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """What a manifest says of a run. ``file`` is relative to the folder of all maps; ``retracted`` counts its rows of
-    negative weight; from epoch ``ended`` on it counts no more, because its map was replaced."""
+    negative weight; from epoch ``ended`` on it counts no more, because its map was replaced. ``groups`` are checksums
+    of its row groups where it has several, for what is to be saved of a damaged one."""
 
     file: str
     rows: int
@@ -34,14 +47,16 @@ class StoredRun:
     last: int
     retracted: int = 0
     ended: int | None = None
+    groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A run as a part of its map."""
+    """A run as a part of map ``name``."""
 
     run: StoredRun
     path: Path
+    name: str
 
     @property
     def first(self) -> int:
@@ -60,12 +75,39 @@ class FilePart:
 
     def load(self, schema: pa.Schema) -> pa.Table:
         """The rows, with exactly the columns of ``schema``."""
-        check_size(self.path, self.run)
-        return read_table(self.path, schema)
+        self.require_sound()
+        return read_table(self.path, schema, self.holds)
+
+    def require_sound(self, *, again: bool = False) -> None:
+        """Refuse a run that is not what was written; looked at once in a process, unless ``again`` is asked for."""
+        wrong = self.wrong(again=again)
+        if wrong is not None:
+            raise (missing if wrong == MISSING else damaged)(self.path, f"{wrong} {self.holds}")
+
+    def wrong(self, *, again: bool = False) -> str | None:
+        """The fault of its file, as a sentence; None if it has none."""
+        return compare(self.path, self.run.bytes, self.run.checksum, again=again)
+
+    @property
+    def holds(self) -> str:
+        """The rows that a reader misses without it. The maps of a view have names that begin with the view's own."""
+        owner = re.split("[/:]", self.name, maxsplit=1)[0]
+        epochs = spoken(self.run.first, self.run.last)
+        return f'It holds {self.run.rows:,} rows of "{owner}", {epochs}; views that read it are affected too.'
 
     def as_run(self) -> Run:
-        """The run as runtimes see it."""
+        """The run as runtimes see it, which read the file themselves: it is sound."""
+        self.require_sound()
         return Run(self.path, self.run.rows, self.run.bytes, self.run.first, self.run.last)
+
+
+def spoken(first: int, last: int) -> str:
+    """A range of epochs as errors name it.
+
+    >>> spoken(3, 17), spoken(3, 3)
+    ('of epochs 3 to 17', 'of epoch 3')
+    """
+    return f"of epoch {first}" if first == last else f"of epochs {first} to {last}"
 
 
 def write_table(table: pa.Table, file: Path) -> None:
@@ -74,8 +116,7 @@ def write_table(table: pa.Table, file: Path) -> None:
     pq.write_table(
         table,
         file,
-        compression="zstd",
-        row_group_size=ROW_GROUP,
+        **LAYOUT,
         write_statistics=bounded(table.schema),
         write_page_index=True,  # so that of a row group only pages are read that can hold what is looked for
     )
@@ -91,18 +132,32 @@ def bounded(schema: pa.Schema) -> list[str]:
     return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
 
 
-def read_table(file: Path, schema: pa.Schema) -> pa.Table:
+def read_table(file: Path, schema: pa.Schema, holds: str = "") -> pa.Table:
     """The columns of ``schema`` in that order; Spark's own timestamps (INT96) and nullability are made ours."""
+    with unreadable(file, holds), open_run(file) as parquet:
+        absent = set(schema.names) - set(parquet.schema_arrow.names)
+        if absent:
+            raise damaged(file, f"It has no column {', '.join(sorted(absent))}. {holds}".strip())
+        return parquet.read(columns=schema.names).select(schema.names).cast(schema)
+
+
+def open_run(file: Path) -> pq.ParquetFile:
+    """A run's file, to be read with the checksums of its pages."""
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+
+
+@contextmanager
+def unreadable(file: Path, holds: str = "") -> Iterator[None]:
+    """Raise what Arrow finds wrong with a file as damage, and what the system refuses (too many files) as just that."""
     try:
-        with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as parquet:
-            missing = set(schema.names) - set(parquet.schema_arrow.names)
-            if missing:
-                raise damaged(file, f"It has no column {', '.join(sorted(missing))}.")
-            return parquet.read(columns=schema.names).select(schema.names).cast(schema)
+        yield
     except FileNotFoundError:
-        raise _missing(file) from None
-    except (pa.ArrowException, OSError) as fault:  # what Arrow finds wrong with a file may be either
-        raise damaged(file, f"It cannot be read as Parquet: {str(fault).strip()}") from fault
+        raise missing(file, f"{MISSING} {holds}".strip()) from None
+    except (pa.ArrowException, OSError) as fault:
+        if isinstance(fault, OSError) and fault.errno is not None:
+            with explained("read a run", file, UNTOUCHED):
+                raise
+        raise damaged(file, f"It cannot be read as Parquet: {str(fault).strip()} {holds}".strip()) from fault
 
 
 def write_run(table: pa.Table, maps: Path, name: str) -> StoredRun:
@@ -117,7 +172,7 @@ def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> StoredRun | No
     The file holds the map's fields and ``_weight``. Where it has ``_epoch`` too it is linked into place; otherwise it
     is written again with ``epoch`` in that column. The staged file stays, so a failed commit can be tried again.
     """
-    with pq.ParquetFile(staged) as parquet:
+    with open_run(staged) as parquet:
         columns, rows = parquet.schema_arrow.names, parquet.metadata.num_rows
         if not rows:
             return None
@@ -138,10 +193,11 @@ def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> StoredRun:
         file=name,
         rows=rows,
         bytes=file.stat().st_size,
-        checksum=checksum(file),
+        checksum=trust(file),
         first=bounds["min"].as_py(),
         last=bounds["max"].as_py(),
         retracted=pc.sum(pc.less(marks.column(WEIGHT), 0)).as_py() or 0,
+        groups=group_sums(file, pq.read_metadata(file)) if rows > ROW_GROUP else (),
     )
 
 
@@ -149,33 +205,3 @@ def sync_runs(maps: Path, runs: Iterable[StoredRun]) -> None:
     """Make the names of new runs durable: each folder once."""
     for folder in {(maps / run.file).parent for run in runs}:
         sync_folder(folder)
-
-
-def check_size(file: Path, run: StoredRun) -> None:
-    """Refuse a run that is not there or does not have the length that its manifest says."""
-    try:
-        size = file.stat().st_size
-    except FileNotFoundError:
-        raise _missing(file) from None
-    if size != run.bytes:
-        raise damaged(file, f"It has {size} bytes where its manifest says {run.bytes}.")
-
-
-def _missing(file: Path) -> Corrupt:
-    return Corrupt(
-        f"{file.name} is missing",
-        where=str(file),
-        detail="The manifest that was opened names it.",
-        hint="If another process has vacuumed meanwhile, open the warehouse again; else restore it from a backup.",
-    )
-
-
-def verify_run(file: Path, run: StoredRun) -> str | None:
-    """What is wrong with a run, read from its first byte to its last; None if nothing is."""
-    if not file.is_file():
-        return f"{run.file} is missing"
-    if file.stat().st_size != run.bytes:
-        return f"{run.file} has {file.stat().st_size} bytes, not {run.bytes}"
-    if checksum(file) != run.checksum:
-        return f"{run.file} does not match its checksum"
-    return None

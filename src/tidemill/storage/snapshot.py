@@ -9,8 +9,9 @@ from typing import Self
 
 import pyarrow as pa
 
+from tidemill.model.errors import EpochGone
 from tidemill.model.types import Field
-from tidemill.storage.manifest import State
+from tidemill.storage.manifest import Loss, State
 from tidemill.storage.parts import Part, Tail, check_reach, read_parts, stored_schema
 
 
@@ -31,12 +32,14 @@ class Snapshot:
     parts: Callable[[str], Sequence[Part]]
     tail: Tail
     let_go: Callable[[Snapshot], None] = field(default=lambda snapshot: None)
+    losses: tuple[Loss, ...] = ()
 
     def read(
         self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``, as ``Store.read`` gives them."""
         bound = check_reach(self.oldest, self.epoch, since, until)
+        require_kept(self.losses, name, since, bound)
         waiting = self.tail.part(name, since=since, until=bound)
         parts = [*self.parts(name), *([waiting] if waiting else [])]
         return read_parts(parts, stored_schema(fields), since, bound)
@@ -50,6 +53,18 @@ class Snapshot:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def require_kept(losses: Sequence[Loss], name: str, since: int | None, until: int) -> None:
+    """Refuse to read map ``name`` as of epochs that were damaged and could not be brought back."""
+    for loss in losses:
+        for asked in (since, until):
+            if loss.map in (None, name) and asked is not None and loss.first <= asked <= loss.last:
+                raise EpochGone(
+                    f'"{name}" can no longer be read as of epoch {asked}',
+                    detail=f"{loss.reason} Epochs {loss.first} to {loss.last} are affected.",
+                    hint="Read the current epoch, or one before the damage.",
+                )
 
 
 class Pins:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.files import fault
-from tidemill.storage.layout import Layout
+from tidemill.storage.files import RESTORE, fault
+from tidemill.storage.layout import Current, Layout
 from tidemill.storage.log import logs
 from tidemill.storage.manifest import State, manifest_file, sequences
-from tidemill.storage.runs import verify_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +24,14 @@ class Inspection:
 
 def inspect(layout: Layout, state: State) -> Inspection:
     """Read every run and compare it with its checksum; ``Corrupt`` lists all that differ."""
-    runs = [run for runs in state.runs.values() for run in runs]
-    wrong = [trouble for run in runs if (trouble := verify_run(layout.maps / run.file, run))]
-    if wrong:
+    parts = [part for name in state.runs for part in Current.of(state).parts(layout.maps, name)]
+    found = [(part, part.wrong(again=True)) for part in parts]
+    bad = [f"{part.run.file}: {wrong} {part.holds}" for part, wrong in found if wrong]
+    if bad:
         raise Corrupt(
-            f"{len(wrong)} of {len(runs)} files are damaged",
-            where=str(layout.maps),
-            detail="; ".join(wrong) + ".",
-            hint="Restore them from a backup, or drop the views that they belong to and create them again.",
+            f"{len(bad)} of {len(parts)} files are damaged", where=str(layout.maps), detail=" ".join(bad), hint=RESTORE
         )
-    return Inspection(len(runs), sum(run.bytes for run in runs), tuple(strays(layout, state.files())))
+    return Inspection(len(parts), sum(part.run.bytes for part in parts), tuple(strays(layout, state.files())))
 
 
 def strays(layout: Layout, named: Collection[str]) -> list[Path]:
@@ -67,4 +64,4 @@ def _passed(layout: Layout, state: State) -> list[Path]:
 
 def passed_logs(layout: Layout, state: State) -> list[Path]:
     """Logs that a manifest has taken in, left by a crash right after it."""
-    return [file for number, _, file in logs(layout.log) if number < state.log]
+    return [file for number, _, file in logs(layout.log) if number < state.log_start[0]]

@@ -21,8 +21,9 @@ from tidemill.model.errors import LockHeld
 from tidemill.storage.files import explained, fault
 from tidemill.storage.layout import Current, Layout
 from tidemill.storage.lock import WriterLock
-from tidemill.storage.log import Log, encode, log_file
+from tidemill.storage.log import End, Log, encode, log_file
 from tidemill.storage.manifest import FULL_EVERY, Manifest, State, manifest_file, write_manifest
+from tidemill.storage.mark import Mark, MarkFile, boot_id
 from tidemill.storage.parts import with_epoch
 from tidemill.storage.runs import StoredRun, adopt_run, sync_runs, write_run
 
@@ -39,8 +40,12 @@ Runs = Mapping[str, tuple[StoredRun, ...]]
 class Writer:
     """Turns what is current into what is current after a commit, durably. Its caller lets in one thread at a time."""
 
-    def __init__(self, layout: Layout, lock: WriterLock, *, synced: bool) -> None:
+    def __init__(self, layout: Layout, lock: WriterLock, now: Current, *, synced: bool) -> None:
         self._layout = layout
+        # What waits in the log is vouched for by the mark that is there, until a manifest has it.
+        self._mark = MarkFile(layout.root, _mark_of(now.state))
+        self._state = now.state
+        self._vouched = End()
         self._lock = lock
         self._synced = synced
         self._log: Log | None = None
@@ -50,10 +55,11 @@ class Writer:
         """Put a small epoch into the log; returns what is current then, and a wait until it is durable."""
         with explained(f"commit epoch {epoch.number}", self._layout.log):
             self._lock.check()
-            record = encode(epoch, self._synced)
+            record = encode(epoch)
             if self._log is None:
-                self._log = Log(log_file(self._layout.log, now.state.log, self._lock.token))
-            log, end = self._log, self._log.append(record)
+                begin, seal = now.state.log_start
+                self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._vouch)
+            log, end = self._log, self._log.append(record, epoch.number)
         for name, change in epoch.changes.items():
             if len(change):
                 now.tail.add(epoch.number, name, change)
@@ -64,15 +70,23 @@ class Writer:
         after = replace(now, epoch=epoch.number, positions=positions)
         return after, lambda: self._settle(log, end)
 
-    def _settle(self, log: Log, end: int) -> None:
+    def _settle(self, log: Log, end: End) -> None:
         if self._synced:
             with explained("sync the change log", log.file, "Open the warehouse again and look at its epoch."):
-                log.sync(end)
+                log.sync(end.length)
+        elif log is self._log:
+            log.vouch(end)
         fault("after-log")
+
+    def _vouch(self, end: End) -> None:
+        """Move the mark to the end of the log: on the disk, or in the hands of the system until that starts again."""
+        self._vouched, state = end, self._state
+        boot = "" if self._synced else boot_id()
+        self._mark.move(Mark(state.sequence, state.seal, self._lock.token, end.epoch, end.length, end.crc, boot))
 
     def full(self, now: Current) -> bool:
         """Whether the log holds so much that a manifest should take it in."""
-        size = self._log.bytes if self._log else 0
+        size = self._log.end.length if self._log else 0
         return now.tail.epochs >= CHECKPOINT_EPOCHS or size >= CHECKPOINT_BYTES
 
     def commit(self, now: Current, epoch: Epoch) -> Current:
@@ -107,13 +121,14 @@ class Writer:
             token=self._lock.token,
             epoch=now.epoch,
             oldest=now.state.oldest,
+            previous=now.state.seal,
             written=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
     def substitute(self, now: Current, removed: Sequence[StoredRun], added: Runs) -> Current:
         """Commit a manifest that puts runs in the place of others; what waits in the log goes on waiting."""
         gone = tuple(run.file for run in removed)
-        manifest = replace(self.next(now), epoch=now.state.epoch, log=now.state.log, removed=gone, added=added)
+        manifest = replace(self.next(now), epoch=now.state.epoch, log=now.state.log_start, removed=gone, added=added)
         return self.publish(now, manifest)
 
     def publish(self, now: Current, manifest: Manifest, *, whole: bool = False) -> Current:
@@ -131,7 +146,7 @@ class Writer:
         self._lock.check()
         fault("before-manifest")
         try:
-            write_manifest(self._layout.manifests, manifest)
+            after = replace(after, seal=write_manifest(self._layout.manifests, manifest))
         except FileExistsError:
             raise LockHeld(
                 "another writer has taken over the warehouse",
@@ -141,12 +156,21 @@ class Writer:
             ) from None
         fault("after-manifest")
         written.clear()
+        self._state = after
         if manifest.log is not None:
+            if self._vouched.length:
+                self._vouch(self._vouched)
             return replace(now, state=after)
         if self._log is not None:
             self._log.retire()
             self._log = None
+        self.vouch(after)
         return Current.of(after)
+
+    def vouch(self, state: State) -> None:
+        """Move the mark to the newest manifest."""
+        self._vouched = End()
+        self._mark.move(_mark_of(state))
 
     def _with_tail(self, now: Current, manifest: Manifest, written: list[StoredRun]) -> Manifest:
         """The manifest with one run more for each map that has changes in the log."""
@@ -215,7 +239,12 @@ class Writer:
         """Let the next writer in."""
         if self._log is not None:
             self._log.close()
+        self._mark.close()
         self._lock.release()
+
+
+def _mark_of(state: State) -> Mark:
+    return Mark(state.sequence, state.seal, state.token, state.epoch)
 
 
 def map_id(name: str, ids: Mapping[str, str]) -> str:

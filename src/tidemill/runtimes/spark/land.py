@@ -24,7 +24,7 @@ from tidemill.runtimes.spark.frames import PREFIX
 from tidemill.runtimes.spark.rings import any_moved
 from tidemill.runtimes.spark.spell import join, quote
 from tidemill.runtimes.spark.stages import NEW_ROW, OLD_ROW, lower_linear, lower_shown
-from tidemill.storage.runs import ROW_GROUP, bounded
+from tidemill.storage.runs import LAYOUT, bounded
 from tidemill.storage.store import Store
 
 STAGE_ROWS = 10_000
@@ -52,8 +52,7 @@ class Landing:
         file = self._store.staging(name) / "change.parquet"
         epochs = pa.repeat(pa.scalar(self._epoch, pa.int64()), table.num_rows)
         stored = table.append_column(EPOCH, epochs)
-        bounds = bounded(stored.schema)
-        pq.write_table(stored, file, compression="zstd", row_group_size=ROW_GROUP, write_statistics=bounds)
+        pq.write_table(stored, file, **LAYOUT, write_statistics=bounded(stored.schema))
         return ChangeSet(change.fields, table=table, files=[file])
 
     def land(self, sql: str, name: str, fields: Sequence[Field], rows: int, order: Sequence[Field] = ()) -> ChangeSet:

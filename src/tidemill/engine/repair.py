@@ -1,0 +1,211 @@
+"""Repairing a warehouse: damaged files are set aside, views are built again, and what is lost is said.
+
+What a view holds follows from its tables, so a damaged view costs no rows. Rows of a table, and epochs that no file has
+any more, are lost: that is accepted by whoever runs the repair, or nothing is changed. Epochs whose rows are gone can
+no longer be read as they were, and none of their numbers is given again: a subscriber that has seen one is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tidemill.algebra.registry import functions_in
+from tidemill.engine.catalog import View
+from tidemill.engine.damage import Check, Owners, layout_of, report
+from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.model.errors import StorageError
+from tidemill.storage.examine import Damage, Examination, Kind, Progress, examine
+from tidemill.storage.manifest import Loss
+from tidemill.storage.mend import Remedy, alone, mend, unrepairable
+from tidemill.storage.runs import spoken
+from tidemill.storage.salvage import salvage
+
+__all__ = ["Lost", "Repair", "repair"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Rows that a repair cannot bring back: of a table or view in one file, or of all in whole epochs.
+
+    ``bounds`` are the least and greatest values of their columns, where these can still be read.
+    """
+
+    first: int
+    last: int
+    why: str
+    relation: str | None = None
+    rows: int | None = None
+    views: tuple[str, ...] = ()
+    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        what = "everything" if self.rows is None else f"{self.rows:,} rows"
+        of = f' of "{self.relation}"' if self.relation else ""
+        views = f" Views rebuilt without them: {', '.join(self.views)}." if self.views else ""
+        between = "".join(f", {name} {low} to {high}" for name, (low, high) in self.bounds.items())
+        return f"{what}{of}, {spoken(self.first, self.last)}{between}: {self.why}{views}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The result of a repair, or its plan: ``done`` is false where nothing was changed.
+
+    ``rebuilt`` views are computed again from their tables; ``set_aside`` are files that are now in quarantine.
+    """
+
+    check: Check
+    rebuilt: tuple[str, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    epoch: int = 0
+    done: bool = False
+
+    def __str__(self) -> str:
+        if self.check.ok:
+            return f"{self.check.path}: nothing to repair"
+        would = "" if self.done else "would be "
+        lines = [str(damage) for damage in self.check.damages]
+        lines += [f"{would}rebuilt from its tables: {name}" for name in self.rebuilt]
+        lines += [f"{would}lost: {one}" for one in self.lost]
+        lines += [f"set aside: {file}" for file in self.set_aside]
+        if self.done:
+            lines.append(f"repaired; it goes on from epoch {self.epoch}")
+        elif self.lost:
+            lines.append("nothing was changed: restore a backup, or accept the loss with --accept-loss")
+        else:
+            lines.append("nothing was changed")
+        return "\n".join(lines)
+
+
+def repair(
+    path: str | Path, *, accept_loss: bool = False, dry_run: bool = False, progress: Progress | None = None
+) -> Repair:
+    """Set damaged files aside and rebuild views from tables; nothing is changed where rows would be lost.
+
+    With ``accept_loss`` the warehouse goes on without them. With ``dry_run`` it is only said what would happen.
+    """
+    layout = layout_of(path)
+    with alone(layout) as lock:
+        found = examine(layout, full=True, progress=progress)
+        if found.damages and found.now is None:
+            raise unrepairable(layout, found.damages)
+        plan = _plan(found)
+        told = Repair(report(layout, found), plan.rebuilt, plan.lost, epoch=plan.epoch)
+        if not found.damages or dry_run or (plan.lost and not accept_loss):
+            return told
+        plan.require_possible()
+        aside = mend(layout, lock, found, plan.remedy(found))
+    open_warehouse(path, runtime="native").close()  # opening computes again what the catalog says is outdated
+    return replace(told, set_aside=tuple(str(file.relative_to(layout.root)) for file in aside), done=True)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The work of a repair: at which epoch, which views to compute again, and what is lost."""
+
+    owners: Owners
+    epoch: int
+    rebuilt: tuple[str, ...]
+    lost: tuple[Lost, ...]
+    losses: tuple[Loss, ...] = field(default=())
+
+    def require_possible(self) -> None:
+        """Refuse to rebuild a view that calls functions which only the user's own program has."""
+        registered = set(self.owners.functions)
+        for name in self.rebuilt:
+            called = functions_in(self.owners.catalog.views[name].relation) & registered
+            if called:
+                raise StorageError(
+                    f'view "{name}" cannot be rebuilt here',
+                    detail="It calls a function that was registered from Python.",
+                    hint="Drop the view in your program, repair the warehouse, and create the view again.",
+                )
+
+    def remedy(self, found: Examination) -> Remedy:
+        """The manifest of the repaired warehouse; a view without its fingerprint is outdated."""
+        stored: Mapping[str, Any] = found.now.state.catalog if found.now else {}
+        entries = [
+            {**item, "fingerprint": ""} if item.get("name") in self.rebuilt else item
+            for item in stored.get("entries", ())
+        ]
+        catalog = {**stored, "entries": entries} if entries else stored
+        tables = [damage.part for damage in _live(found.damages) if damage.part is not None]
+        saved = tuple(part for part in tables if self.owners.is_table(part.name))
+        return Remedy(self.epoch, catalog, self.losses, saved)
+
+
+def _plan(found: Examination) -> _Plan:
+    owners = Owners.of(found)
+    runs = [damage for damage in found.damages if damage.part is not None]
+    lost = [*_lost_epochs(found), *(one for damage in runs for one in _lost_rows(damage, owners, found))]
+    epoch = found.acknowledged + 1 if lost else found.epoch
+    gone = {one.relation for one in lost if one.relation is not None}
+    damaged = {owners.relation_of(damage.part.name) for damage in _live(runs) if damage.part is not None}
+    again = [
+        name
+        for name in owners.catalog.views
+        if name in damaged or any(name in owners.affected(relation) for relation in gone)
+    ]
+    losses = tuple(_unreadable(found, runs, epoch))
+    return _Plan(owners, epoch, tuple(again), tuple(lost), losses)
+
+
+def _live(runs: Iterable[Damage]) -> Iterator[Damage]:
+    """The damaged runs that count now; others only count for epochs before their map was replaced."""
+    return (damage for damage in runs if damage.part is not None and damage.part.ended is None)
+
+
+def _lost_epochs(found: Examination) -> Iterator[Lost]:
+    """Epochs that were committed and that no file has."""
+    if found.acknowledged > found.epoch:
+        yield Lost(found.epoch + 1, found.acknowledged, "The files that held them are damaged or missing.")
+        return
+    sequence = found.now.state.sequence if found.now else 0
+    if any(damage.kind is Kind.MANIFEST and _number(damage.file) > sequence for damage in found.damages):
+        yield Lost(found.epoch, found.epoch, "Definitions that were made or dropped last may be missing.")
+
+
+def _number(manifest: Path) -> int:
+    return int(manifest.stem)
+
+
+def _lost_rows(damage: Damage, owners: Owners, found: Examination) -> Iterator[Lost]:
+    """The rows of a damaged run that are nowhere else."""
+    part = damage.part
+    if part is None or part.ended is not None:
+        return
+    relation = owners.relation_of(part.name)
+    view = owners.catalog.views.get(relation)
+    if view is not None and _follows_from_tables(view, owners):
+        return
+    if view is None and not owners.is_table(relation):
+        return
+    why = damage.wrong if view is None else f"{damage.wrong} It has seen rows that no table keeps."
+    saved = salvage(part)
+    rows, bounds = (part.run.rows, {}) if saved is None else (saved.lost, saved.bounds)
+    yield Lost(part.first, part.last, why, relation, rows, owners.affected(relation), bounds)
+
+
+def _follows_from_tables(view: View, owners: Owners) -> bool:
+    """True where all that a view was ever computed from is still there: no stream, and nothing that forgets rows."""
+    catalog = owners.catalog
+    streams = {name for name, table in catalog.tables.items() if not table.kept or table.forgets}
+    streams |= {name for name, other in catalog.views.items() if other.keep is not None or other.forgets}
+    return not view.forgets and streams.isdisjoint(catalog.ancestors(view))
+
+
+def _unreadable(found: Examination, runs: Iterable[Damage], epoch: int) -> Iterator[Loss]:
+    """The epochs as of which maps can no longer be read."""
+    when = f"{datetime.now(UTC):%Y-%m-%d}"
+    if found.acknowledged > found.epoch:
+        yield Loss(found.epoch + 1, found.acknowledged, f"These epochs were lost, as a repair on {when} found.")
+    for damage in runs:
+        if damage.part is not None:
+            last = (damage.part.ended or epoch) - 1
+            if damage.part.first <= last:
+                reason = f"Rows of it were damaged and set aside by a repair on {when}."
+                yield Loss(damage.part.first, last, reason, damage.part.name)
