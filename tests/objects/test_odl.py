@@ -17,34 +17,36 @@ HERE = Path(__file__).parent
 FIGURE_1 = """\
 CREATE TABLE `atomicparts` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, `x` BIGINT, \
 `y` BIGINT, `docid` BIGINT, `to` ARRAY<BIGINT> NOT NULL, `from` ARRAY<BIGINT> NOT NULL, `partof` BIGINT, \
-PRIMARY KEY (`oid`), FOREIGN KEY (`partof`) REFERENCES `compositeparts` (`oid`))
+PRIMARY KEY (`oid`), FOREIGN KEY (`partof`) REFERENCES `compositeparts` (`oid`) NOT ENFORCED)
 CREATE TABLE `connections` (`oid` BIGINT NOT NULL, `type` STRING, `length` BIGINT, `from` BIGINT, `to` BIGINT, \
-PRIMARY KEY (`oid`), FOREIGN KEY (`from`) REFERENCES `atomicparts` (`oid`), \
-FOREIGN KEY (`to`) REFERENCES `atomicparts` (`oid`))
+PRIMARY KEY (`oid`), FOREIGN KEY (`from`) REFERENCES `atomicparts` (`oid`) NOT ENFORCED, \
+FOREIGN KEY (`to`) REFERENCES `atomicparts` (`oid`) NOT ENFORCED)
 CREATE TABLE `compositeparts` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, \
 `parts` ARRAY<BIGINT> NOT NULL, `rootpart` BIGINT, `documentation` BIGINT, `usedinpriv` ARRAY<BIGINT> NOT NULL, \
-`usedinshar` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), FOREIGN KEY (`rootpart`) REFERENCES `atomicparts` (`oid`), \
-FOREIGN KEY (`documentation`) REFERENCES `documents` (`oid`))
+`usedinshar` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), \
+FOREIGN KEY (`rootpart`) REFERENCES `atomicparts` (`oid`) NOT ENFORCED, \
+FOREIGN KEY (`documentation`) REFERENCES `documents` (`oid`) NOT ENFORCED)
 CREATE TABLE `documents` (`oid` BIGINT NOT NULL, `title` STRING, `id` BIGINT, `text` STRING, `part` BIGINT, \
-PRIMARY KEY (`oid`), FOREIGN KEY (`part`) REFERENCES `compositeparts` (`oid`))
+PRIMARY KEY (`oid`), FOREIGN KEY (`part`) REFERENCES `compositeparts` (`oid`) NOT ENFORCED)
 CREATE TABLE `manuals` (`oid` BIGINT NOT NULL, `title` STRING, `id` BIGINT, `text` STRING, `mod` BIGINT, \
-PRIMARY KEY (`oid`), FOREIGN KEY (`mod`) REFERENCES `modules` (`oid`))
+PRIMARY KEY (`oid`), FOREIGN KEY (`mod`) REFERENCES `modules` (`oid`) NOT ENFORCED)
 CREATE TABLE `assemblies` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, `asmtype` STRING, \
 `superassembly` BIGINT, `omodule` BIGINT, PRIMARY KEY (`oid`), \
-FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`), \
-FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`))
+FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`) NOT ENFORCED, \
+FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`) NOT ENFORCED)
 CREATE TABLE `complexassemblies` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, \
 `asmtype` STRING, `superassembly` BIGINT, `omodule` BIGINT, `subassemblies` ARRAY<BIGINT> NOT NULL, \
-PRIMARY KEY (`oid`), FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`), \
-FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`))
+PRIMARY KEY (`oid`), FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`) NOT ENFORCED, \
+FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`) NOT ENFORCED)
 CREATE TABLE `baseassemblies` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, \
 `asmtype` STRING, `superassembly` BIGINT, `omodule` BIGINT, `componentspriv` ARRAY<BIGINT> NOT NULL, \
 `componentsshar` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), \
-FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`), \
-FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`))
+FOREIGN KEY (`superassembly`) REFERENCES `complexassemblies` (`oid`) NOT ENFORCED, \
+FOREIGN KEY (`omodule`) REFERENCES `modules` (`oid`) NOT ENFORCED)
 CREATE TABLE `modules` (`oid` BIGINT NOT NULL, `id` BIGINT, `type` STRING, `builddate` BIGINT, `designroot` BIGINT, \
 `man` BIGINT, `assemblies` ARRAY<BIGINT> NOT NULL, PRIMARY KEY (`oid`), \
-FOREIGN KEY (`designroot`) REFERENCES `complexassemblies` (`oid`), FOREIGN KEY (`man`) REFERENCES `manuals` (`oid`))"""
+FOREIGN KEY (`designroot`) REFERENCES `complexassemblies` (`oid`) NOT ENFORCED, \
+FOREIGN KEY (`man`) REFERENCES `manuals` (`oid`) NOT ENFORCED)"""
 
 
 def test_figure_1() -> None:

@@ -21,6 +21,7 @@ from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.ordering import Order
 from tidemill.compiler.frontends.sql import parse, translate
 from tidemill.compiler.frontends.statements import CreateTable, Definition, Oql, Tree
+from tidemill.engine.constraints import constraints_of, require_fit, unenforced
 from tidemill.engine.cores import Kept, keep
 from tidemill.engine.ddl import ddl
 from tidemill.engine.feeds import FolderFeed
@@ -34,6 +35,7 @@ from tidemill.engine.sharing import heirs_of, sharing, still_shared
 from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
+from tidemill.program.constraints import Constraints
 from tidemill.program.graph import Serve
 from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
@@ -151,6 +153,8 @@ class Catalog:
         """Views by name; each one comes after everything that it reads."""
         self.late: dict[str, Table] = {}
         """The tables and streams whose changes may be late."""
+        self.constraints = Constraints()
+        """All that is enforced in every epoch."""
         self._registry = registry
         self.origins: dict[str, Origin] = {}
         self.feeds: dict[str, FolderFeed] = {}
@@ -161,6 +165,7 @@ class Catalog:
         self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
         self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
+        self.constraints = constraints_of(self.tables)
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
@@ -219,6 +224,7 @@ class Catalog:
         for name in (entry.name, *(() if late is None else (late.name,))):
             if name in self._entries:
                 raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        require_fit(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
         if isinstance(entry, View):
             self._entries |= {kept.core.name: kept.table for kept in entry.cores}
         self._entries[entry.name] = entry
@@ -466,7 +472,8 @@ class Catalog:
         (statement,) = parse(item["ddl"], name="catalog")
         if not isinstance(statement, CreateTable):
             raise ValueError(item["ddl"])
-        return statement.table
+        # Without the mark it was written when foreign keys only informed: rows were never checked.
+        return statement.table if item.get("enforced") else unenforced(statement.table)
 
 
 def unpublished(view: str, what: str) -> Unsupported:
@@ -480,7 +487,7 @@ def unpublished(view: str, what: str) -> Unsupported:
 
 def _entry_to_json(entry: Table | View) -> dict[str, Any]:
     if isinstance(entry, Table):
-        return {"kind": "table", "ddl": ddl(entry)}
+        return {"kind": "table", "ddl": ddl(entry), **({"enforced": True} if entry.references else {})}
     return {
         "kind": "view",
         "name": entry.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.compiler.frontends.intervals import spelled
-from tidemill.model.schema import Partitioning, Table
+from tidemill.model.schema import Check, Partitioning, Reference, Table
 
 __all__ = ["ddl"]
 
@@ -16,16 +16,31 @@ def ddl(table: Table) -> str:
     >>> ddl(Table("orders", (Field("id", t.BIGINT, nullable=False), Field("note", t.STRING)), primary_key=("id",)))
     'CREATE TABLE `orders` (`id` BIGINT NOT NULL, `note` STRING, PRIMARY KEY (`id`))'
     """
-    parts = [f"{_quote(f.name)} {f.type}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
+    parts = [f"{_quote(f.name)} {f.declared}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
     for ref in table.references:
         by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
-        parts.append(f"FOREIGN KEY ({_quoted(ref.columns)}) REFERENCES {_quote(ref.table)}{by}")
+        to = f"REFERENCES {_quote(ref.table)}{by}{_characteristics(ref)}"
+        parts.append(f"{_named(ref)}FOREIGN KEY ({_quoted(ref.columns)}) {to}")
+    parts += [f"{_named(check)}CHECK ({check.text}){_characteristics(check)}" for check in table.checks]
     kind = "TABLE" if table.kept else "STREAM"
     cut = table.partitioning
     along = _along(cut) if cut else ""
     return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){along}"
+
+
+def _named(constraint: Reference | Check) -> str:
+    return f"CONSTRAINT {_quote(constraint.name)} " if constraint.name else ""
+
+
+def _characteristics(constraint: Reference | Check) -> str:
+    """The end of a constraint that only informs; nothing for one that is enforced.
+
+    >>> _characteristics(Check("positive", "a > 0", enforced=False, rely=True))
+    ' NOT ENFORCED RELY'
+    """
+    return "" if constraint.enforced else f" NOT ENFORCED{' RELY' if constraint.rely else ''}"
 
 
 def _along(cut: Partitioning) -> str:

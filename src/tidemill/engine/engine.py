@@ -210,8 +210,8 @@ class Engine:
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
         with self.between(number, sum(map(len, changes.values()))) as runtimes:
-            self.pipeline.announce(changes, self.catalog.tables, runtimes)
-            possible = check_tables(changes, self.catalog.tables, runtimes[0])
+            self.pipeline.announce(changes, self.catalog.tables, self.catalog.constraints, runtimes)
+            possible = check_tables(changes, self.catalog.tables, self.catalog.constraints, runtimes[0])
             return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
 
     @property

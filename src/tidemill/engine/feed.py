@@ -202,7 +202,7 @@ class Events:
 
     def _machine_code(self, table: Table) -> list[LlvmStage]:
         """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""
-        if table.kept or late_table(table) is not None or self._engine.keeps(table.name):
+        if table.kept or late_table(table) is not None or table.judges_rows or self._engine.keeps(table.name):
             return []
         found = []
         for placed, stage in self._engine.pipeline.readers(table.name):
@@ -306,7 +306,8 @@ class OpenEpoch:
             self._engine.catalog.require_moving([name])
         change = ChangeSet.of([(row, weight)], self._engine.fields_of(name))
         admitted = self._gate.admit({name: change})
-        for taken, possible in check_tables(admitted, self._engine.catalog.tables, self._runtimes[0]).items():
+        catalog = self._engine.catalog
+        for taken, possible in check_tables(admitted, catalog.tables, catalog.constraints, self._runtimes[0]).items():
             self._walk.take(taken, possible)
             self._walk.freshen(taken)
             self._taken.setdefault(taken, []).extend(admitted[taken].pairs())

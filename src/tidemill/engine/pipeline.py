@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tidemill.changes.batch import ChangeSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.constraints import Constraints
 from tidemill.program.reads import reads_state
 from tidemill.program.statements import Program, Stage
 from tidemill.runtimes.runtime import Runtime
@@ -104,13 +105,20 @@ class Pipeline:
         """Every runtime that takes part in an epoch, once."""
         return list({id(r): r for r in (*always, *(p.runtime for p in self._placed.values()))}.values())
 
-    def announce(self, changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], runtimes: list[Runtime]) -> None:
-        """Tell every runtime what is to come; the first of ``runtimes`` will check the tables."""
+    def announce(
+        self,
+        changes: Mapping[str, ChangeSet],
+        tables: Mapping[str, Table],
+        constraints: Constraints,
+        runtimes: list[Runtime],
+    ) -> None:
+        """Tell every runtime what is to come; the first of ``runtimes`` will check tables and enforce constraints."""
         live = [placed for placed in self._placed.values() if not placed.deferred]
         checked = {name: tables[name] for name in changes if tables[name].kept}
         for number, runtime in enumerate(runtimes):
             stages = [stage for placed in live if placed.runtime is runtime for stage in placed.program.stages]
-            runtime.expect(changes, checked if number == 0 else {}, stages)
+            judged = (checked, constraints) if number == 0 else ({}, Constraints())
+            runtime.expect(changes, *judged, stages)
 
     def walk(
         self,
@@ -232,9 +240,15 @@ class _Timer:
 
 
 def check_tables(
-    changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], runtime: Runtime
+    changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], constraints: Constraints, runtime: Runtime
 ) -> dict[str, ChangeSet]:
-    """Each change summed and found possible; streams keep no rows, so there is nothing to check them against."""
-    return {
+    """Each change summed and found possible, and all of them together found to violate no constraint.
+
+    Streams keep no rows, so there is nothing to check them against but the conditions of their rows.
+    """
+    possible = {
         name: runtime.check(tables[name], change) if tables[name].kept else change for name, change in changes.items()
     }
+    if constraints.touch(possible):
+        runtime.enforce(possible, constraints)
+    return possible

@@ -10,6 +10,8 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends import statements as sql
 from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.sql import translate_delete, translate_insert, translate_update
+from tidemill.engine.constraints import missing_parents, require_unreferenced
+from tidemill.engine.ddl import ddl
 from tidemill.engine.declaring import add_feed, connect, disconnect, drop_feed
 from tidemill.engine.engine import Engine
 from tidemill.engine.feeds import FolderFeed
@@ -20,6 +22,7 @@ from tidemill.engine.partitions import partitions_of
 from tidemill.engine.results import Result
 from tidemill.engine.select import ask, select
 from tidemill.engine.staleness import staleness_of
+from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import NullViolation, UnknownName
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
@@ -38,7 +41,9 @@ def create_table(engine: Engine, statement: sql.CreateTable) -> Result:
     if statement.if_not_exists and statement.table.name in engine.catalog:
         return Result(message=f"{statement.table.name} exists already")
     engine.create_table(statement.table)
-    return Result(message=f"created {'table' if statement.table.kept else 'stream'} {statement.table.name}")
+    missing = missing_parents(statement.table, engine.catalog.tables)
+    later = f"; it refers to {', '.join(missing)}, which is not there yet" if missing else ""
+    return Result(message=f"created {'table' if statement.table.kept else 'stream'} {statement.table.name}{later}")
 
 
 def create_view(engine: Engine, statement: sql.CreateView) -> Result:
@@ -88,7 +93,9 @@ def drop(engine: Engine, statement: sql.Drop) -> Result:
         if table.kept != (statement.kind == "table"):
             kind = "table" if table.kept else "stream"
             raise UnknownName(f'"{table.name}" is a {kind}', where=statement.place, hint=f"Use DROP {kind.upper()}.")
-        engine.drop(table.name)
+        with engine.settled():
+            require_unreferenced(table.name, engine.catalog.tables, lambda name: not engine.contents(name).zset())
+            engine.drop(table.name)
     return Result(message=f"dropped {statement.name}")
 
 
@@ -137,6 +144,9 @@ def _apply(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Result
         for position, column in required:
             if weight > 0 and row[position] is None:
                 raise NullViolation(f'column "{column}" of "{table.name}" cannot be NULL', where=f"{table.name} {row}")
+    if any(f.length is not None for f in table.fields):
+        fit = row_coercer(table.fields, table.name)
+        pairs = [(fit(row), weight) for row, weight in pairs]
     epoch = engine.apply({table.name: ChangeSet.of(pairs, table.fields)})
     return Result(message=f"{sum(abs(weight) for _, weight in pairs)} row changes in epoch {epoch}")
 
@@ -183,6 +193,11 @@ def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
     kinds = {"name": STRING, "number": BIGINT, "start": TIMESTAMP, "rows": BIGINT, "state": STRING}
     fields = tuple(Field(name, kind) for name, kind in kinds.items())
     return Result(partitions_of(engine, statement.name), fields)
+
+
+def show_create_table(engine: Engine, statement: sql.ShowCreateTable) -> Result:
+    """Give the statement that makes a table or stream, with all of its constraints."""
+    return Result([(ddl(engine.catalog.table(statement.table)),)], (Field("statement", STRING),))
 
 
 def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
@@ -254,6 +269,7 @@ _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.ReplayLate: replay_late,
     sql.Select: answer,
     sql.ShowFeeds: show_feeds,
+    sql.ShowCreateTable: show_create_table,
     sql.ShowPartitions: show_partitions,
     sql.ShowSources: show_sources,
     sql.ShowTables: show_tables,

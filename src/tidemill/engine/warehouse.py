@@ -30,6 +30,7 @@ from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
 from tidemill.model.schema import Table
 from tidemill.protocols.cores import CORE
+from tidemill.runtimes.native.conditions import judge_rows
 from tidemill.sources.files import load_files
 from tidemill.sources.frames import changes_of
 from tidemill.storage.folder import FolderStore
@@ -188,7 +189,8 @@ class Warehouse:
         """
         target = self._engine.catalog.table(table)
         taken = self._engine.keys(target) if reject is not None else ()
-        change = load_files(target, paths, format=format, reject=reject, taken=taken, progress=progress)
+        judge = judge_rows(self._engine.catalog.constraints.conditions_of(target.name))
+        change = load_files(target, paths, format=format, reject=reject, taken=taken, judge=judge, progress=progress)
         return self._engine.apply({target.name: change})
 
     def stream(

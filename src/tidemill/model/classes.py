@@ -101,7 +101,8 @@ class Schema:
         """The table of a class, called as its extent, or as the class itself where it has none."""
         attributes = self.attributes(name).values()
         references = (
-            Reference((a.name,), self.table_name(a.target), (OID,))
+            # Objects see to references themselves, in every epoch of theirs.
+            Reference((a.name,), self.table_name(a.target), (OID,), enforced=False)
             for a in attributes
             if a.target is not None and a.collection is None
         )

@@ -7,7 +7,7 @@ BOOLEAN    nothing else: 0 and 1 are numbers
 INT BIGINT whole floats and decimals, within the type's range
 DECIMAL    integers and strings; never floats, which are seldom the number that people see
 DOUBLE     integers that a double holds exactly, decimals (rounded to the nearest double)
-STRING     nothing else
+STRING     nothing else; VARCHAR(n) cuts spaces beyond n characters off, and takes nothing longer
 DATE       ISO strings, datetimes at midnight
 TIMESTAMP  ISO strings, dates; with a time zone they are brought to UTC, without one they are UTC
 ARRAY      lists and tuples
@@ -27,14 +27,14 @@ from typing import Any, cast
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, DataError, NullViolation, UnknownName
 from tidemill.model.types import Field, Type
-from tidemill.model.values import PLAIN, Converter, is_numpy, refuse, to_decimal
+from tidemill.model.values import PLAIN, Converter, is_numpy, refuse, to_decimal, to_varchar
 
 __all__ = ["coerce", "coerce_row", "coercer", "in_order", "present", "presenter", "row_coercer"]
 
 RowConverter = Callable[[Any], tuple[Any, ...]]
 
 
-def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True) -> Any:
+def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True, length: int | None = None) -> Any:
     """The inner value of ``type_`` that ``value`` stands for; ``where`` names its place in the error if there is none.
 
     >>> coerce("9.5", t.Decimal(12, 2), where="orders.amount")
@@ -46,7 +46,7 @@ def coerce(value: Any, type_: Type, *, where: str = "", nullable: bool = True) -
     detail: day is out of range for month
     """
     try:
-        return _place(type_, nullable)(value)
+        return _place(type_, nullable, length)(value)
     except DataError as error:
         _locate(error, where)
         raise
@@ -79,7 +79,7 @@ def coerce_row(row: Any, fields: Sequence[Field], table: str) -> tuple[Any, ...]
 @lru_cache(maxsize=1024)
 def row_coercer(fields: tuple[Field, ...], table: str) -> RowConverter:
     """The converter of whole rows of ``table``. It is built once; a row then costs one call for each value."""
-    places = [_place(field.type, field.nullable) for field in fields]
+    places = [_place(field.type, field.nullable, field.length) for field in fields]
 
     def convert(row: Any) -> tuple[Any, ...]:
         values = in_order(row, fields, table)
@@ -124,12 +124,12 @@ def _by_name(row: Mapping[Any, Any], fields: Sequence[Field], where: str) -> lis
 
 
 def _value_of(field: Field, value: Any, table: str) -> Any:
-    return coerce(value, field.type, where=f"{table}.{field.name}", nullable=field.nullable)
+    return coerce(value, field.type, where=f"{table}.{field.name}", nullable=field.nullable, length=field.length)
 
 
-def _place(type_: Type, nullable: bool) -> Converter:
-    """The converter of a place that may hold NULL, or may not."""
-    convert = coercer(type_)
+def _place(type_: Type, nullable: bool, length: int | None = None) -> Converter:
+    """The converter of a place that may hold NULL, or may not, and texts of any length or of at most ``length``."""
+    convert = coercer(type_) if length is None else to_varchar(length)
 
     def optional(value: Any) -> Any:
         return None if value is None else convert(value)

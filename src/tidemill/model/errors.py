@@ -10,9 +10,10 @@ TidemillError
 ├── DataError               a change is refused; its epoch leaves everything as it was
 │   ├── BadValue              a value that does not fit its column
 │   ├── NullViolation         NULL in a NOT NULL column
+│   ├── CheckViolation        a row of which a CHECK of its table is false
 │   ├── DuplicateKey          a second row with the same primary key
 │   ├── MissingRow            a row that leaves without ever having arrived
-│   ├── DanglingReference     a reference to an object that is not there, or would no longer be
+│   ├── DanglingReference     a reference to a row or object that is not there, or would no longer be
 │   ├── ArithmeticFault       overflow, division by zero, an impossible cast
 │   └── OutOfBudget           an epoch that needs more memory than the warehouse may use
 ├── StorageError            the warehouse folder
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 __all__ = [
     "ArithmeticFault",
     "BadValue",
+    "CheckViolation",
     "Corrupt",
     "DanglingReference",
     "DataError",
@@ -148,6 +150,10 @@ class NullViolation(DataError):
     """NULL in a NOT NULL column."""
 
 
+class CheckViolation(DataError):
+    """A row of which a CHECK of its table is false."""
+
+
 class DuplicateKey(DataError):
     """A second row with the same primary key."""
 
@@ -157,7 +163,7 @@ class MissingRow(DataError):
 
 
 class DanglingReference(DataError):
-    """A reference to an object that is not there, or that would no longer be there."""
+    """A reference to a row or an object that is not there, or that would no longer be there."""
 
 
 class ArithmeticFault(DataError):

@@ -1,4 +1,4 @@
-"""Tables and streams as users declare them: fields, keys and references."""
+"""Tables and streams as users declare them: fields, keys and constraints."""
 
 from __future__ import annotations
 
@@ -15,15 +15,32 @@ EPOCH = "_epoch"
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """``CONSTRAINT name CHECK (text)``: no row of the table may make the condition false; NULL is as good as true.
+
+    One that is not ``enforced`` only informs; with ``rely`` plans may take it for granted.
+    """
+
+    name: str
+    text: str
+    enforced: bool = True
+    rely: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
     """A foreign key: ``columns`` of this table name a row of ``table`` by ``referenced``, or by its primary key.
 
-    It is a promise that plans may rely on, and is not checked.
+    A row with a NULL among ``columns`` names nothing (MATCH SIMPLE). One that is not ``enforced`` only informs; with
+    ``rely`` plans may take it for granted.
     """
 
     columns: tuple[str, ...]
     table: str
     referenced: tuple[str, ...]
+    name: str = ""
+    enforced: bool = True
+    rely: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,12 @@ class Table:
     references: tuple[Reference, ...] = field(default=())
     kept: bool = True
     partitioning: Partitioning | None = None
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def judges_rows(self) -> bool:
+        """True where a row can be wrong by itself, beyond the types of its values and NULLs."""
+        return any(check.enforced for check in self.checks) or any(f.length is not None for f in self.fields)
 
     @property
     def forgets(self) -> bool:

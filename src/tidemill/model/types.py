@@ -101,11 +101,25 @@ class Array(Type):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named, typed place: a column of a relation or a member of a struct."""
+    """A named, typed place: a column of a relation or a member of a struct.
+
+    A column of a table may be declared VARCHAR(n): a STRING of at most ``length`` characters. What reads the table sees
+    a STRING, as in Spark.
+    """
 
     name: str
     type: Type
     nullable: bool = True
+    length: int | None = None
+
+    @property
+    def declared(self) -> str:
+        """The type as a declaration spells it.
+
+        >>> Field("code", STRING, length=3).declared, Field("code", STRING).declared
+        ('VARCHAR(3)', 'STRING')
+        """
+        return str(self.type) if self.length is None else f"VARCHAR({self.length})"
 
     def __str__(self) -> str:
         return f"{self.name}: {self.type}"

@@ -16,7 +16,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import BadValue
 from tidemill.model.types import Type
 
-__all__ = ["PLAIN", "Converter", "from_numpy", "is_numpy", "refuse", "to_decimal"]
+__all__ = ["PLAIN", "Converter", "from_numpy", "is_numpy", "refuse", "to_decimal", "to_varchar"]
 
 Converter = Callable[[Any], Any]
 
@@ -25,7 +25,7 @@ _BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 _LONGEST_SHOWN = 60
 
 
-def refuse(value: Any, type_: Type, detail: str | None = None, hint: str | None = None) -> NoReturn:
+def refuse(value: Any, type_: Type | str, detail: str | None = None, hint: str | None = None) -> NoReturn:
     """Raise the error that ``value`` is not of ``type_``; whoever knows the place adds it."""
     shown = repr(value)
     if len(shown) > _LONGEST_SHOWN:
@@ -157,6 +157,24 @@ def to_string(value: Any) -> str:
     except UnicodeEncodeError as error:
         refuse(value, t.STRING, f"It is not valid Unicode: {error.reason}.")
     return str.__str__(value)
+
+
+def to_varchar(length: int) -> Converter:
+    """Text of at most ``length`` characters. Spaces beyond that are cut off, as in Spark; anything else is refused.
+
+    >>> to_varchar(3)("abc  "), to_varchar(3)("ab ")
+    ('abc', 'ab ')
+    """
+
+    def convert(value: Any) -> str:
+        text = to_string(value)
+        if len(text) <= length:
+            return text
+        if text[length:].strip(" "):
+            refuse(value, f"VARCHAR({length})", f"It has {len(text)} characters.")
+        return text[:length]
+
+    return convert
 
 
 def to_date(value: Any) -> datetime.date:

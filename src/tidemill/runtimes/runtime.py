@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tidemill.changes.batch import ChangeSet
 from tidemill.model.schema import Table
+from tidemill.program.constraints import Constraints
 from tidemill.program.statements import Program, Stage
 
 
@@ -29,17 +30,30 @@ class Runtime(Protocol):
     def begin(self, epoch: int) -> None:
         """Start epoch ``epoch``."""
 
-    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+    def expect(
+        self,
+        changes: Mapping[str, ChangeSet],
+        checked: Mapping[str, Table],
+        constraints: Constraints,
+        stages: Sequence[Stage],
+    ) -> None:
         """Hear of all changes of an epoch before the first is handled, so that lookups can be made together.
 
-        This runtime will check the tables ``checked`` and run ``stages``. Nothing may depend on the call: it only saves
-        time, and whatever is wrong with a change is said by ``check`` and ``fire``.
+        This runtime will check the tables ``checked``, enforce ``constraints`` and run ``stages``. Nothing may depend
+        on the call: it only saves time, and whatever is wrong with a change is said by ``check`` and its successors.
         """
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse a change that cannot be: a row leaves that is not there, or a primary key is there twice.
 
         Returns the change, summed by row. Comes before ``fire`` for a table; streams are not checked.
+        """
+
+    def enforce(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
+        """Refuse an epoch after which a constraint would be violated.
+
+        ``changes`` are those of all tables of the epoch, as ``check`` has returned them. Comes after all checks and
+        before the first ``fire``.
         """
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:

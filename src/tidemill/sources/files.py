@@ -44,6 +44,9 @@ _BATCH = 20_000
 
 Progress = Callable[[int, int], None]
 
+Judge = Callable[[Row], None]
+"""Refuses a row that its table cannot take, whatever else is there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -66,15 +69,21 @@ class Batch:
 
 
 class Keys:
-    """The primary keys that are taken, so that the second row of a key can be set aside like any other bad row."""
+    """The primary keys that are taken, so that the second row of a key can be set aside like any other bad row.
 
-    def __init__(self, table: Table, taken: Iterable[Row] = ()) -> None:
+    So can a row that ``judge`` refuses: one of which a CHECK is false.
+    """
+
+    def __init__(self, table: Table, taken: Iterable[Row] = (), judge: Judge | None = None) -> None:
         self._positions = table.key_positions()
         self._table = table
         self._taken = set(taken)
+        self._judge = judge
 
     def admit(self, row: Row, weight: int) -> None:
         """Note that ``row`` comes or goes; a second row of its key is refused."""
+        if self._judge is not None and weight > 0:
+            self._judge(row)
         key = tuple([row[position] for position in self._positions])
         if weight < 0:
             self._taken.discard(key)
@@ -91,17 +100,18 @@ def load_files(
     format: str | None = None,
     reject: str | Path | None = None,
     taken: Iterable[Row] = (),
+    judge: Judge | None = None,
     progress: Progress | None = None,
 ) -> ChangeSet:
     """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
 
     Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
     line, reason and text; a second row of a primary key is bad as well, and ``taken`` are the keys that were there
-    before. ``progress`` is told the bytes read so far, and in all.
+    before; so is one that ``judge`` refuses. ``progress`` is told the bytes read so far, and in all.
     """
     files = [file for path in paths for file in files_in(Path(path))]
     total = sum(file.stat().st_size for file in files)
-    keys = None if reject is None else Keys(table, taken)
+    keys = None if reject is None else Keys(table, taken, judge)
     parts, done = [], 0
     with ExitStack() as stack:
         rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))

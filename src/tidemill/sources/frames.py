@@ -106,7 +106,8 @@ def _from_table(data: pa.Table, table: Table) -> ChangeSet:
 
 def _is_ready(data: pa.Table, table: Table) -> bool:
     """Whether a table is just what converting it would give: then streams of small tables need not pay for that."""
-    if not data.schema.equals(arrow_schema(table.fields)) or any(isinstance(f.type, _REMADE) for f in table.fields):
+    remade = any(isinstance(f.type, _REMADE) or f.length is not None for f in table.fields)
+    if remade or not data.schema.equals(arrow_schema(table.fields)):
         return False
     required = [*(place for place, f in enumerate(table.fields) if not f.nullable), len(table.fields)]
     return not any(batch.column(place).null_count for batch in data.to_batches() for place in required)
@@ -162,9 +163,15 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray | None:
             # Arrow asks for room for any 64-bit integer first, and only then looks at the values.
             column = column.cast(pa.decimal128(t.MAX_PRECISION, target.scale))
         # Adding zero leaves every double as it is, except that -0.0 becomes 0.0.
-        return pc.add(column.cast(target), 0.0) if field.type == t.DOUBLE else column.cast(target)
+        converted = pc.add(column.cast(target), 0.0) if field.type == t.DOUBLE else column.cast(target)
     except pa.ArrowInvalid:
         return None
+    return converted if _fits(converted, field.length) else None
+
+
+def _fits(column: pa.ChunkedArray, length: int | None) -> bool:
+    """True where no text of a column is longer than its declaration says."""
+    return length is None or (pc.max(pc.utf8_length(column)).as_py() or 0) <= length
 
 
 def _casts(source: pa.DataType, target: t.Type) -> bool:

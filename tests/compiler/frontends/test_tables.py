@@ -1,4 +1,4 @@
-"""CREATE TABLE: types, keys and references, and what it refuses."""
+"""CREATE TABLE: types, keys and constraints, and what it refuses."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import pytest
 
 from tidemill.compiler.frontends.sql import parse
 from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.engine.ddl import ddl
 from tidemill.model import types as t
-from tidemill.model.errors import NameTaken, ParseError, TidemillError, UnknownName, Unsupported
-from tidemill.model.schema import Reference, Table
+from tidemill.model.errors import NameTaken, ParseError, TidemillError, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.schema import Check, Reference, Table
 from tidemill.model.types import Field
 
 
@@ -35,8 +36,6 @@ def table(text: str) -> Table:
         ("DEC(3,1)", t.Decimal(3, 1)),
         ("DOUBLE", t.DOUBLE),
         ("STRING", t.STRING),
-        ("VARCHAR(20)", t.STRING),
-        ("CHAR(3)", t.STRING),
         ("TEXT", t.STRING),
         ("DATE", t.DATE),
         ("TIMESTAMP", t.TIMESTAMP),
@@ -66,7 +65,7 @@ def test_keys_and_references_beside_their_columns() -> None:
     assert orders.name == "orders"
     assert orders.fields == (Field("id", t.BIGINT, nullable=False), Field("customer", t.INT, nullable=False))
     assert orders.primary_key == ("id",)
-    assert orders.references == (Reference(("customer",), "customers", ("id",)),)
+    assert orders.references == (Reference(("customer",), "customers", ("id",), "orders_customer_fkey"),)
     assert orders.kept
 
 
@@ -78,11 +77,46 @@ def test_keys_and_references_after_the_columns() -> None:
     assert items.primary_key == ("line", "o")
     assert items.key_positions() == (1, 0)
     assert [f.nullable for f in items.fields] == [False, False, True, True]
-    assert items.references == (Reference(("a", "b"), "parts", ("x", "y")),)
+    assert items.references == (Reference(("a", "b"), "parts", ("x", "y"), "items_a_b_fkey"),)
 
 
 def test_a_reference_without_columns_is_to_the_primary_key() -> None:
-    assert table("CREATE TABLE t (a INT REFERENCES u)").references == (Reference(("a",), "u", ()),)
+    assert table("CREATE TABLE t (a INT REFERENCES u)").references == (Reference(("a",), "u", (), "t_a_fkey"),)
+
+
+def test_varchar_is_a_string_of_a_length() -> None:
+    assert table("CREATE TABLE t (x VARCHAR(20))").fields == (Field("x", t.STRING, length=20),)
+    assert table("CREATE TABLE t (x CHARACTER VARYING(3) NOT NULL)").fields == (Field("x", t.STRING, False, 3),)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ("CHECK (a > 1)", Check("t_check", "a > 1")),
+        ("CONSTRAINT Big CHECK ((a > 1) AND (b /* or */ < 2)  )", Check("big", "(a > 1) AND (b /* or */ < 2)")),
+        ("CHECK (a > 1 -- positive\n)", Check("t_check", "a > 1")),
+        ("CHECK (t.a > 1) ENFORCED", Check("t_check", "t.a > 1")),
+        ("CHECK (a > 1) NOT ENFORCED", Check("t_check", "a > 1", enforced=False)),
+        ("CONSTRAINT c CHECK (a > 1) NOT ENFORCED RELY", Check("c", "a > 1", enforced=False, rely=True)),
+        ("CONSTRAINT f FOREIGN KEY (a) REFERENCES u", Reference(("a",), "u", (), "f")),
+        ("FOREIGN KEY (a) REFERENCES u ENFORCED", Reference(("a",), "u", (), "t_a_fkey")),
+        ("FOREIGN KEY (a) REFERENCES u NOT ENFORCED NORELY", Reference(("a",), "u", (), "t_a_fkey", enforced=False)),
+        ("FOREIGN KEY (a) REFERENCES u (x) NOT ENFORCED RELY", Reference(("a",), "u", ("x",), "t_a_fkey", False, True)),
+        ("FOREIGN KEY (a) REFERENCES u MATCH FULL ON DELETE NO ACTION", Reference(("a",), "u", (), "t_a_fkey")),
+        ("FOREIGN KEY (a) REFERENCES u DEFERRABLE INITIALLY DEFERRED", Reference(("a",), "u", (), "t_a_fkey")),
+    ],
+)
+def test_constraints(constraint: str, expected: Check | Reference) -> None:
+    declared = table(f"CREATE TABLE t (a INT, b INT, {constraint})")
+    assert (*declared.checks, *declared.references) == (expected,)
+    assert table(ddl(declared)) == declared
+
+
+def test_constraints_without_a_name_get_one_each() -> None:
+    declared = table(
+        "CREATE TABLE t (a INT CHECK (a > 0) CHECK (a < 9), CONSTRAINT t_check CHECK (a <> 3), CHECK (a <> 4))"
+    )
+    assert [check.name for check in declared.checks] == ["t_a_check", "t_a_check_2", "t_check", "t_check_2"]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +136,36 @@ def test_a_reference_without_columns_is_to_the_primary_key() -> None:
         ("a REAL", Unsupported, "DOUBLE"),
         ("a MAP<INT, STRING>", Unsupported, "ARRAY of STRUCT"),
         ("a BINARY", Unsupported, "Types are"),
-        ("a INT DEFAULT 3", Unsupported, "NOT NULL"),
-        ("a INT CHECK (a > 1)", Unsupported, "NOT NULL"),
-        ("a INT UNIQUE", Unsupported, "NOT NULL"),
-        ("a INT, UNIQUE (a)", Unsupported, "constraint"),
+        ("a INT DEFAULT 3", Unsupported, "DEFAULT"),
+        ("a INT UNIQUE", Unsupported, "UNIQUE"),
+        ("a INT, UNIQUE (a)", Unsupported, "UNIQUE"),
+        ("a INT, CONSTRAINT u UNIQUE (a)", Unsupported, "UNIQUE"),
+        ("a BIGINT GENERATED ALWAYS AS IDENTITY", Unsupported, "GENERATED"),
+        ("a INT, b INT GENERATED ALWAYS AS (a + 1)", Unsupported, "GENERATED"),
+        ("a STRING COLLATE x", Unsupported, "constraint"),
+        ("a VARCHAR", ParseError, "VARCHAR needs a length"),
+        ("a VARCHAR(x)", ParseError, "VARCHAR needs a length"),
+        ("a CHAR(3)", Unsupported, "Use VARCHAR(3)."),
+        ("a ARRAY<VARCHAR(3)>", Unsupported, "Use STRING."),
+        ("a STRUCT<b: CHAR(3)>", Unsupported, "Use STRING."),
+        ("a INT PRIMARY KEY NOT ENFORCED", Unsupported, "always enforced"),
+        ("a INT, PRIMARY KEY (a) NORELY", Unsupported, "always enforced"),
+        ("a INT, PRIMARY KEY (a, a)", ParseError, "twice"),
+        ("a INT PRIMARY KEY DESC", Unsupported, "DESC"),
+        ("a INT, PRIMARY KEY (a) INCLUDE (b), b INT", Unsupported, "INCLUDE"),
+        ("a INT, FOREIGN KEY (a)", ParseError, "REFERENCES"),
+        ("a INT REFERENCES u ON DELETE CASCADE", Unsupported, "ON DELETE CASCADE"),
+        ("a INT REFERENCES u ON UPDATE SET NULL", Unsupported, "ON UPDATE SET NULL"),
+        ("a INT, b INT, FOREIGN KEY (a, b) REFERENCES u MATCH FULL", Unsupported, "MATCH FULL"),
+        ("a INT, CONSTRAINT c CHECK (a > 1), CONSTRAINT c CHECK (a > 2)", NameTaken, '"c"'),
+        ("a INT CHECK (a)", TypeMismatch, "BOOLEAN"),
+        ("a INT CHECK (b > 1)", UnknownName, '"b"'),
+        ("a INT CHECK (SUM(a) > 1)", Unsupported, "SUM"),
+        ("a INT CHECK (a > (SELECT 1))", Unsupported, "subquery"),
+        ("a INT CHECK (a IN (SELECT 1))", Unsupported, "subquery"),
+        ("a INT CHECK (RANK() OVER (ORDER BY a) > 1)", Unsupported, "window"),
+        ("a INT CHECK (rand() < a)", Unsupported, "rand"),
+        ("a INT CHECK (a > 1) DEFERRABLE", Unsupported, "DEFERRABLE"),
         ("a", ParseError, "type"),
     ],
 )

@@ -32,6 +32,21 @@ class TidemillParser(MatchGrammar):
     FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in OWN_GRAMMAR}
     NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
+    KEY_CONSTRAINT_OPTIONS: ClassVar = {**SparkParser.KEY_CONSTRAINT_OPTIONS, "ENFORCED": ()}
+
+    def _parse_check_constraint(self) -> exp.CheckColumnConstraint | None:
+        """``(condition)`` after CHECK, and what may follow; sqlglot does not know ``NOT ENFORCED RELY`` there.
+
+        The node knows the text of its condition, as it was written.
+        """
+        opening = self._index
+        if not self._match(TokenType.L_PAREN, advance=False):
+            return None
+        node = exp.CheckColumnConstraint(this=self._parse_wrapped(self._parse_assignment))
+        node.meta["text"] = self._find_sql(self._tokens[opening + 1], self._tokens[self._index - 2])
+        node.meta["options"] = self._parse_key_constraint_options()
+        return self.expression(node)
+
     def expression(self, instance: E, token: Token | None = None, comments: list[str] | None = None) -> E:
         """As in sqlglot, but a leaf that comes without a position takes that of the token just read."""
         leaf = not any(isinstance(child, exp.Expr | list) for child in instance.args.values())

@@ -26,15 +26,12 @@ from tidemill.model.types import (
 DType = exp.DType
 
 # Every clock of ours is UTC, so the timestamps with and without a time zone are the same type.
-# A VARCHAR's or CHAR's length is not enforced.
 PLAIN: dict[exp.DType, Type] = {
     DType.BOOLEAN: BOOLEAN,
     DType.INT: INT,
     DType.BIGINT: BIGINT,
     DType.DOUBLE: DOUBLE,
     DType.TEXT: STRING,
-    DType.VARCHAR: STRING,
-    DType.CHAR: STRING,
     DType.DATE: DATE,
     DType.TIMESTAMP: TIMESTAMP,
     DType.TIMESTAMPTZ: TIMESTAMP,
@@ -42,6 +39,8 @@ PLAIN: dict[exp.DType, Type] = {
     DType.TIMESTAMPNTZ: TIMESTAMP,
     DType.NULL: VOID,
 }
+
+SIZED = (DType.VARCHAR, DType.CHAR)
 
 NARROW = (DType.TINYINT, DType.SMALLINT)
 
@@ -59,6 +58,10 @@ def from_type(kind: exp.DataType, source: Source) -> Type:
     """The type that ``kind`` spells; one that we do not have is Unsupported."""
     if kind.this == DType.DECIMAL:
         return from_decimal(kind, source)
+    if kind.this in SIZED:
+        # In expressions VARCHAR(n) and CHAR(n) are STRING, as in Spark: only a table cuts and refuses.
+        _characters(kind, source)
+        return STRING
     if kind.this == DType.ARRAY and len(kind.expressions) == 1:
         return Array(from_type(kind.expressions[0], source))
     if kind.this == DType.STRUCT:
@@ -88,6 +91,37 @@ def from_decimal(kind: exp.DataType, source: Source) -> Decimal:
 def from_declared(kind: exp.DataType, source: Source) -> Type:
     """The type of a column. TINYINT and SMALLINT columns are INT: every value fits, and nothing is lost."""
     return INT if kind.this in NARROW else from_type(kind, source)
+
+
+def length_of(kind: exp.DataType, source: Source) -> int | None:
+    """How many characters a column of this type holds at most; None where there is no limit."""
+    for part in kind.find_all(exp.DataType):
+        if part is not kind and part.this in SIZED:
+            raise Unsupported(
+                f"{part.sql('spark')} cannot stand within ARRAY or STRUCT",
+                where=source.place(part),
+                detail="Only columns are held to a length.",
+                hint="Use STRING.",
+            )
+    if kind.this == DType.CHAR:
+        raise Unsupported(
+            f"a column cannot be {kind.sql('spark')}",
+            where=source.place(kind),
+            detail="Spark pads it with spaces and compares it as if it were padded; views do not.",
+            hint=f"Use VARCHAR({_characters(kind, source)}).",
+        )
+    return _characters(kind, source) if kind.this == DType.VARCHAR else None
+
+
+def _characters(kind: exp.DataType, source: Source) -> int:
+    """The n of VARCHAR(n) or CHAR(n); as in Spark there must be one."""
+    digits = [parameter.name for parameter in kind.expressions]
+    if len(digits) != 1 or not digits[0].isdecimal():
+        word = kind.this.value
+        raise ParseError(
+            f"{word} needs a length", where=source.place(kind), hint=f"Write STRING, or {word}(n) with a number."
+        )
+    return int(digits[0])
 
 
 def is_required(definition: exp.ColumnDef) -> bool:

@@ -206,6 +206,13 @@ def read_show_partitions(cursor: Cursor, place: Place) -> st.ShowPartitions:
     return st.ShowPartitions(place, name)
 
 
+def read_show_create_table(cursor: Cursor, place: Place) -> st.ShowCreateTable:
+    """``SHOW CREATE TABLE name``."""
+    name = cursor.name("table")
+    cursor.end()
+    return st.ShowCreateTable(place, name)
+
+
 def read_show_feeds(cursor: Cursor, place: Place) -> st.ShowFeeds:
     """``SHOW FEEDS``."""
     cursor.end()
@@ -321,6 +328,7 @@ READERS: dict[tuple[str, ...], Reader] = {
     ("REFRESH",): read_refresh,
     ("REPLAY", "LATE"): read_replay_late,
     ("SHOW", "PARTITIONS"): read_show_partitions,
+    ("SHOW", "CREATE", "TABLE"): read_show_create_table,
     ("SHOW", "FEEDS"): read_show_feeds,
     ("SHOW", "SOURCES"): read_show_sources,
     ("SHOW", "TABLES"): read_show_tables,

@@ -195,6 +195,13 @@ class ShowPartitions(Statement):
 
 
 @dataclass(frozen=True)
+class ShowCreateTable(Statement):
+    """``SHOW CREATE TABLE``."""
+
+    table: str
+
+
+@dataclass(frozen=True)
 class ShowFeeds(Statement):
     """``SHOW FEEDS``."""
 

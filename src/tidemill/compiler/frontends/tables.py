@@ -1,22 +1,27 @@
-"""``CREATE TABLE`` and ``CREATE STREAM``: columns, keys and references, checked as they are read."""
+"""``CREATE TABLE`` and ``CREATE STREAM``: columns and constraints, checked as they are read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
-from tidemill.compiler.frontends.kinds import from_declared, is_required
-from tidemill.compiler.frontends.names import unknown
+from tidemill.compiler.frontends.constraints import (
+    declared_in,
+    read_constraints,
+    read_primary_key,
+    require_known,
+    require_read,
+)
+from tidemill.compiler.frontends.kinds import from_declared, is_required, length_of
 from tidemill.compiler.frontends.places import Source
 from tidemill.model.errors import NameTaken, ParseError, Place, Unsupported
-from tidemill.model.schema import EPOCH, WEIGHT, Reference, Table, names_of
+from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import Field
 
 RESERVED = (WEIGHT, EPOCH)
-
-HARMLESS = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint, exp.PrimaryKeyColumnConstraint, exp.Reference)
 
 
 def read_table(tree: exp.Expr, source: Source, kept: bool) -> Table:
@@ -33,12 +38,13 @@ def read_table(tree: exp.Expr, source: Source, kept: bool) -> Table:
     columns = [item for item in schema.expressions if isinstance(item, exp.ColumnDef)]
     if not columns:
         raise ParseError("a table has at least one column", where=source.place(schema))
-    keys = [item for item in flat_constraints(schema) if not isinstance(item, exp.ColumnDef)]
+    constraints = declared_in(schema)
+    require_known(constraints, source)
     fields = read_fields(columns, source)
-    primary_key = read_primary_key(columns, keys, fields, source)
-    fields = tuple(Field(f.name, f.type, f.nullable and f.name not in primary_key) for f in fields)
-    references = tuple(read_references(columns, keys, fields, source))
-    return Table(table_name(schema.this, source), fields, primary_key, references, kept)
+    primary_key = read_primary_key(constraints, fields, source)
+    fields = tuple(replace(f, nullable=f.nullable and f.name not in primary_key) for f in fields)
+    table = Table(table_name(schema.this, source), fields, primary_key, kept=kept)
+    return read_constraints(table, constraints, source, table_name)
 
 
 def refuse_clauses(tree: exp.Create, source: Source) -> None:
@@ -59,12 +65,6 @@ def refuse_clauses(tree: exp.Create, source: Source) -> None:
             )
 
 
-def flat_constraints(schema: exp.Schema) -> Iterator[exp.Expr]:
-    """The items of a declaration; a named constraint is the constraint that it names."""
-    for item in schema.expressions:
-        yield from item.expressions if isinstance(item, exp.Constraint) else (item,)
-
-
 def read_fields(columns: Sequence[exp.ColumnDef], source: Source) -> tuple[Field, ...]:
     """The columns, in order; their names are unique and not ours."""
     fields: dict[str, Field] = {}
@@ -80,80 +80,10 @@ def read_fields(columns: Sequence[exp.ColumnDef], source: Source) -> tuple[Field
             )
         if not isinstance(column.kind, exp.DataType):
             raise ParseError(f'column "{name}" has no type', where=source.place(column.this))
-        refuse_constraints(column, source)
-        fields[name] = Field(name, from_declared(column.kind, source), not is_required(column))
+        require_read(column, source)
+        type_, length = from_declared(column.kind, source), length_of(column.kind, source)
+        fields[name] = Field(name, type_, not is_required(column), length)
     return tuple(fields.values())
-
-
-def refuse_constraints(column: exp.ColumnDef, source: Source) -> None:
-    """DEFAULT, CHECK, UNIQUE and GENERATED columns: they are not enforced, so they are not accepted."""
-    for constraint in column.constraints:
-        if not isinstance(constraint.args["kind"], HARMLESS):
-            raise Unsupported(
-                f'column "{column.name.lower()}" can be declared NOT NULL, PRIMARY KEY or REFERENCES only',
-                where=source.place(constraint),
-            )
-
-
-def read_primary_key(
-    columns: Sequence[exp.ColumnDef], keys: Sequence[exp.Expr], fields: Sequence[Field], source: Source
-) -> tuple[str, ...]:
-    """The one primary key, declared beside its column or after all columns."""
-    found: list[Sequence[exp.Expr]] = [[c.this] for c in columns if has_constraint(c, exp.PrimaryKeyColumnConstraint)]
-    found += [key.expressions for key in keys if isinstance(key, exp.PrimaryKey)]
-    if len(found) > 1:
-        raise ParseError(
-            "a table has one primary key",
-            where=source.place(found[1][0]),
-            hint="Name all of its columns at the end: PRIMARY KEY (a, b).",
-        )
-    return own_columns(found[0], fields, source) if found else ()
-
-
-def has_constraint(column: exp.ColumnDef, kind: type[exp.Expr]) -> bool:
-    """Whether a column carries a constraint of that kind."""
-    return any(isinstance(constraint.args["kind"], kind) for constraint in column.constraints)
-
-
-def read_references(
-    columns: Sequence[exp.ColumnDef], keys: Sequence[exp.Expr], fields: Sequence[Field], source: Source
-) -> Iterator[Reference]:
-    """Foreign keys, declared beside their column or after all columns."""
-    for column in columns:
-        for constraint in column.constraints:
-            if isinstance(constraint.args["kind"], exp.Reference):
-                yield read_reference([column.this], constraint.args["kind"], fields, source)
-    for key in keys:
-        if isinstance(key, exp.ForeignKey):
-            yield read_reference(key.expressions, key.args["reference"], fields, source)
-        elif not isinstance(key, exp.PrimaryKey):
-            raise Unsupported("this constraint is not supported", where=source.place(key))
-
-
-def read_reference(
-    columns: Sequence[exp.Expr], reference: exp.Reference, fields: Sequence[Field], source: Source
-) -> Reference:
-    """``columns REFERENCES table (referenced)``; without the last part it is the other table's primary key."""
-    target = reference.this
-    if isinstance(target, exp.Table):
-        return Reference(own_columns(columns, fields, source), table_name(target, source), ())
-    if not isinstance(target, exp.Schema) or len(target.expressions) != len(columns):
-        raise ParseError(
-            "REFERENCES names one column for each column that refers",
-            where=source.place(target),
-            hint=f"Write REFERENCES {target.name.lower()}(id), with the name of its key.",
-        )
-    referenced = tuple(column.name.lower() for column in target.expressions)
-    return Reference(own_columns(columns, fields, source), table_name(target.this, source), referenced)
-
-
-def own_columns(columns: Sequence[exp.Expr], fields: Sequence[Field], source: Source) -> tuple[str, ...]:
-    """The names of columns of this very table."""
-    names = names_of(fields)
-    for column in columns:
-        if column.name.lower() not in names:
-            raise unknown("column", column.name.lower(), names, source.place(column))
-    return tuple(column.name.lower() for column in columns)
 
 
 def table_name(table: exp.Expr, source: Source) -> str:

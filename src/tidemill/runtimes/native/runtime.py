@@ -12,12 +12,14 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
+from tidemill.program.constraints import Constraints
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.statements import Program, Stage
-from tidemill.runtimes.checks import check_change
+from tidemill.runtimes.checks import check_change, check_key
 from tidemill.runtimes.native import backends, state
 from tidemill.runtimes.native.backends import Backends, StoredState
 from tidemill.runtimes.native.base import Places
+from tidemill.runtimes.native.conditions import check_rows
 from tidemill.runtimes.native.layered import Layered, bare
 from tidemill.runtimes.native.maps import Contents
 from tidemill.runtimes.native.python import CompiledStage, compile_query, compile_stage
@@ -123,7 +125,13 @@ class NativeRuntime:
         self._state.begin()
         self._backends.begin()
 
-    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+    def expect(
+        self,
+        changes: Mapping[str, ChangeSet],
+        checked: Mapping[str, Table],
+        constraints: Constraints,
+        stages: Sequence[Stage],
+    ) -> None:
         """Nothing is gained by looking ahead: a lookup in this process costs the same at any time."""
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
@@ -136,6 +144,29 @@ class NativeRuntime:
         checked = ChangeSet.of(net.items(), change.fields)
         self._checked[table.name] = checked, net
         return checked
+
+    def enforce(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
+        """Refuse an epoch that would violate a constraint: by the rows that come, and by indexes of keys."""
+        for name in changes:
+            if conditions := constraints.conditions_of(name):
+                check_rows(conditions, [row for row, weight in self._net(name, changes[name]).items() if weight > 0])
+        keys = constraints.keys_of(changes)
+        if keys:
+            net = {name: self._net(name, change) for name, change in changes.items()}
+            for key in keys:
+                check_key(key, net, self._held_under)
+
+    def _net(self, name: str, change: ChangeSet) -> ZSet:
+        """A change summed by row."""
+        checked, net = self._checked.get(name, (None, None))
+        return net if net is not None and change is checked else summed(change.pairs())
+
+    def _held_under(self, relation: str, places: Places, keys: Collection[Row]) -> dict[Row, int]:
+        """How many rows a relation holds under each of ``keys``."""
+        held = self._state.relation(relation)
+        # What else such rows have is of no interest, so nothing else is fetched.
+        index = held.lookup(places, keys, places) if isinstance(held, Layered) else held.index(places)
+        return {key: sum([weight for _, weight in index.get(bare(key), ())]) for key in keys}
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
         """Run the trigger of ``stage`` for ``relation``. A ``Replace`` waits for ``emit``, when all inputs are new."""

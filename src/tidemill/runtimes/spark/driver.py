@@ -25,6 +25,7 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String, Timestamp
+from tidemill.program.constraints import Constraints
 from tidemill.program.statements import Stage
 from tidemill.runtimes.native.base import Base, Places, spread
 from tidemill.runtimes.native.layered import Layered
@@ -65,7 +66,13 @@ class DriverRuntime(NativeRuntime):
         self._found_by.clear()
         super().begin(epoch)
 
-    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+    def expect(
+        self,
+        changes: Mapping[str, ChangeSet],
+        checked: Mapping[str, Table],
+        constraints: Constraints,
+        stages: Sequence[Stage],
+    ) -> None:
         """Fetch what the checks and the triggers of an epoch will look up, as few jobs as can be, side by side."""
         with decimal.localcontext(EXACT):
             pairs = [(stage, relation) for stage in stages for relation in stage.inputs if relation in changes]
@@ -73,7 +80,7 @@ class DriverRuntime(NativeRuntime):
                 lookups for stage, relation in pairs for lookups in self.upcoming(stage, relation, changes[relation])
             )
             first = next(steps, [])
-            ahead.fetch([*first, *self._checks(changes, checked, first)])
+            ahead.fetch([*first, *self._checks(changes, checked, first), *self._references(changes, constraints)])
             for lookups in steps:
                 ahead.fetch(lookups)
 
@@ -87,6 +94,19 @@ class DriverRuntime(NativeRuntime):
                 lookup = ahead.lookup_of_check(table, changes[name], held, lookups)
                 self._found_by[name] = lookup.positions
                 yield lookup
+
+    def _references(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> Iterator[Lookup]:
+        """The lookups of foreign keys: parents of rows that come, and children of parents that leave."""
+        for key in constraints.keys_of(changes):
+            for mine, places, other, sought, sign in (
+                (key.child, key.child_places, key.parent, key.parent_places, 1),
+                (key.parent, key.parent_places, key.child, key.child_places, -1),
+            ):
+                pairs = changes[mine.name].pairs() if mine.name in changes and not key.absent else ()
+                keys = {tuple([row[i] for i in places]) for row, weight in pairs if weight * sign > 0}
+                held = self._state.relation(other.name) if keys else None
+                if isinstance(held, Layered):
+                    yield Lookup(held, sought, {one for one in keys if None not in one}, sought)
 
     def _near(self, table: Table) -> Places:
         return self._found_by.get(table.name, table.key_positions())

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from tidemill.changes.batch import ChangeSet
-from tidemill.model.errors import NullViolation, UnknownName
+from tidemill.model.errors import BadValue, NullViolation, UnknownName
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import STRING, Field
 from tidemill.runtimes.spark.faults import faults
@@ -36,7 +36,7 @@ def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> Cha
     columns = [_column(f, names, table) for f in table.fields]
     weight = quote(names[WEIGHT]) if WEIGHT in names else "1"
     folder = store.staging(table.name)
-    with faults(table.name), _nulls_refused():
+    with faults(table.name), _values_refused():
         chosen = frame.selectExpr(
             *columns, f"CAST({weight} AS BIGINT) AS {WEIGHT}", f"CAST({epoch} AS BIGINT) AS {EPOCH}"
         )
@@ -46,20 +46,31 @@ def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> Cha
 
 
 @contextmanager
-def _nulls_refused() -> Iterator[None]:
+def _values_refused() -> Iterator[None]:
     """Let the complaint of ``_column`` be raised as what it is."""
     try:
         yield
     except PySparkException as error:
         if error.getCondition() == "USER_RAISED_EXCEPTION":
-            raise NullViolation((error.getMessageParameters() or {})["errorMessage"]) from error
+            what = (error.getMessageParameters() or {})["errorMessage"]
+            raise (BadValue if what.startswith(_TOO_LONG) else NullViolation)(what) from error
         raise
+
+
+_TOO_LONG = "a value is too long for "
 
 
 def _column(field: Field, names: Mapping[str, str], table: Table) -> str:
     value = (
         f"CAST({quote(names[field.name])} AS {field.type})" if field.name in names else f"CAST(NULL AS {field.type})"
     )
+    if field.length is not None:
+        complaint = spell_literal(f'{_TOO_LONG}{field.declared} of column "{field.name}" of "{table.name}"', STRING)
+        # Spaces beyond the length are cut off, as Spark does it for its own tables.
+        value = (
+            f"CASE WHEN length(rtrim({value})) > {field.length} THEN raise_error({complaint})"
+            f" ELSE substring({value}, 1, {field.length}) END"
+        )
     if not field.nullable:
         complaint = spell_literal(f'column "{field.name}" of "{table.name}" cannot be NULL', STRING)
         value = f"coalesce({value}, raise_error({complaint}))"

@@ -19,12 +19,13 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import WEIGHT, Table, names_of
 from tidemill.model.types import DOUBLE, Field
+from tidemill.program.constraints import Constraints
 from tidemill.program.layers import Layers
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps
 from tidemill.program.statements import Add, Finish, Parts, Program, Query, Replace, Source, Stage, Trigger, Version
 from tidemill.runtimes.partitions import remake
-from tidemill.runtimes.spark import check, rings, stages
+from tidemill.runtimes.spark import check, enforce, rings, stages
 from tidemill.runtimes.spark.answers import Answers
 from tidemill.runtimes.spark.bags import Bag
 from tidemill.runtimes.spark.counters import Counters, Meter
@@ -92,7 +93,13 @@ class SparkRuntime:
         self._epoch = epoch
         self._meter = None
 
-    def expect(self, changes: Mapping[str, ChangeSet], checked: Mapping[str, Table], stages: Sequence[Stage]) -> None:
+    def expect(
+        self,
+        changes: Mapping[str, ChangeSet],
+        checked: Mapping[str, Table],
+        constraints: Constraints,
+        stages: Sequence[Stage],
+    ) -> None:
         """Know how much there is to do; queries are planned when all that they add is known."""
         self._touched.expect(sum(map(len, changes.values())))
 
@@ -117,6 +124,12 @@ class SparkRuntime:
                 return check.check_large(table, staged, self._frames, self._landing)
             held = check.lower_held(table, change, self._frames)
             return check.check_small(table, change, self._landing.land(held, table.name, table.fields, 0).zset())
+
+    def enforce(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
+        """Refuse an epoch that would violate a constraint: one query for all of them."""
+        touched = [name for name in changes if constraints.touch([name])]
+        with self._job(", ".join(touched), sum(map(len, changes.values()))):
+            enforce.require_none(enforce.searches(changes, constraints, self._frames), self._frames)
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
         """Note what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""

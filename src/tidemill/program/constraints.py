@@ -1,0 +1,75 @@
+"""Constraints as runtimes enforce them: conditions of single rows, and foreign keys between the tables of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tidemill.algebra.scalars import Scalar
+from tidemill.model.schema import Check, Reference, Table, names_of
+
+__all__ = ["Condition", "Constraints", "ForeignKey"]
+
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """A CHECK of ``table``: ``scalar`` may not be false of any row; it reads columns by their bare names."""
+
+    table: Table
+    check: Check
+    scalar: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignKey:
+    """A foreign key from ``child`` to the primary key of ``parent``; both are kept. They may be one table.
+
+    The places of the columns agree: value by value they are compared in the order of the parent's primary key. Where
+    the parent is ``absent``, no table of that name is there yet: nothing can be referred to.
+    """
+
+    child: Table
+    reference: Reference
+    parent: Table
+    absent: bool = False
+
+    @cached_property
+    def child_places(self) -> Places:
+        """Where the referring columns stand in a row of the child."""
+        to = self.reference.referenced or self.parent.primary_key
+        by_target = dict(zip(to, self.reference.columns, strict=True))
+        names = names_of(self.child.fields)
+        return tuple(names.index(by_target[column]) for column in self.parent.primary_key)
+
+    @cached_property
+    def parent_places(self) -> Places:
+        """Where the primary key stands in a row of the parent."""
+        return self.parent.key_positions()
+
+    @property
+    def child_columns(self) -> tuple[str, ...]:
+        """The referring columns."""
+        return tuple(self.child.fields[place].name for place in self.child_places)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """All that is enforced in a warehouse: conditions by table, and foreign keys by each of their two tables."""
+
+    conditions: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
+    keys: Mapping[str, tuple[ForeignKey, ...]] = field(default_factory=dict)
+
+    def touch(self, tables: Collection[str]) -> bool:
+        """True where a change of ``tables`` can violate anything."""
+        return any(table in self.conditions or table in self.keys for table in tables)
+
+    def conditions_of(self, table: str) -> tuple[Condition, ...]:
+        """The conditions of the rows of ``table``."""
+        return self.conditions.get(table, ())
+
+    def keys_of(self, tables: Collection[str]) -> list[ForeignKey]:
+        """The foreign keys from or to any of ``tables``, each once."""
+        return list(dict.fromkeys(key for table in tables for key in self.keys.get(table, ())))

@@ -1,0 +1,67 @@
+"""CHECK conditions as one generated Python function for each table: which one a row violates, if any."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from tidemill.algebra.decimals import EXACT
+from tidemill.changes.zset import Row
+from tidemill.model.errors import ArithmeticFault
+from tidemill.program.constraints import Condition
+from tidemill.runtimes.checks import violation
+from tidemill.runtimes.native.expressions import Expressions
+from tidemill.runtimes.native.names import Globals
+
+IsFalse = Callable[[Row], bool]
+"""Tells of a row that a condition is false."""
+
+
+def check_rows(conditions: Sequence[Condition], rows: Sequence[Row]) -> None:
+    """Refuse the first of ``rows`` of which a condition is false."""
+    with decimal.localcontext(EXACT):
+        for condition in conditions:
+            is_false, row = judge_of(condition), ()
+            try:
+                for row in rows:
+                    if is_false(row):
+                        raise violation(condition, row)
+            except (ArithmeticFault, ArithmeticError) as fault:
+                raise _located(fault, condition, row) from fault
+
+
+def judge_rows(conditions: Sequence[Condition]) -> Callable[[Row], None] | None:
+    """A function that refuses a row of which one of ``conditions`` is false; None where there are none."""
+    return (lambda row: check_rows(conditions, [row])) if conditions else None
+
+
+@lru_cache(maxsize=1024)
+def judge_of(condition: Condition) -> IsFalse:
+    """The generated function of a condition.
+
+    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.scalars import Column, Literal
+    >>> from tidemill.model.schema import Check, Table
+    >>> from tidemill.model.types import INT, Field
+    >>> positive = call("gt", Column("a", INT), Literal(0, INT))
+    >>> is_false = judge_of(Condition(Table("t", (Field("a", INT),)), Check("t_check", "a > 0"), positive))
+    >>> [is_false((value,)) for value in (1, 0, None)]
+    [False, True, False]
+    """
+    known = Globals()
+    names = known.enter()
+    names.take("row")
+    columns = {field.name: f"row[{place}]" for place, field in enumerate(condition.table.fields)}
+    text = Expressions(columns, known, names).value(condition.scalar)
+    found: IsFalse = eval(f"lambda row: ({text}) is False", dict(known.values))  # generated from a typed tree alone
+    return found
+
+
+def _located(fault: ArithmeticFault | ArithmeticError, condition: Condition, row: Row) -> ArithmeticFault:
+    what = fault.what if isinstance(fault, ArithmeticFault) else f"an expression cannot be computed: {fault}"
+    return ArithmeticFault(
+        what,
+        where=f"{condition.table.name} {row!r}",
+        detail=f'It happens in "{condition.check.name}", CHECK ({condition.check.text}).',
+    )
