@@ -345,7 +345,7 @@ def test_a_view_follows_by_itself(shop: Shop, tmp_path: Path, sync: str) -> None
         warehouse.sync()  # who asks for it does not get in the way
         warehouse.sql("DROP VIEW w")
     shop.change(5)
-    with tidemill.open(folder, runtime="native") as warehouse:
+    with tidemill.open(folder, runtime="native", follow=True) as warehouse:
         eventually(lambda: shown(warehouse) == shop.answer(GROUPS))
         assert warehouse.sql("SHOW SOURCES").rows() == [("shop", "sqlite", "items, orders", sync, None)]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill")]

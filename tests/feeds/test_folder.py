@@ -127,6 +127,38 @@ def test_a_folder_that_is_gone_is_a_trouble_and_no_loss(wh: tidemill.Warehouse, 
     assert wh.sync("f") == 1
 
 
+def test_a_partitioned_folder_is_an_epoch(wh: tidemill.Warehouse, inbox: Path) -> None:
+    for n in (1, 2):
+        (inbox / "day" / f"n={n}").mkdir(parents=True)
+        (inbox / "day" / f"n={n}" / "part-0.csv").write_text(f"id\n{n}\n")
+    (inbox / "day" / "_temporary").mkdir()
+    assert wh.sync("f") == 0
+    (inbox / "day" / "_temporary").rmdir()
+    taken = wh.sync("f")
+    assert (taken, str(taken.counts)) == (1, "2 rows from 2 files")
+    assert sorted(wh.table("t").rows()) == [(1, 1), (2, 2)]
+
+
+def test_links_are_not_followed(wh: tidemill.Warehouse, inbox: Path, tmp_path: Path) -> None:
+    """Who may put files into the folder need not be allowed to read, or write, what a link leads to."""
+    secret = tmp_path / "secret.csv"
+    secret.write_text("id,n\n1,1\n")
+    (inbox / "a.csv").symlink_to(secret)
+    (inbox / "b").mkdir()
+    (inbox / "b" / "part.csv").symlink_to(secret)
+    (inbox / "c").symlink_to(tmp_path)
+    taken = wh.sync("f")
+    assert (taken.counts.rows, taken.counts.aside) == (0, 2)
+    assert "not followed" in (inbox / "_aside" / "a.csv.reason").read_text()
+    assert wh.table("t").rows() == []
+    assert secret.exists()
+    (inbox / "_taken").symlink_to(tmp_path)
+    (inbox / "d.csv").write_text("id,n\n2,2\n")
+    with pytest.raises(SetupError, match="cannot be moved"):
+        wh.sync("f")
+    assert not (tmp_path / "d.csv").exists()
+
+
 def test_from_the_command_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inbox: Path
 ) -> None:
@@ -136,12 +168,16 @@ def test_from_the_command_line(
     run("sql", "CREATE MATERIALIZED VIEW v WITH (refresh = 'scheduled') AS SELECT SUM(n) AS n FROM s")
     (inbox / "a.csv").write_text("ts,n\n2026-01-01 00:00:00,1\n2026-01-01 00:01:00,2\n")
     (inbox / "b.csv").write_text("ts,n\nlate,1\n")
-    assert run("feed", "s", "inbox").out == f"1 taken into s, epoch 1; 1 set aside in {Path('inbox/_aside')}\n"
+    told = f"epoch 1: taken into s 2 rows from 1 file; 1 file set aside: {inbox / '_aside'}\n"
+    assert run("feed", "s", "inbox").out == told
     watched = run("watch", "--timeout", "0.1", "--interval", "0.2").out
     assert watched.startswith("epoch 1: v 1 epoch, 2 partitions, ")
     assert '"partitions_behind": 2' in run("watch", "--timeout", "0.1", "--interval", "0.2", "--json").out
     assert run("schedule").out == "v\n"
     (inbox / "c.csv").write_text("ts,n\n2026-01-01 00:02:00,4\n")
-    assert run("feed", "s", "inbox", "--follow", "--timeout", "1").out.startswith("1 taken into s, epoch 3")
+    assert (
+        run("feed", "s", "inbox", "--follow", "--timeout", "1").out
+        == "epoch 3: taken into s 1 row from 1 file\nepoch 4: 0 rows\n"
+    )
     assert run("show", "v", "--json").out == '{"n": 7}\n'
     assert "all views are fresh" in run("watch", "--timeout", "0.1", "--interval", "0.2").out

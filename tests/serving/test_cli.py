@@ -125,8 +125,15 @@ def test_sql_prints_json_lines(shop: Tidemill) -> None:
 
 def test_sql_reads_files_and_pipes(tidemill: Tidemill, tmp_path: Path) -> None:
     (tmp_path / "schema.sql").write_text(SCHEMA)
-    assert tidemill("sql", "-f", "schema.sql", "-w", "w").out == "created view spend\n"
+    assert tidemill("sql", "-f", "schema.sql", "-w", "w").out.splitlines() == [
+        "created table orders",
+        "created view spend",
+    ]
     assert "spend" in tidemill("sql", "-w", "w", stdin="SHOW VIEWS").out
+    inserted = "INSERT INTO orders VALUES (1, 'ann', 1); INSERT INTO orders VALUES (2, 'bob', 1); SELECT 7 AS n"
+    assert tidemill("sql", inserted, "-w", "w", "--json").out == '{"n": 7}\n'
+    again = tidemill("sql", "DELETE FROM orders; INSERT INTO orders VALUES (1, 'x', 1), (1, 'y', 1)", "-w", "w")
+    assert (again.code, again.out) == (1, "2 row changes in epoch 3\n")
     (tmp_path / "bad.sql").write_text("SELECT 1;\nSELEC 2;")
     outcome = tidemill("sql", "-f", "bad.sql", "-w", "w")
     assert outcome.code == 1
@@ -139,7 +146,7 @@ def test_objects_are_declared_loaded_and_asked(tidemill: Tidemill, tmp_path: Pat
     (tmp_path / "parts.jsonl").write_text('{"id": 1, "of": [2, {"id": 3, "of": []}]}\n{"id": 2}\n')
     listed = tidemill("objects", "parts.odl", "-w", "w", "--json")
     assert json.loads(listed.out) == {"class": "part", "extends": None, "extent": "parts", "keys": "id", "objects": 0}
-    assert tidemill("load", "Parts", "parts.jsonl", "-w", "w").out == "loaded into Parts, epoch 1\n"
+    assert tidemill("load", "Parts", "parts.jsonl", "-w", "w").out == "epoch 1: 3 objects loaded for Parts\n"
     defined = "DEFINE below() AS select struct(id: p.id, of: q.id) from p in Parts, q in p.of"
     assert tidemill("sql", defined, "-w", "w").out == "created view below\n"
     assert '{"id": 1, "of": 3}' in tidemill("show", "below", "-w", "w", "--json").out
@@ -204,11 +211,43 @@ def test_load_refuses_a_bad_row_and_changes_nothing(shop: Tidemill, tmp_path: Pa
     assert len(shop("show", "orders", "--json").out.splitlines()) == 2
 
 
+def test_whatever_is_taken_is_counted(tidemill: Tidemill, tmp_path: Path) -> None:
+    tidemill("sql", "CREATE TABLE s (ts TIMESTAMP, n INT) PARTITION BY ts EVERY 1 MINUTE LATENESS 1 MINUTE", "-w", "w")
+    for day in ("2026-01-01", "2026-01-02"):
+        (tmp_path / "in" / f"ts={day} 00%3A00%3A00").mkdir(parents=True)
+        (tmp_path / "in" / f"ts={day} 00%3A00%3A00" / "part-0.csv").write_text("n\n1\n2\n")
+    (tmp_path / "in" / "_SUCCESS").touch()
+    told = "epoch 1: loaded into s 4 rows from 2 files; skipped _SUCCESS\n"
+    assert tidemill("load", "s", "in", "-w", "w") == Outcome(0, told, "")
+    late = '{"table": "s", "weight": 1, "row": {"ts": "2026-01-01 00:00:00", "n": 7}}\n'
+    assert tidemill("apply", "-", "--format", "pairs", "-w", "w", stdin=late).out == (
+        "epoch 2: row changes 1 of s; 1 of them late\n"
+    )
+    (tmp_path / "empty").mkdir()
+    nothing = tidemill("load", "s", "empty", "-w", "w")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "nothing to read" in nothing.err
+
+
+def test_other_machines_are_refused(tidemill: Tidemill, tmp_path: Path) -> None:
+    tidemill("sql", "CREATE TABLE t (a INT)", "-w", "w")
+    for command in (
+        ("sql", "SELECT 1", "-w", "s3a://bucket/w"),
+        ("show", "-w", "hdfs://name/w"),
+        ("load", "t", "s3a://bucket/t", "-w", "w"),
+        ("feed", "t", "kafka://broker/t", "-w", "w"),
+    ):
+        outcome = tidemill(*command)
+        assert (outcome.code, outcome.out) == (1, "")
+        assert "cannot be used" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["w"]
+
+
 def test_load_sets_bad_rows_aside(shop: Tidemill, tmp_path: Path) -> None:
     (tmp_path / "mixed.csv").write_text("id,customer,amount\n3,ann,1.00\n4,cid,cheap\n1,ann,7.00\n5,,1\n")
     outcome = shop("load", "orders", "mixed.csv", "--reject", "bad.jsonl")
     assert outcome.code == 0
-    assert "3 bad rows set aside in bad.jsonl" in outcome.out
+    assert outcome.out == "epoch 2: loaded into orders 1 row from 1 file; 3 bad rows set aside: bad.jsonl\n"
     rejects = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert [(row["line"], row["text"]) for row in rejects] == [(3, "4,cid,cheap"), (4, "1,ann,7.00"), (5, "5,,1")]
     assert len(shop("show", "orders", "--json").out.splitlines()) == 3

@@ -51,7 +51,7 @@ def later(app: sqlite3.Connection, *statements: str) -> threading.Thread:
 
 def test_sync_once(run: Tidemill, app: sqlite3.Connection) -> None:
     app.execute("INSERT INTO orders VALUES (2, 2)")
-    assert run("sync", "-w", "wh") == Outcome(0, "2\n", "")
+    assert run("sync", "-w", "wh") == Outcome(0, "epoch 2: 1 row\n", "")
     assert '"share": 5.0' in run("show", "v", "-w", "wh", "--json").out
 
 
@@ -59,7 +59,7 @@ def test_sync_that_goes_on(run: Tidemill, app: sqlite3.Connection) -> None:
     writer = later(app, "INSERT INTO orders VALUES (2, 0)", "UPDATE orders SET amount = 1 WHERE id = 2")
     outcome = run("sync", "--follow", "--timeout", 4, "-w", "wh")
     writer.join()
-    assert outcome.out.split()[-1] == "2"
+    assert outcome.out == "epoch 2: 1 row\n"
     trouble, again = outcome.err.splitlines()
     assert trouble.startswith("v: division by zero") and "tried 1 times" in trouble
     assert again == "v: goes on"

@@ -6,18 +6,20 @@ import datetime as dt
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, NullViolation, SetupError, TidemillError, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.sources import files
-from tidemill.sources.files import load_files, read_file
+from tidemill.sources.files import read_file, read_files
 
 ORDERS = Table(
     "orders",
@@ -56,6 +58,11 @@ def write_parquet(folder: Path, name: str, **columns: object) -> Path:
     return path
 
 
+def loaded(*given: Any, **more: Any) -> ChangeSet:
+    """The change that files make."""
+    return read_files(*given, **more).change
+
+
 @pytest.fixture(params=["csv", "crlf", "bom", "json", "parquet"])
 def good(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     match request.param:
@@ -72,7 +79,7 @@ def good(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_each_format_holds_the_same_rows(good: Path) -> None:
-    assert load_files(ORDERS, [good]).zset() == ROWS
+    assert loaded(ORDERS, [good]).zset() == ROWS
 
 
 def test_rows_come_in_batches_with_their_first_lines(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +94,7 @@ def test_progress_ends_at_the_size_of_all_files(tmp_path: Path) -> None:
     first = write(tmp_path, "a.csv", "id\n1\n2\n")
     second = write_parquet(tmp_path, "b.parquet", id=[3])
     seen: list[tuple[int, int]] = []
-    change = load_files(ORDERS, [first, second], progress=lambda done, total: seen.append((done, total)))
+    change = loaded(ORDERS, [first, second], progress=lambda done, total: seen.append((done, total)))
     total = first.stat().st_size + second.stat().st_size
     assert len(change) == 3
     assert seen[-1] == (total, total)
@@ -97,14 +104,14 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     write(tmp_path, "part-0.csv", "id\n1\n")
     write(tmp_path, "part-1.csv", "id\n2\n")
     write(tmp_path, "_SUCCESS", "")
-    assert load_files(ORDERS, [tmp_path]).zset() == ZSet.of([(1, None, None, None), (2, None, None, None)])
+    assert loaded(ORDERS, [tmp_path]).zset() == ZSet.of([(1, None, None, None), (2, None, None, None)])
 
 
 def test_weights_may_stand_in_files(tmp_path: Path) -> None:
     changes = [
-        load_files(ORDERS, [write(tmp_path, "w.csv", "id,_weight\n1,-1\n")]),
-        load_files(ORDERS, [write(tmp_path, "w.jsonl", '{"id": 1, "_WEIGHT": -1}')]),
-        load_files(ORDERS, [write_parquet(tmp_path, "w.parquet", id=[1], _weight=[-1])]),
+        loaded(ORDERS, [write(tmp_path, "w.csv", "id,_weight\n1,-1\n")]),
+        loaded(ORDERS, [write(tmp_path, "w.jsonl", '{"id": 1, "_WEIGHT": -1}')]),
+        loaded(ORDERS, [write_parquet(tmp_path, "w.parquet", id=[1], _weight=[-1])]),
     ]
     assert all(change.zset() == ZSet({(1, None, None, None): -1}) for change in changes)
 
@@ -115,15 +122,15 @@ def test_nested_values_in_json_and_csv(tmp_path: Path) -> None:
     text = '{"id": 1, "lines": [{"sku": "a", "price": 1.10}], "paid": true}'
     cells = 'id,lines,paid\n1,"[{""sku"": ""a"", ""price"": 1.10}]",TRUE\n'
     row = (1, (("a", Decimal("1.10")),), True)
-    assert load_files(table, [write(tmp_path, "c.json", text)]).zset() == ZSet.of([row])
-    assert load_files(table, [write(tmp_path, "c.csv", cells)]).zset() == ZSet.of([row])
+    assert loaded(table, [write(tmp_path, "c.json", text)]).zset() == ZSet.of([row])
+    assert loaded(table, [write(tmp_path, "c.csv", cells)]).zset() == ZSet.of([row])
 
 
 def test_doubles_are_read_from_their_digits(tmp_path: Path) -> None:
     table = Table("t", (Field("x", t.DOUBLE),))
     expected = ZSet.of([(0.1,), (1e300,)])
-    assert load_files(table, [write(tmp_path, "d.json", '{"x": 0.1}\n{"x": 1e300}')]).zset() == expected
-    assert load_files(table, [write(tmp_path, "d.csv", "x\n0.1\n1e300\n")]).zset() == expected
+    assert loaded(table, [write(tmp_path, "d.json", '{"x": 0.1}\n{"x": 1e300}')]).zset() == expected
+    assert loaded(table, [write(tmp_path, "d.csv", "x\n0.1\n1e300\n")]).zset() == expected
 
 
 BAD = [
@@ -149,7 +156,7 @@ def test_the_first_bad_row_refuses_the_file(
     tmp_path: Path, name: str, text: str, error: type[TidemillError], where: str, what: str
 ) -> None:
     with pytest.raises(error) as caught:
-        load_files(ORDERS, [write(tmp_path, name, text)])
+        loaded(ORDERS, [write(tmp_path, name, text)])
     assert where in str(caught.value.where)
     assert what in caught.value.render()
 
@@ -158,19 +165,19 @@ def test_bytes_that_are_not_utf8_have_a_line(tmp_path: Path) -> None:
     path = tmp_path / "latin.csv"
     path.write_bytes("id,customer\n1,ann\n2,Jürgen\n".encode("latin-1"))
     with pytest.raises(BadValue, match=r"latin\.csv:3, orders\.customer"):
-        load_files(ORDERS, [path])
+        loaded(ORDERS, [path])
 
 
 def test_a_bad_row_of_parquet_is_counted_from_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_BATCH", 2)
     path = write_parquet(tmp_path, "a.parquet", id=[1, 2, 3, 4], amount=["1", "2", "3", "4.005"])
     with pytest.raises(BadValue, match=r"a\.parquet:4, orders\.amount"):
-        load_files(ORDERS, [path])
+        loaded(ORDERS, [path])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"nothing\.csv"):
-        load_files(ORDERS, [tmp_path / "nothing.csv"])
+        loaded(ORDERS, [tmp_path / "nothing.csv"])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +189,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 )
 def test_bad_rows_are_set_aside(tmp_path: Path, name: str, text: str, bad: dict[int, str]) -> None:
     reject = tmp_path / "bad.jsonl"
-    change = load_files(ORDERS, [write(tmp_path, name, text)], reject=reject, taken=[(7,)])
+    change = loaded(ORDERS, [write(tmp_path, name, text)], reject=reject, taken=[(7,)])
     rejects = [json.loads(line) for line in reject.read_text().splitlines()]
     assert sorted(row[0] for row, _ in change.pairs()) == [1, 3]
     assert {row["line"]: row["text"] for row in rejects} == bad
@@ -192,7 +199,7 @@ def test_bad_rows_are_set_aside(tmp_path: Path, name: str, text: str, bad: dict[
 def test_bad_rows_of_parquet_are_set_aside(tmp_path: Path) -> None:
     reject = tmp_path / "bad.jsonl"
     path = write_parquet(tmp_path, "a.parquet", ID=[1, None, 3, 3], customer=["a", "b", "c", "d"])
-    change = load_files(ORDERS, [path], reject=reject)
+    change = loaded(ORDERS, [path], reject=reject)
     rejects = [json.loads(line) for line in reject.read_text().splitlines()]
     assert [row[0] for row, _ in change.pairs()] == [1, 3]
     assert [(row["line"], row["reason"].split(" (")[0]) for row in rejects] == [
@@ -204,6 +211,6 @@ def test_bad_rows_of_parquet_are_set_aside(tmp_path: Path) -> None:
 def test_a_key_that_left_may_come_again(tmp_path: Path) -> None:
     reject = tmp_path / "bad.jsonl"
     path = write(tmp_path, "moves.csv", "id,customer,_weight\n1,ann,-1\n1,bob,1\n")
-    change = load_files(ORDERS, [path], reject=reject, taken=[(1,)])
+    change = loaded(ORDERS, [path], reject=reject, taken=[(1,)])
     assert len(change) == 2
     assert reject.read_text() == ""

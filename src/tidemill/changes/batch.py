@@ -125,6 +125,15 @@ class ChangeSet:
         return self._rows or 0
 
 
+def together(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet]) -> dict[str, ChangeSet]:
+    """Changes by name and those that follow them, as one."""
+    found = {**changes, **more}
+    for name in changes.keys() & more.keys():
+        both = changes[name], more[name]
+        found[name] = ChangeSet.of_arrow(pa.concat_tables([change.arrow() for change in both]), both[0].fields)
+    return found
+
+
 @dataclass(frozen=True)
 class Epoch:
     """All that one epoch commits, in one piece.

@@ -11,6 +11,7 @@ from tidemill.engine.filling import within
 from tidemill.engine.origins import Origin
 from tidemill.protocols.legs import legs_from
 from tidemill.sources.queries import SignedQuery
+from tidemill.sources.secrets import Secrets
 from tidemill.sources.source import Source
 
 
@@ -58,7 +59,7 @@ def _described(source: Source, query: SignedQuery) -> tuple[list[str], str]:
 
 
 @contextmanager
-def reached(origins: Mapping[str, Origin], reader: str) -> Iterator[dict[str, Source]]:
+def reached(origins: Mapping[str, Origin], reader: str, secrets: Secrets) -> Iterator[dict[str, Source]]:
     """Connections to sources that are only to tell what ``reader`` would ask them."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(closing(origin.look(reader))) for name, origin in origins.items()}
+        yield {name: stack.enter_context(closing(origin.look(reader, secrets))) for name, origin in origins.items()}

@@ -100,7 +100,7 @@ def _answers(engine: Engine, view: View, patience: float) -> dict[str, ZSet]:
     with ExitStack() as ends:
         sources = {}
         for name in names:
-            sources[name] = engine.catalog.origins[name].open(f"{view.name}_{READER}")
+            sources[name] = engine.catalog.origins[name].open(f"{view.name}_{READER}", engine.secrets)
             ends.callback(sources[name].remove)
         filling = Filling(view.cores, sources)
         filling.fetch(patience)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -268,6 +270,15 @@ class Catalog:
         self._entries[view.name] = view
         self._sort()
 
+    def require_unread(self, name: str, what: str = "dropped") -> None:
+        """Refuse to let go of a table or view that others read."""
+        own = {name, name + LATE} if name in self.late else {name}
+        readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
+        if readers:
+            raise Unsupported(
+                f'"{name}" cannot be {what}', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
+            )
+
     def drop(self, name: str) -> None:
         """Remove an entry that no view reads."""
         owner = next((table.name for table in self.late.values() if name == table.name + LATE), None)
@@ -277,13 +288,8 @@ class Catalog:
                 detail=f'It takes the late changes of "{owner}", and goes with it.',
                 hint=f"DELETE FROM {name} to be rid of them.",
             )
+        self.require_unread(name)
         late = self.late.get(name)
-        own = {name} if late is None else {name, name + LATE}
-        readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
-        if readers:
-            raise Unsupported(
-                f'"{name}" cannot be dropped', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
-            )
         if self.module is not None:
             self.module.require_no_part(name)
         feeds = [feed.name for feed in self.feeds.values() if feed.table == name]
@@ -311,12 +317,14 @@ class Catalog:
             if option not in OPTIONS:
                 known = "; ".join(f"{key}: {values}" for key, values in OPTIONS.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
-        readable = self.relations | self.remote
+        # A view that is to replace one of its name cannot read that.
+        readable = {other: fields for other, fields in (self.relations | self.remote).items() if other != name}
+        cuts = {other: cut for other, cut in self.partitionings.items() if other != name}
         meant = meant_by(tree or query, name)
         if isinstance(meant, Oql):
             translated = defined(meant, self.module, readable)
         else:
-            translated = translate(meant, readable, name, self._registry.keys, self.partitionings)
+            translated = translate(meant, readable, name, self._registry.keys, cuts)
         self._require_changes(name, scans(translated.relation))
         relation, cores = keep(name, translated.relation, options, self.origins.values())
         program = compile_view(
@@ -428,28 +436,25 @@ class Catalog:
     def from_json(cls, data: Mapping[str, Any], registry: Registry) -> tuple[Catalog, list[View]]:
         """The catalog, compiled, and the views whose stored state has an outdated layout."""
         catalog, outdated = cls(registry), []
-        for item in data.get("functions", ()):
-            declare(registry, signature_of(item))
-        for item in data.get("sources", ()):
-            catalog.connect(Origin.from_json(item))
+        for item in _items(data, "functions"):
+            with _read(item):
+                declare(registry, signature_of(item))
+        for item in _items(data, "sources"):
+            with _read(item):
+                catalog.connect(Origin.from_json(item))
         if "objects" in data:
-            catalog.module = Module.of(data["objects"], "catalog")
-        for item in data.get("entries", ()):
-            try:
+            with _read(data):
+                catalog.module = Module.of(data["objects"], "catalog")
+        for item in _items(data, "entries"):
+            with _read(item):
                 entry = catalog._entry_of(item)
                 catalog.add(entry)
                 if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
                     outdated.append(entry)
-            except (KeyError, TypeError, ValueError) as fault:
-                raise Corrupt(
-                    "the catalog cannot be read",
-                    where=str(item),
-                    detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
-                    hint="Open the warehouse with the Tidemill that wrote it last.",
-                ) from fault
         outdated = [catalog.alone(view) for view in catalog.views.values() if catalog._must_be_rebuilt(view, outdated)]
-        for item in data.get("feeds", ()):
-            catalog.add_feed(FolderFeed.from_json(item))
+        for item in _items(data, "feeds"):
+            with _read(item):
+                catalog.add_feed(FolderFeed.from_json(item))
         return catalog, outdated
 
     def _must_be_rebuilt(self, view: View, outdated: list[View]) -> bool:
@@ -474,6 +479,29 @@ class Catalog:
             raise ValueError(item["ddl"])
         # Without the mark it was written when foreign keys only informed: rows were never checked.
         return statement.table if item.get("enforced") else unenforced(statement.table)
+
+
+def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+    """What a catalog has of a kind, each under a name that can be one: it becomes part of names of stages and files."""
+    for item in data.get(kind, ()):
+        with _read(item):
+            if "name" in item and not re.fullmatch(r"\w+", item["name"]):
+                raise ValueError(f"{item['name']!r} is no name")
+        yield item
+
+
+@contextmanager
+def _read(item: object) -> Iterator[None]:
+    """Read a part of a catalog; one that is not what this Tidemill writes is an error that shows it."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise Corrupt(
+            "the catalog cannot be read",
+            where=str(item)[:500],
+            detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
+            hint="Open the warehouse with the Tidemill that wrote it last.",
+        ) from fault
 
 
 def unpublished(view: str, what: str) -> Unsupported:

@@ -42,8 +42,8 @@ def drop_feed(engine: Engine, name: str) -> None:
     with engine.settled():
         engine.require_writable()
         del engine.catalog.feeds[engine.feeds.find(name).name]
-        engine.feeds.drop(name)
         _commit(engine)
+        engine.feeds.drop(name)
 
 
 def _commit(engine: Engine, positions: Mapping[str, str] = UNMOVED) -> None:

@@ -12,7 +12,7 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.registry import Registry
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.walk import scans
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.batch import ChangeSet, Epoch, together
 from tidemill.changes.zset import Row
 from tidemill.compiler.compile import compile_view
 from tidemill.engine.catalog import Catalog, View
@@ -26,8 +26,9 @@ from tidemill.engine.memory import Budget, give_back
 from tidemill.engine.pipeline import Pipeline, Walk, check_tables
 from tidemill.engine.placement import DRIVER_WORK, Placement
 from tidemill.engine.publish import Publications
+from tidemill.engine.replacing import require_new
 from tidemill.engine.results import Costs
-from tidemill.engine.retention import Retention, recall, require_bounded
+from tidemill.engine.retention import Retention, recalled, require_bounded
 from tidemill.engine.scheduling import Scheduler
 from tidemill.engine.sharing import bequeath, family_of, heirs_of, inherited, share
 from tidemill.engine.staleness import marks_of
@@ -39,7 +40,10 @@ from tidemill.program.reads import row_wise
 from tidemill.runtimes.garbage import garbage_waits
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
+from tidemill.sources.secrets import Secrets
 from tidemill.storage.store import AsOf, Store
+
+NOTHING: Mapping[str, ChangeSet] = {}
 
 LOOK_AGAIN = 0.2
 """How often, in seconds, a reader looks for what another process has committed."""
@@ -49,6 +53,8 @@ class Engine:
     """A store, a catalog over it, and the pipeline that keeps the catalog's views fresh.
 
     ``keep`` is how many epochs stay readable; None: all, until ``vacuum``. ``memory`` limits what this process holds.
+    ``follow``: sources and feeds that go on by themselves do so from the beginning. A folder may come from anybody, so
+    that is not done unasked. ``secrets`` are the variables that sources may take passwords from.
     """
 
     def __init__(
@@ -59,8 +65,11 @@ class Engine:
         read_only: bool = False,
         keep: int | None = None,
         memory: int | None = None,
+        follow: bool = False,
+        secrets: Secrets | None = None,
     ) -> None:
         self.store = store
+        self.secrets = secrets or Secrets.of()
         self.budget = Budget(memory)
         self.placement = placement
         self.placement.fields_of = self.fields_of
@@ -88,7 +97,7 @@ class Engine:
         if not read_only:
             for view in outdated:
                 self.fill(view, rebuilt=True)
-                recall(self, view)
+        if follow and not read_only:
             for view in self.catalog.views.values():
                 self.followings.follow(view)
             for feed in self.catalog.feeds.values():
@@ -223,7 +232,7 @@ class Engine:
         """See what was committed since. A reader is not told by the writer's process."""
         with self.lock:
             if not self.closed and self.store.refresh():
-                self._reload()
+                self.reload()
                 self.publications.look(self.store.epoch)
 
     def refresh(self, *names: str) -> int:
@@ -285,7 +294,7 @@ class Engine:
         try:
             durable = self.store.append(epoch)
         except BaseException:
-            self._reload()
+            self.reload()
             raise
         self.publications.offer(epoch)
         self._last = epoch
@@ -298,7 +307,8 @@ class Engine:
 
         return settle
 
-    def _reload(self) -> None:
+    def reload(self) -> None:
+        """Forget what memory holds, and read it anew from the store when it is needed."""
         self.placement.forget()
         self.pipeline = Pipeline()
         self.catalog, _ = Catalog.from_json(self.store.catalog, self.registry)
@@ -319,11 +329,13 @@ class Engine:
         with self.settled():
             self.require_writable()
             require_bounded(self.catalog, view)
+            begun = tuple(filter(self.store.rows, maps_of(view)))
+            if begun:  # by a process that died before the view was whole
+                self.commit(Epoch(self.store.epoch, dropped=begun))()
             view = share(view, self.catalog, self.store)
             self.catalog.add(view)
             try:
                 self.fill(view)
-                recall(self, view)
             except BaseException:
                 # Where the store failed, everything was read anew and the view is gone already.
                 if view.name in self.catalog:
@@ -339,23 +351,29 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
-        with self.followings.alone(name), self.settled():
+        with self.followings.alone(name), self.settled(), self.publications.ending(name):
             self.require_writable()
-            dropped: tuple[str, ...] = (name, name + LATE) if name in self.catalog.late else (name,)
             view = self.catalog.views.get(name)
-            self.catalog.drop(name)
-            left: dict[str, ChangeSet] = {}
-            if view is not None:
-                self.followings.drop(view)
-                left = self._bequeath(view)
-                self.pipeline.remove(name)
-                dropped = (*maps_of(view), *(kept.core.name for kept in view.cores))
-                self.publications.end(name)
-                self.logs.forget(name)
-            for relation in dropped:
-                self.placement.forget_relation(relation)
+            left, dropped = self.take_out(name)
             self.commit(Epoch(self.store.epoch, left, catalog=self.catalog.to_json(), dropped=dropped))()
             self._count_rows()
+            if view is not None:
+                self.logs.forget(name)
+                self.followings.drop(view)
+
+    def take_out(self, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+        """Let go of a table or view, in memory; returns what is to be stored for others, and the maps that end."""
+        late, view = name in self.catalog.late, self.catalog.views.get(name)
+        self.catalog.drop(name)
+        left: dict[str, ChangeSet] = {}
+        dropped: tuple[str, ...] = (name, name + LATE) if late else (name,)
+        if view is not None:
+            left = self._bequeath(view)
+            self.pipeline.remove(name)
+            dropped = (*maps_of(view), *(kept.core.name for kept in view.cores))
+        for relation in dropped:
+            self.placement.forget_relation(relation)
+        return left, dropped
 
     def _bequeath(self, view: View) -> dict[str, ChangeSet]:
         """Let those who share stages of a view that goes have them; returns what these hold, to be stored anew."""
@@ -377,8 +395,19 @@ class Engine:
             self._place(alone)
             self.commit(Epoch(self.store.epoch, left, catalog=self.catalog.to_json()))()
 
-    def fill(self, view: View, *, rebuilt: bool = False, number: int | None = None) -> None:
-        """Compute a view from whole inputs. Its rows belong to the present epoch, unless one is given for them."""
+    def fill(
+        self,
+        view: View,
+        *,
+        rebuilt: bool = False,
+        number: int | None = None,
+        left: Mapping[str, ChangeSet] = NOTHING,
+        dropped: tuple[str, ...] = (),
+    ) -> None:
+        """Compute a view from whole inputs. Its rows belong to the present epoch, unless one is given for them.
+
+        With them is committed what a view that is ``dropped`` has ``left`` to others.
+        """
         number = self.store.epoch if number is None else number
         stored: dict[str, ChangeSet] = {}
         work = sum(self.store.rows(name) for name in view.inputs)
@@ -396,13 +425,17 @@ class Engine:
                 stored.update(runtime.commit())
         view = replace(view, fresh=number)
         replaced = maps_of(view) if rebuilt else ()
-        dropped: tuple[str, ...] = ()
         if rebuilt and view.made_when_read:
             # Its log ends here, and maps of another layout cannot be read as of an epoch before.
             view, replaced, dropped = replace(view, created=number), (), replaced
+        if self.catalog.forgetful(view) and placed.runtime.name != "native":
+            # Spark finds the state of a view in the store. There it is not a view before all of it is there.
+            require_new(view, dropped)
+            self.commit(Epoch(number, stored, replaced=replaced))()
+            stored, replaced = {}, ()
+        stored = {**left, **together(stored, recalled(self, view, number, work))}
         self.catalog.renew(view)
-        catalog = self.catalog.to_json()
-        epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
+        epoch = Epoch(number, stored, catalog=self.catalog.to_json(), replaced=replaced, dropped=dropped)
         self.commit(epoch, refreshed=(view.name,))()
 
     def _place(self, view: View, work: int = 0) -> None:

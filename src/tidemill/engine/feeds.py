@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidemill.engine.syncing import MANUAL, Syncing, Trouble, interval_of
+from tidemill.engine.lateness import late_in
+from tidemill.engine.syncing import MANUAL, Syncing, Trouble, interval_of, unasked
+from tidemill.engine.taken import Counts, Tally
 from tidemill.model.errors import DataError, OutOfBudget, SetupError, SqlError, TidemillError, UnknownName, Unsupported
 from tidemill.sources.arrivals import Arrivals
-from tidemill.sources.files import FORMATS, load_files
+from tidemill.sources.files import FORMATS, Intake, read_files
 from tidemill.storage.files import fault
 
 if TYPE_CHECKING:
@@ -107,6 +109,8 @@ class Feeds:
         self._locks: dict[str, threading.RLock] = {}
         self._threads: dict[str, Syncing] = {}
         self._all = False
+        self.tally = Tally()
+        """All that was taken in since the warehouse was opened."""
 
     def follow(self, feed: FolderFeed) -> None:
         """Let a feed take in files by itself, if it wants that, or all feeds do."""
@@ -122,11 +126,11 @@ class Feeds:
         for feed in self._engine.catalog.feeds.values():
             self.follow(feed)
 
-    def sync(self, name: str | None = None) -> int:
-        """Take in all files that wait, of one feed or of all; returns how many that were."""
+    def sync(self, name: str | None = None) -> Counts:
+        """Take in all files that wait, of one feed or of all; returns how much that was."""
         feeds = self._engine.catalog.feeds
         wanted = list(feeds.values()) if name is None else [self.find(name)]
-        return sum(map(self._take, wanted))
+        return Counts.total(map(self._take, wanted))
 
     def find(self, name: str) -> FolderFeed:
         """The feed of that name."""
@@ -148,7 +152,12 @@ class Feeds:
 
     def troubles(self) -> dict[str, Trouble]:
         """Which feeds cannot take in files at present though they should, and why."""
-        return {name: thread.trouble for name, thread in self._threads.items() if thread.trouble is not None}
+        found = {name: thread.trouble for name, thread in self._threads.items() if thread.trouble is not None}
+        if self._engine.read_only:
+            return found
+        feeds = self._engine.catalog.feeds.values()
+        idle = (f for f in feeds if f.name not in self._threads and not math.isinf(interval_of(f.options)))
+        return found | {feed.name: unasked() for feed in idle}
 
     def drop(self, name: str) -> None:
         """No further file is taken in."""
@@ -165,9 +174,9 @@ class Feeds:
 
     # -- files --------------------------------------------------------------------------------------------------
 
-    def _take(self, feed: FolderFeed) -> int:
-        """Take in what waits, each file as an epoch; returns how many there were."""
-        arrivals, taken = feed.arrivals, 0
+    def _take(self, feed: FolderFeed) -> Counts:
+        """Take in what waits, each file as an epoch; returns how much there was."""
+        arrivals, taken = feed.arrivals, Counts()
         with self._locks.setdefault(feed.name, threading.RLock()):
             self._engine.require_writable()
             last = self._engine.store.positions.get(feed.position)
@@ -176,28 +185,38 @@ class Feeds:
             for item in arrivals.waiting():
                 if self._engine.closed or feed.name not in self._engine.catalog.feeds:
                     break
-                try:
-                    self._take_one(feed, arrivals, item)
-                    taken += 1
-                except TidemillError as error:
-                    if not _is_refused(error):
-                        raise
-                    arrivals.set_aside(item.name, error.render())
+                taken += self._take_or_set_aside(feed, arrivals, item)
         return taken
 
-    def _take_one(self, feed: FolderFeed, arrivals: Arrivals, item: Path) -> None:
+    def _take_or_set_aside(self, feed: FolderFeed, arrivals: Arrivals, item: Path) -> Counts:
+        try:
+            return self._take_one(feed, arrivals, item)
+        except TidemillError as error:
+            if not _is_refused(error):
+                raise
+            arrivals.set_aside(item.name, error.render())
+            self.tally.add(Counts(aside=1))
+            return Counts(aside=1)
+
+    def _take_one(self, feed: FolderFeed, arrivals: Arrivals, item: Path) -> Counts:
         if arrivals.is_known(item.name):
             raise DataError("something of this name was taken in before", where=str(item), hint="Give it another name.")
-        change = _read(self._engine, feed, item)
-        self._engine.apply({feed.table: change}, {feed.position: item.name})
+        arrivals.refuse_links(item)
+        read = _read(self._engine, feed, item)
+        came = Counts(len(read.change), read.files)
+        with self.tally.counting(came):
+            epoch = self._engine.apply({feed.table: read.change}, {feed.position: item.name})
         fault("fed")
         arrivals.put_away(item.name)
         fault("put-away")
+        late = Counts(late=late_in(self._engine, self._engine.catalog.table(feed.table), epoch))
+        self.tally.add(late)
+        return came + late
 
 
-def _read(engine: Engine, feed: FolderFeed, item: Path) -> Any:
+def _read(engine: Engine, feed: FolderFeed, item: Path) -> Intake:
     try:
-        return load_files(engine.catalog.table(feed.table), [item], format=feed.options.get("format"))
+        return read_files(engine.catalog.table(feed.table), [item], format=feed.options.get("format"))
     except pa.ArrowException as error:
         raise DataError("the file cannot be read", where=str(item), detail=str(error)) from error
 

@@ -11,14 +11,16 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidemill.changes.batch import ChangeSet
 from tidemill.engine.asking import asked, reached
 from tidemill.engine.following import Certificate, Following, position_of
-from tidemill.engine.syncing import Syncing, Trouble, interval_of
+from tidemill.engine.syncing import Syncing, Trouble, interval_of, unasked
+from tidemill.engine.taken import Counts, Tally
 from tidemill.model.errors import TidemillError, Unsupported
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ class Followings:
         self._opening = threading.Lock()  # what is made in a database is not made twice at a time
         self._taken: Counter[str] = Counter()
         self._all = False
+        self._reached = False
+        self.tally = Tally()
+        """How many row changes have come from sources since the warehouse was opened."""
 
     def alone(self, name: str) -> threading.RLock:
         """The lock of a view, for whoever moves it or is about to drop it."""
@@ -116,8 +121,14 @@ class Followings:
     def _opened(self, view: View) -> Following:
         patience = None if math.isinf(self._interval(view)) else PATIENCE
         with self._opening:
-            sources = {name: origin.open(view.name, patience) for name, origin in self._origins(view).items()}
-        return Following(view, sources, self._engine.apply)
+            secrets = self._engine.secrets
+            sources = {name: origin.open(view.name, secrets, patience) for name, origin in self._origins(view).items()}
+        self._reached = True
+        return Following(view, sources, self._apply)
+
+    def _apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> int:
+        with self.tally.counting(Counts(rows=sum(map(len, changes.values())))):
+            return self._engine.apply(changes, positions)
 
     def sync(self, name: str | None, timeout: float | None) -> int:
         """Bring one view, or all, up to what their sources have committed; returns how much came since it last was."""
@@ -181,9 +192,14 @@ class Followings:
         }
 
     def _asked(self, view: View) -> list[str]:
-        """What the sources of a view are asked, as they say it themselves, where they can be reached."""
+        """What the sources of a view are asked, as they say it themselves, where they can be reached.
+
+        To explain a view of a warehouse that somebody else may have made is no reason to connect anywhere.
+        """
+        if not self._reached:
+            return ["told once the warehouse follows its sources, or is synced"]
         try:
-            with reached(self._origins(view), view.name) as sources:
+            with reached(self._origins(view), view.name, self._engine.secrets) as sources:
                 return [line for kept in view.cores for line in asked(kept, sources)]
         except TidemillError as error:
             return [f"cannot be told now: {error.what}"]
@@ -192,10 +208,15 @@ class Followings:
         """What keeps views, those over one source or all of them, from following by themselves at present."""
         found: dict[str, Trouble] = {}
         for name, view in self._engine.catalog.views.items():
-            trouble = self._syncing[name].trouble if name in self._syncing else None
+            trouble = self._syncing[name].trouble if name in self._syncing else self._idle(view)
             if trouble is not None and (source is None or source in self._origins(view)):
                 found[name] = trouble
         return found
+
+    def _idle(self, view: View) -> Trouble | None:
+        """Why a view has nobody that lets it go on by itself, where it should."""
+        wanted = view.cores and not self._engine.read_only and not math.isinf(self._interval(view))
+        return unasked() if wanted else None
 
     def drop(self, view: View) -> None:
         """Let the sources forget a view. One that cannot be told must not keep it from being dropped."""

@@ -22,7 +22,7 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import translate_delete
 from tidemill.compiler.frontends.statements import Delete, ReplayLate
 from tidemill.model.errors import DataError, Unsupported
-from tidemill.model.schema import LATE, Partitioning, Table, late_table, names_of
+from tidemill.model.schema import LATE, WEIGHT, Partitioning, Table, late_table, names_of
 from tidemill.program.forgetting import number_of
 
 if TYPE_CHECKING:
@@ -114,6 +114,16 @@ def _filtered(change: ChangeSet, mask: pa.ChunkedArray | pa.Array) -> ChangeSet:
         pairs = zip(change.pairs(), mask.to_pylist(), strict=True)
         return ChangeSet.of((pair for pair, chosen in pairs if chosen), change.fields)
     return ChangeSet.of_arrow(change.arrow().filter(mask), change.fields)
+
+
+def late_in(engine: Engine, table: Table, epoch: int) -> int:
+    """How many changes of a table were late in an epoch that is committed."""
+    late = late_table(table)
+    if late is None:
+        return 0
+    found = engine.store.read(late.name, late.fields, since=epoch - 1, until=epoch)
+    weights = found.column(WEIGHT)
+    return int(pc.sum(pc.filter(weights, pc.greater(weights, 0))).as_py() or 0)
 
 
 class Replayed(NamedTuple):

@@ -17,6 +17,7 @@ from tidemill.engine.syncing import MANUAL, interval_of
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.sources.autonomous import open_source
+from tidemill.sources.secrets import Secrets
 from tidemill.sources.source import Source
 
 
@@ -30,10 +31,10 @@ class Origin:
     tables: Mapping[str, Table]
 
     @classmethod
-    def found(cls, name: str, kind: str, options: Mapping[str, str]) -> Origin:
+    def found(cls, name: str, kind: str, options: Mapping[str, str], secrets: Secrets) -> Origin:
         """The source as it is now; raises where it cannot be reached, or its options are wrong."""
         interval_of(options)
-        source = open_source(name, kind, _of_source(options))
+        source = open_source(name, kind, _of_source(options), secrets)
         try:
             return cls(name, kind, dict(options), dict(source.tables))
         finally:
@@ -54,16 +55,16 @@ class Origin:
         """When views over it are synced, as its options say it."""
         return self.options.get("sync", MANUAL)
 
-    def open(self, reader: str, patience: float | None = None) -> Source:
+    def open(self, reader: str, secrets: Secrets, patience: float | None = None) -> Source:
         """A connection that follows the source for ``reader``, who is somebody else for each view.
 
         ``patience``, where it is given, is the longest for which a lost connection is tried again.
         """
-        return open_source(self.name, self.kind, self._given(reader, patience))
+        return open_source(self.name, self.kind, self._given(reader, patience), secrets)
 
-    def look(self, reader: str) -> Source:
+    def look(self, reader: str, secrets: Secrets) -> Source:
         """A connection for a short question about how ``reader`` asks; it makes nothing there."""
-        return open_source(self.name, self.kind, self._given(reader, 2.0) | {"setup": "exists"})
+        return open_source(self.name, self.kind, self._given(reader, 2.0) | {"setup": "exists"}, secrets)
 
     def _given(self, reader: str, patience: float | None) -> dict[str, str]:
         given = _of_source(self.options)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidemill.changes.batch import ChangeSet, Epoch
@@ -40,6 +42,7 @@ class Publications:
         self._offered: deque[Epoch] = deque()
         self._views: dict[str, Publication] = {}
         self._abandoned: deque[Inbox] = deque()
+        self._ending: set[str] = set()
 
     def offer(self, epoch: Epoch) -> None:
         """Remember an epoch that has just been committed; callers come in the order of epochs."""
@@ -53,6 +56,7 @@ class Publications:
                 self._leave(self._abandoned.popleft())
             while self._offered and self._offered[0].number <= number:
                 epoch = self._offered.popleft()
+                self._end(self._ending.intersection(epoch.dropped))
                 for name in self._views and self._views.keys() & {*epoch.changes, *epoch.replaced, *epoch.dropped}:
                     change = epoch.changes.get(name)
                     # Files are the store's by now, and it may merge them.
@@ -117,10 +121,19 @@ class Publications:
                 return max(seen, inbox.since)
             return max(seen, inbox.waiting[0][0] - 1 if inbox.waiting else self.published)
 
-    def end(self, view: str) -> None:
-        """A view is gone: so are its listeners."""
-        with self.lock:
-            for inbox in list(self._views[view].listeners) if view in self._views else ():
+    @contextmanager
+    def ending(self, view: str) -> Iterator[None]:
+        """Let the listeners of a view end with an epoch of this block that drops it, should that be published."""
+        self._ending.add(view)
+        try:
+            yield
+        finally:
+            self._ending.discard(view)
+
+    def _end(self, gone: set[str]) -> None:
+        """Views are gone, though others may have their names: so are their listeners."""
+        for view in self._views.keys() & gone:
+            for inbox in list(self._views[view].listeners):
                 self._leave(inbox)
 
     def close(self) -> None:

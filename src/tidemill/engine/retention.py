@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tidemill.changes.batch import Epoch
+from tidemill.changes.batch import ChangeSet
 from tidemill.engine.lateness import head_of, retained_from
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning, Table, names_of
@@ -156,21 +156,20 @@ def _last(catalog: Catalog, view: View, heads: Mapping[str, int]) -> int:
     return last // view.partitioning.every * view.partitioning.every
 
 
-def recall(engine: Engine, view: View) -> None:
-    """Show a new view what is left of tables and views that forget rows: it cannot load them, being streams to it.
+def recalled(engine: Engine, view: View, number: int, work: int) -> dict[str, ChangeSet]:
+    """What a new view stores once it is shown what is left of tables and views that forget rows.
 
-    As for a late view, they are shown to it without these rows, and then the rows come.
+    It cannot load them, being streams to it. As for a late view, they are shown to it without these rows, and then the
+    rows come.
     """
     pending = {name: engine.contents(name) for name in engine.catalog.forgetful(view)}
     if not any(map(len, pending.values())):
-        return
-    number = engine.store.epoch
-    with engine.between(number, sum(map(len, pending.values()))) as runtimes:
+        return {}
+    with engine.between(number, work) as runtimes:
         for name, rows in pending.items():
             for runtime in runtimes:
                 runtime.absorb(name, rows.negated())
-        stored = engine.collect(engine.pipeline.walk(pending, runtimes, only=frozenset({view.name})), runtimes)
-    engine.commit(Epoch(number, stored))()
+        return engine.collect(engine.pipeline.walk(pending, runtimes, only=frozenset({view.name})), runtimes)
 
 
 def require_bounded(catalog: Catalog, view: View) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tidemill.changes.batch import ChangeSet
@@ -16,14 +15,16 @@ from tidemill.engine.declaring import add_feed, connect, disconnect, drop_feed
 from tidemill.engine.engine import Engine
 from tidemill.engine.feeds import FolderFeed
 from tidemill.engine.insight import explanation_of
-from tidemill.engine.lateness import replay
+from tidemill.engine.lateness import late_in, replay
 from tidemill.engine.origins import Origin
 from tidemill.engine.partitions import partitions_of
+from tidemill.engine.replacing import replace_view
 from tidemill.engine.results import Result
 from tidemill.engine.select import ask, select
 from tidemill.engine.staleness import staleness_of
 from tidemill.model.coerce import row_coercer
-from tidemill.model.errors import NullViolation, UnknownName
+from tidemill.model.errors import NullViolation, SetupError, UnknownName
+from tidemill.model.paths import local_path
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
 from tidemill.protocols.cores import CORE
@@ -50,21 +51,22 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
     """Compile a view and fill it."""
     if statement.if_not_exists and statement.name in engine.catalog:
         return Result(message=f"{statement.name} exists already")
-    if statement.or_replace and statement.name in engine.catalog.views:
-        engine.drop(statement.name)
-    engine.create_view(
-        engine.catalog.define(
-            statement.name, statement.query, statement.options, engine.store.epoch, tree=statement.tree
-        )
+    replacing = statement.or_replace and statement.name in engine.catalog.views
+    view = engine.catalog.define(
+        statement.name, statement.query, statement.options, engine.store.epoch, tree=statement.tree
     )
-    return Result(message=f"created view {statement.name}")
+    if replacing:
+        replace_view(engine, view)
+    else:
+        engine.create_view(view)
+    return Result(message=f"{'replaced' if replacing else 'created'} view {statement.name}")
 
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
     """Look at somebody else's database, and remember how to reach it and which tables it has."""
     if statement.if_not_exists and statement.name in engine.catalog.origins:
         return Result(message=f"source {statement.name} exists already")
-    origin = Origin.found(statement.name, statement.kind, statement.options)
+    origin = Origin.found(statement.name, statement.kind, statement.options, engine.secrets)
     connect(engine, origin)
     return Result(message=f"created source {origin.name} with {', '.join(origin.relations) or 'no tables'}")
 
@@ -73,9 +75,12 @@ def create_feed(engine: Engine, statement: sql.CreateFeed) -> Result:
     """Let the files of a folder become changes of a table or stream."""
     if statement.if_not_exists and statement.name in engine.catalog.feeds:
         return Result(message=f"feed {statement.name} exists already")
-    folder = str(Path(statement.folder).resolve())
-    add_feed(engine, FolderFeed(statement.name, statement.table, folder, statement.options))
-    return Result(message=f"created feed {statement.name}")
+    folder = local_path(statement.folder, "folder of a feed").resolve()
+    if folder.exists() and not folder.is_dir():
+        raise SetupError("a feed takes the files of a folder, and this is a file", where=str(folder))
+    add_feed(engine, FolderFeed(statement.name, statement.table, str(folder), statement.options))
+    missing = "" if folder.is_dir() else f"; its folder is not there yet: {folder}"
+    return Result(message=f"created feed {statement.name}{missing}")
 
 
 def drop(engine: Engine, statement: sql.Drop) -> Result:
@@ -148,7 +153,9 @@ def _apply(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Result
         fit = row_coercer(table.fields, table.name)
         pairs = [(fit(row), weight) for row, weight in pairs]
     epoch = engine.apply({table.name: ChangeSet.of(pairs, table.fields)})
-    return Result(message=f"{sum(abs(weight) for _, weight in pairs)} row changes in epoch {epoch}")
+    count, late = sum(abs(weight) for _, weight in pairs), late_in(engine, table, epoch)
+    changes = "1 row change" if count == 1 else f"{count:,} row changes"
+    return Result(message=f"{changes} in epoch {epoch}" + (f", {late:,} of them late" if late else ""))
 
 
 def _kept(engine: Engine, name: str, statement: sql.Statement) -> Table:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidemill.engine.refresh import Refresh
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import SetupError, Unsupported
 
 FIRST_PAUSE = 0.5
 """Seconds after a first failure; they double with each further one."""
@@ -56,7 +56,15 @@ class Trouble:
     def __str__(self) -> str:
         wait = max(0.0, self.again - time.monotonic())
         text = str(self.error).partition("\n")[0]
+        if not self.tries:
+            return text
         return f"{text} (tried {self.tries} times, again in {wait:.0f} s)"
+
+
+def unasked() -> Trouble:
+    """Why something that goes on by itself does not: the warehouse was opened, and that alone starts nothing."""
+    what = "it does not go on by itself: the warehouse was opened without follow=True"
+    return Trouble(SetupError(what, hint="Call wh.follow(), or wh.sync() now and then."), 0, math.inf)
 
 
 def pause_after(tries: int) -> float:

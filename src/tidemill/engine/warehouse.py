@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ from tidemill.engine.engine import Engine
 from tidemill.engine.feed import Turns
 from tidemill.engine.filters import Where
 from tidemill.engine.functions import forget, register_aggregate, register_function, started
-from tidemill.engine.lateness import Replayed, is_head, replay
+from tidemill.engine.lateness import Replayed, is_head, late_in, replay
 from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
 from tidemill.engine.results import Costs, Result
@@ -26,13 +26,17 @@ from tidemill.engine.staleness import is_mark
 from tidemill.engine.statements import execute
 from tidemill.engine.subscribe import BUFFER, Subscription
 from tidemill.engine.syncing import Trouble
+from tidemill.engine.taken import Counts, Taken
 from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
+from tidemill.model.errors import SetupError
+from tidemill.model.paths import local_path
 from tidemill.model.schema import Table
 from tidemill.protocols.cores import CORE
 from tidemill.runtimes.native.conditions import judge_rows
-from tidemill.sources.files import load_files
+from tidemill.sources.files import read_files
 from tidemill.sources.frames import changes_of
+from tidemill.sources.secrets import Secrets
 from tidemill.storage.folder import FolderStore
 from tidemill.storage.memory import MemoryStore
 from tidemill.storage.store import Store
@@ -73,11 +77,16 @@ class Warehouse:
         positions = self._engine.store.positions
         return {name: at for name, at in positions.items() if not (is_mark(name) or is_head(name))}
 
-    def sql(self, text: str, *, name: str = "sql") -> Result:
-        """Run a script of statements; returns the rows of the last one. ``name`` is what errors call the text."""
+    def sql(self, text: str, *, name: str = "sql", each: Callable[[Result], None] | None = None) -> Result:
+        """Run a script of statements; returns the rows of the last one. ``name`` is what errors call the text.
+
+        ``each`` is told what every statement gave, once it is done: what came before an error was done.
+        """
         result = Result()
         for statement in parse(text, name=name):
             result = execute(self._engine, statement)
+            if each is not None:
+                each(result)
         return result
 
     def apply(self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None) -> int:
@@ -181,17 +190,20 @@ class Warehouse:
         format: str | None = None,
         reject: str | Path | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> int:
-        """Take in CSV, JSON-lines or Parquet files as one epoch; returns it.
+    ) -> Taken:
+        """Take in CSV, JSON-lines or Parquet files as one epoch; returns its number, whose ``counts`` say how much.
 
-        With ``reject`` bad rows go to that file with their line and reason; without, one bad row refuses everything.
-        ``progress`` is told the bytes read so far and in all.
+        A folder stands for all files below it; folders named ``column=value`` give that column. With ``reject`` bad
+        rows go to that file with their line and reason; without, one bad row refuses everything. ``progress`` is told
+        the bytes read so far and in all.
         """
         target = self._engine.catalog.table(table)
-        taken = self._engine.keys(target) if reject is not None else ()
+        keys = self._engine.keys(target) if reject is not None else ()
         judge = judge_rows(self._engine.catalog.constraints.conditions_of(target.name))
-        change = load_files(target, paths, format=format, reject=reject, taken=taken, judge=judge, progress=progress)
-        return self._engine.apply({target.name: change})
+        read = read_files(target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress)
+        epoch = self._engine.apply({target.name: read.change})
+        late, skipped = late_in(self._engine, target, epoch), tuple(path.name for path in read.skipped)
+        return Taken(epoch, Counts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 
     def stream(
         self,
@@ -229,18 +241,26 @@ class Warehouse:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
         return self._engine.costs()
 
-    def sync(self, name: str | None = None, *, timeout: float | None = None) -> int:
+    def sync(self, name: str | None = None, *, timeout: float | None = None) -> Taken:
         """Take in what waits outside: files of a feed, and what the sources of a view have committed; by default all.
 
         Ends when all that was there is shown, however much comes meanwhile, or for views over sources after ``timeout``
-        seconds. Returns the epoch.
+        seconds. Returns the epoch, whose ``counts`` say how much came.
         """
-        is_feed = name is not None and name.lower() in self._engine.catalog.feeds
+        engine, came = self._engine, Counts()
+        is_feed = name is not None and name.lower() in engine.catalog.feeds
         if is_feed or name is None:
-            self._engine.feeds.sync(name)
+            came += engine.feeds.sync(name)
         if not is_feed:
-            self._engine.followings.sync(name, timeout)
-        return self.epoch
+            before = engine.followings.tally.total
+            engine.followings.sync(name, timeout)
+            came += engine.followings.tally.total - before
+        return Taken(self.epoch, came)
+
+    @property
+    def taken(self) -> Counts:
+        """How much feeds and sources have brought since the warehouse was opened."""
+        return self._engine.feeds.tally.total + self._engine.followings.tally.total
 
     def schedule(self, limit: int | None = None) -> list[str]:
         """Refresh the views with ``refresh = 'scheduled'``, the most urgent first, until none is behind.
@@ -345,6 +365,8 @@ def open(  # the name is the face: tidemill.open
     durability: str = "epoch",
     memory: str | int | None = None,
     backend: str | None = None,
+    follow: bool = False,
+    secrets: Iterable[str] = (),
 ) -> Warehouse:
     """Open a warehouse folder, made if it is not there; ``":memory:"`` keeps nothing on disk, and the last epochs only.
 
@@ -352,12 +374,16 @@ def open(  # the name is the face: tidemill.open
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
     ``memory``, such as ``"4GB"``, is what this process may hold: an epoch that would need more is refused.
     ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough to do.
+    With ``follow`` sources and feeds that are declared to go on by themselves do so from the beginning; else when
+    ``Warehouse.follow`` asks for it. ``secrets`` are variables that sources may take passwords from, beside
+    ``TIDEMILL_SECRET_*``.
     """
     check_name(runtime)
     limit = None if memory is None else parse_size(memory)
     in_memory = str(path) == MEMORY
+    place = Path() if in_memory else _folder_named(path)
     temporary = tempfile.TemporaryDirectory(prefix="tidemill-") if in_memory else None
-    folder = Path(path if temporary is None else temporary.name)
+    folder = place if temporary is None else Path(temporary.name)
     store: Store
     if in_memory and runtime != "spark":
         store = MemoryStore()
@@ -366,8 +392,19 @@ def open(  # the name is the face: tidemill.open
     try:
         keep = MEMORY_EPOCHS if in_memory else None
         placement = Placement(store, runtime, spark, in_memory, backend)
-        engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit)
+        allowed = Secrets.of(secrets)
+        engine = Engine(store, placement, read_only=read_only, keep=keep, memory=limit, follow=follow, secrets=allowed)
     except BaseException:
         store.close()
         raise
     return Warehouse(engine, folder, temporary)
+
+
+def _folder_named(path: str | Path) -> Path:
+    """The folder that a warehouse is to be opened in."""
+    folder, text = local_path(path, "warehouse"), str(path)
+    if text.startswith(":") and text.endswith(":"):
+        raise SetupError("there is no such kind of warehouse", where=text, hint=f'In memory it is "{MEMORY}".')
+    if folder.exists() and not folder.is_dir():
+        raise SetupError("a warehouse is a folder, and this is a file", where=text)
+    return folder

@@ -20,11 +20,11 @@ from tidemill.serving.follow import as_json_lines, as_text_lines, follow
 from tidemill.serving.mending import check, repair
 from tidemill.serving.objects import COLUMNS, declared, inventory
 from tidemill.serving.opening import FOLDER, Folder, Json, Runtime, RuntimeName, contents, found, opened
-from tidemill.serving.render import fail, json_line, print_json, print_result, print_table
+from tidemill.serving.render import fail, json_line, print_json, print_table
 from tidemill.serving.shell import prompt
 from tidemill.serving.staleness import watch_staleness
 from tidemill.serving.syncing import Reporter, keep_in_sync
-from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress, take_files
+from tidemill.serving.transfer import FORMATS, apply_file, load_with_progress, run_script, take_files
 
 __all__ = ["app", "main"]
 
@@ -125,27 +125,28 @@ def sql(
         raise typer.BadParameter("give statements or --file, not both")
     with opened(warehouse, runtime, new=not read_only, read_only=read_only) as wh:
         if statements is not None:
-            print_result(wh.sql(statements), as_json)
+            run_script(wh, statements, "sql", as_json)
         elif file is not None:
-            print_result(wh.sql(file.read_text(encoding="utf-8"), name=str(file)), as_json)
+            run_script(wh, file.read_text(encoding="utf-8"), str(file), as_json)
         elif sys.stdin.isatty():
-            prompt(lambda statement: print_result(wh.sql(statement), as_json))
+            prompt(lambda statement: run_script(wh, statement, "sql", as_json))
         else:
-            print_result(wh.sql(sys.stdin.read(), name="stdin"), as_json)
+            run_script(wh, sys.stdin.read(), "stdin", as_json)
 
 
 @app.command()
 def load(
     table: Annotated[str, typer.Argument(help="The table that takes the rows.")],
-    files: Annotated[list[Path], typer.Argument(help="CSV, JSON lines or Parquet; or folders of them.")],
+    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet; or folders of them.")],
     warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
     reject: Annotated[Path | None, typer.Option(help="Set bad rows aside in this file and take the others.")] = None,
 ) -> None:
-    """Load files into a table.
+    """Load files into a table, and say how many rows that were.
 
-    One epoch: all files and all rows, or nothing; with --reject, all but the bad rows.
+    One epoch: all files and all rows, or nothing; with --reject, all but the bad rows. A folder stands for all files
+    below it; folders named column=value give that column of their rows, as Spark writes them.
 
     \b
     Examples:
@@ -267,8 +268,8 @@ def sync(
 ) -> None:
     """Bring views over sources up to what the sources have committed, and take in what waits for feeds.
 
-    Prints the epoch; with --follow each that it comes to, and scheduled views are refreshed as well. A source that
-    cannot be reached is told on standard error, and tried again.
+    Prints the epoch and how many rows came; with --follow each that it comes to, and scheduled views are refreshed as
+    well. A source that cannot be reached is told on standard error, and tried again.
 
     \b
     Examples:
@@ -280,13 +281,14 @@ def sync(
         if following:
             keep_in_sync(wh, timeout)
         else:
-            print(wh.sync(name, timeout=timeout))
+            taken = wh.sync(name, timeout=timeout)
+            print(f"epoch {taken}: {taken.counts}")
 
 
 @app.command()
 def feed(
     table: Annotated[str, typer.Argument(help="The table or stream that takes the rows.")],
-    folder: Annotated[Path, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
+    folder: Annotated[str, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
     following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from tidemill.engine.results import Bag
 from tidemill.engine.warehouse import Warehouse
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError, UnknownName
+from tidemill.model.paths import local_path
 
 Folder = Annotated[
     str, typer.Option("--warehouse", "-w", metavar="FOLDER", envvar="TIDEMILL_WAREHOUSE", help="The warehouse folder.")
@@ -38,7 +38,7 @@ def opened(
     folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
 ) -> Warehouse:
     """Open a folder. Only a command that may create tables may make a new one: a slip of the pen should not."""
-    if not new and not Path(folder).is_dir():
+    if not new and not local_path(folder, "warehouse").is_dir():
         raise SetupError(
             "there is no warehouse here",
             where=folder,

@@ -30,15 +30,17 @@ class Reporter:
 
 
 def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2, limit: int | None = None) -> None:
-    """Let everything go on by itself, for so many seconds or until somebody interrupts; prints each epoch."""
+    """Let everything go on by itself, for so many seconds or until somebody interrupts; prints epochs and what came."""
     reporter, epoch, began = Reporter(warehouse), warehouse.epoch, time.monotonic()
+    before = warehouse.taken
     warehouse.follow(limit)
     try:
         while seconds is None or time.monotonic() - began < seconds:
             time.sleep(interval)
             reporter.report()
             if warehouse.epoch != epoch:
-                epoch = warehouse.epoch
-                print(epoch, flush=True)
+                epoch, taken = warehouse.epoch, warehouse.taken
+                print(f"epoch {epoch}: {taken - before}", flush=True)
+                before = taken
     except KeyboardInterrupt:
         print(f"stopped at epoch {warehouse.epoch}", file=sys.stderr)

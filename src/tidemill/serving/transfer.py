@@ -13,36 +13,49 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from tidemill.changes.zset import Row
 from tidemill.engine.objects.database import objects
+from tidemill.engine.results import Result
+from tidemill.engine.taken import counted
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import SetupError, Unsupported
-from tidemill.serving.render import console
+from tidemill.model.paths import local_path
+from tidemill.model.schema import WHEN, late_table
+from tidemill.serving.render import console, print_result
 from tidemill.sources.arrivals import ASIDE
 from tidemill.sources.debezium import Lookup, read_debezium
 from tidemill.sources.pairs import read_pairs
 
-__all__ = ["FORMATS", "apply_file", "load_with_progress", "take_files"]
+__all__ = ["FORMATS", "apply_file", "load_with_progress", "run_script", "take_files"]
 
 FORMATS = ("debezium", "pairs")
 
 
+def run_script(wh: Warehouse, text: str, name: str, as_json: bool) -> None:
+    """Run statements; print what each of them did, and the rows of the last. Beside JSON only rows are on stdout."""
+
+    def say(result: Result) -> None:
+        if result.message:
+            print(result.message, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    last = wh.sql(text, name=name, each=say)
+    if last.columns:
+        print_result(last, as_json)
+
+
 def load_with_progress(
-    wh: Warehouse, table: str, files: Sequence[Path], *, format: str | None, reject: Path | None
+    wh: Warehouse, table: str, files: Sequence[str], *, format: str | None, reject: Path | None
 ) -> str:
     """Load files and say what was done; a bar follows the bytes on a terminal."""
     if wh.has_objects(table):
         if reject is not None:
             raise Unsupported("objects are loaded all or none", hint="Leave --reject out.")
         with bar(f"loading {table}") as progress:
-            epoch = objects(wh).load(table, *files, format=format, progress=progress)
-        return f"loaded into {table}, epoch {epoch}"
+            taken = objects(wh).load(table, *files, format=format, progress=progress)
+        return f"epoch {taken}: {counted(taken.counts.rows, 'object')} loaded for {table}"
     with bar(f"loading {table}") as progress:
-        epoch = wh.load(table, *files, format=format, reject=reject, progress=progress)
-    if reject is None:
-        return f"loaded into {table}, epoch {epoch}"
-    with reject.open(encoding="utf-8") as lines:
-        bad = sum(1 for _ in lines)
-    return f"loaded into {table}, epoch {epoch}; {bad} bad row{'' if bad == 1 else 's'} set aside in {reject}"
+        taken = wh.load(table, *files, format=format, reject=reject, progress=progress)
+    told = f"epoch {taken}: loaded into {table} {taken.counts}"
+    return f"{told}: {reject}" if taken.counts.rejected else told
 
 
 @contextmanager
@@ -55,19 +68,18 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
-def take_files(wh: Warehouse, table: str, folder: Path, format: str | None) -> str:
+def take_files(wh: Warehouse, table: str, folder: str, format: str | None) -> str:
     """Take in what waits in a folder and say what was done; a feed is made for it, unless there is one."""
-    place, before = str(folder.resolve()), wh.epoch
+    place = str(local_path(folder, "folder of a feed").resolve())
     known = {row[2]: row[0] for row in wh.sql("SHOW FEEDS")}
     if place not in known:
         name = _free_name(table.lower(), set(known.values()))
         options = "" if format is None else f" OPTIONS (format = '{format}')"
         wh.sql(f"CREATE FEED `{name}` INTO `{table}` FROM {_quoted(place)}{options}")
         known[place] = name
-    wh.sync(known[place])
-    aside = next(row[6] for row in wh.sql("SHOW FEEDS") if row[0] == known[place])
-    bad = f"; {aside} set aside in {folder / ASIDE}" if aside else ""
-    return f"{wh.epoch - before} taken into {table}, epoch {wh.epoch}{bad}"
+    taken = wh.sync(known[place])
+    bad = f": {Path(place) / ASIDE}" if taken.counts.aside else ""
+    return f"epoch {taken}: taken into {table} {taken.counts}{bad}"
 
 
 def _free_name(table: str, taken: set[str]) -> str:
@@ -89,8 +101,18 @@ def apply_file(wh: Warehouse, file: Path, format: str) -> str:
     if not changes:
         return "no changes"
     epoch = wh.apply(changes)
-    counts = ", ".join(f"{len(change)} of {name}" for name, change in changes.items())
-    return f"epoch {epoch}: row changes {counts}"
+    counts = ", ".join(f"{len(change):,} of {name}" for name, change in changes.items())
+    late = sum(_late(wh, name, epoch) for name in changes)
+    return f"epoch {epoch}: row changes {counts}" + (f"; {late:,} of them late" if late else "")
+
+
+def _late(wh: Warehouse, table: str, epoch: int) -> int:
+    """How many changes of a table were late in an epoch."""
+    late = late_table(wh.table(table).definition)
+    if late is None:
+        return 0
+    ((count,),) = wh.sql(f"SELECT COUNT(*) FROM `{late.name}` WHERE `{WHEN}` = {epoch}")
+    return int(count)
 
 
 def lookup_in(wh: Warehouse) -> Lookup:

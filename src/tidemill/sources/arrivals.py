@@ -2,7 +2,8 @@
 
 Whoever writes there *renames*: a file is whole as soon as it has its name. What comes in several files is a folder of
 them, renamed likewise, or written by Spark, whose ``_temporary`` in it goes when it is whole. Names that begin with
-``.`` or ``_`` are not looked at, nor are files with endings that nobody reads.
+``.`` or ``_`` are not looked at, nor are files with endings that nobody reads. Symbolic links are not followed: who may
+put files here need not be allowed to read what they lead to.
 
 What was taken in is moved to ``_taken`` and what cannot be is moved to ``_aside``, with a text beside it that says why.
 Moving is safe on disk before anything else happens, so at any moment the folder knows all but the last name.
@@ -10,12 +11,18 @@ Moving is safe on disk before anything else happens, so at any moment the folder
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from tidemill.model.errors import SetupError
+from tidemill.model.errors import Corrupt, DataError, SetupError
 from tidemill.sources.files import FORMATS
+from tidemill.sources.folders import is_hidden
 from tidemill.storage.files import fault, sync_file, sync_folder
+from tidemill.storage.links import create_file
 
 __all__ = ["ASIDE", "TAKEN", "Arrivals"]
 
@@ -39,36 +46,49 @@ class Arrivals:
     def waiting(self) -> list[Path]:
         """The files, and folders of files, that are whole, in the order of their names; numbers count as such."""
         try:
-            found = [item for item in self.folder.iterdir() if not _hidden(item) and self._is_whole(item)]
+            found = [item for item in self.folder.iterdir() if not is_hidden(item.name) and self._is_whole(item)]
         except OSError as error:
             reason = error.strerror or str(error)
             raise SetupError("the folder of a feed cannot be read", where=str(self.folder), detail=reason) from error
         return sorted(found, key=_in_order)
 
     def _is_whole(self, item: Path) -> bool:
-        if not item.is_dir():
+        if item.is_symlink() or not item.is_dir():
             return self._is_read(item)
-        inside = list(item.iterdir())
-        return all(one.name != "_temporary" for one in inside) and any(map(self._is_read, inside))
+        if (item / "_temporary").exists():
+            return False
+        return any(self._is_read(one) for one in item.rglob("*") if one.is_symlink() or not one.is_dir())
 
     def _is_read(self, file: Path) -> bool:
-        return not _hidden(file) and (self._format is not None or file.suffix.lower() in FORMATS)
+        return not is_hidden(file.name) and (self._format is not None or file.suffix.lower() in FORMATS)
+
+    def refuse_links(self, item: Path) -> None:
+        """Refuse what came as a symbolic link, or has one in it."""
+        for path in (item, *(item.rglob("*") if item.is_dir() and not item.is_symlink() else ())):
+            if path.is_symlink():
+                raise DataError(
+                    "a symbolic link is not followed",
+                    where=str(path),
+                    detail="Who may put files into the folder of a feed need not be allowed to read what it leads to.",
+                    hint="Put the file itself there.",
+                )
 
     def is_known(self, name: str) -> bool:
         """Whether something of that name was taken in before."""
-        return (self.folder / TAKEN / name).exists()
+        return os.path.lexists(self.folder / TAKEN / name)
 
     def put_away(self, name: str) -> None:
         """Move what was taken in out of the way, unless that is done already."""
-        if (self.folder / name).exists() and not self.is_known(name):
-            self._move(name, self.folder / TAKEN / name)
+        if Path(name).name != name:
+            raise Corrupt(f"{name!r} is not the name of a file of a feed", where=str(self.folder))
+        if os.path.lexists(self.folder / name) and not self.is_known(name):
+            self._move(name, self._own(TAKEN) / name)
 
     def set_aside(self, name: str, reason: str) -> None:
         """Move what was refused out of the way; why is written before, so that it is never missing."""
-        target = _free(self.folder / ASIDE / name)
-        target.parent.mkdir(exist_ok=True)
+        target = _free(self._own(ASIDE) / name)
         text = target.with_name(target.name + REASON)
-        text.write_text(reason + "\n", encoding="utf-8")
+        create_file(text, f"{reason}\n".encode())
         sync_file(text)
         fault("set-aside")
         self._move(name, target)
@@ -78,23 +98,32 @@ class Arrivals:
         folder = self.folder / ASIDE
         return sorted(one.name for one in folder.iterdir() if one.suffix != REASON) if folder.is_dir() else []
 
+    def _own(self, name: str) -> Path:
+        """The folder of that name beside the files, made where it is not there."""
+        folder = self.folder / name
+        with self._moving(folder):
+            if folder.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, "A symbolic link is not followed")
+            folder.mkdir(exist_ok=True)
+        return folder
+
     def _move(self, name: str, target: Path) -> None:
-        try:
-            target.parent.mkdir(exist_ok=True)
+        with self._moving(target.parent):
             (self.folder / name).rename(target)
             sync_folder(target.parent)
             sync_folder(self.folder)
+
+    @contextmanager
+    def _moving(self, to: Path) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise SetupError(
-                "a file of a feed cannot be moved",
-                where=str(self.folder / name),
+                "files of a feed cannot be moved",
+                where=str(self.folder),
                 detail=error.strerror or str(error),
-                hint=f'The feed goes on once it can be moved to "{target.parent}".',
+                hint=f'The feed goes on once they can be moved to "{to}".',
             ) from error
-
-
-def _hidden(item: Path) -> bool:
-    return item.name.startswith(("_", "."))
 
 
 def _in_order(item: Path) -> tuple[list[tuple[int, str]], str]:
@@ -106,7 +135,7 @@ def _in_order(item: Path) -> tuple[list[tuple[int, str]], str]:
 def _free(path: Path) -> Path:
     """``path``, or one like it that nothing has."""
     number, free = 1, path
-    while free.exists():
+    while os.path.lexists(free):
         number += 1
         free = path.with_name(f"{path.name}~{number}")
     return free

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidemill.model.errors import Unsupported
+from tidemill.sources.secrets import POSTGRES, Secrets
 from tidemill.sources.source import Source
 
 __all__ = ["TYPES", "open_source"]
@@ -16,14 +17,14 @@ __all__ = ["TYPES", "open_source"]
 _SHARED = ("tables", "setup", "reader", "poll", "patience", "query_timeout")
 
 
-def open_source(name: str, type_: str, options: Mapping[str, str]) -> Source:
-    """The source ``name`` of a type in ``TYPES``, open."""
+def open_source(name: str, type_: str, options: Mapping[str, str], secrets: Secrets | None = None) -> Source:
+    """The source ``name`` of a type in ``TYPES``, open; ``secrets`` are the variables it may take a password from."""
     if type_ not in TYPES:
         raise Unsupported(f"there is no type {type_!r} of sources", hint=f"Types: {', '.join(sorted(TYPES))}.")
-    return TYPES[type_](name, dict(options))
+    return TYPES[type_](name, dict(options), secrets or Secrets.of())
 
 
-def _sqlite(name: str, options: dict[str, str]) -> Source:
+def _sqlite(name: str, options: dict[str, str], secrets: Secrets) -> Source:
     from tidemill.sources.sqlite.source import SqliteSource
 
     given = _taken(options, _SHARED)
@@ -35,16 +36,16 @@ def _sqlite(name: str, options: dict[str, str]) -> Source:
     return SqliteSource(name, path, **given)
 
 
-def _postgres(name: str, options: dict[str, str]) -> Source:
+def _postgres(name: str, options: dict[str, str], secrets: Secrets) -> Source:
     from tidemill.sources.postgres.connect import Address
     from tidemill.sources.postgres.source import PostgresSource
 
     given = _taken(options, (*_SHARED, "schema", "changes", "held", "pages"))
-    variable = options.pop("password_env", "PGPASSWORD")
+    variable = secrets.require(options.pop("password_env", POSTGRES))
     return PostgresSource(name, Address(options, variable), **given)
 
 
-TYPES: dict[str, Callable[[str, dict[str, str]], Source]] = {"postgres": _postgres, "sqlite": _sqlite}
+TYPES: dict[str, Callable[[str, dict[str, str], Secrets], Source]] = {"postgres": _postgres, "sqlite": _sqlite}
 """How each type of source is opened."""
 
 _READERS: dict[str, Callable[[str], Any]] = {

@@ -1,6 +1,7 @@
 """Files of rows: CSV with a header, JSON lines, Parquet. Read in batches; a bad row is refused or set aside.
 
-Columns go by name as in ``sources.frames``, a column ``_weight`` included. In CSV an empty cell is NULL and a nested
+Columns go by name as in ``sources.frames``, a column ``_weight`` included; some may stand in the names of folders
+(``sources.folders``). In CSV an empty cell is NULL and a nested
 value is written as JSON. Text is read record by record, so that a bad row is known with its line, its reason and its
 text; Parquet is converted batch by batch, and row by row only where a batch has a bad row.
 """
@@ -8,7 +9,7 @@ text; Parquet is converted batch by batch, and row by row only where a batch has
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from io import TextIOWrapper
@@ -22,13 +23,16 @@ import pyarrow.parquet as pq
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row
-from tidemill.model.coerce import row_coercer
+from tidemill.model import types as t
+from tidemill.model.coerce import coerce, row_coercer
 from tidemill.model.errors import BadValue, DuplicateKey, SetupError, TidemillError, Unsupported
 from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field
+from tidemill.sources.folders import files_below
 from tidemill.sources.frames import changes_of, check_names, weight_of
-from tidemill.sources.text import Record, read_csv, read_json
+from tidemill.sources.text import Record, parser_of, read_csv, read_json
 
-__all__ = ["FORMATS", "Batch", "Reject", "files_in", "format_of", "load_files", "read_file"]
+__all__ = ["FORMATS", "Batch", "Intake", "Reject", "format_of", "read_file", "read_files"]
 
 FORMATS = {
     ".csv": "csv",
@@ -43,6 +47,10 @@ FORMATS = {
 _BATCH = 20_000
 
 Progress = Callable[[int, int], None]
+Values = Mapping[str, Any]
+"""Columns that all rows of a file have in common, because they stand in the names of its folders."""
+
+_NONE: Values = {}
 
 Judge = Callable[[Row], None]
 """Refuses a row that its table cannot take, whatever else is there."""
@@ -66,6 +74,16 @@ class Batch:
     first_line: int
     rejects: tuple[Reject, ...]
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What was read: the change, from how many files, what was skipped beside them, and how many rows were bad."""
+
+    change: ChangeSet
+    files: int
+    skipped: tuple[Path, ...]
+    rejected: int
 
 
 class Keys:
@@ -93,7 +111,7 @@ class Keys:
             self._taken.add(key)
 
 
-def load_files(
+def read_files(
     table: Table,
     paths: Sequence[str | Path],
     *,
@@ -102,45 +120,65 @@ def load_files(
     taken: Iterable[Row] = (),
     judge: Judge | None = None,
     progress: Progress | None = None,
-) -> ChangeSet:
+) -> Intake:
     """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
 
     Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
     line, reason and text; a second row of a primary key is bad as well, and ``taken`` are the keys that were there
     before; so is one that ``judge`` refuses. ``progress`` is told the bytes read so far, and in all.
     """
-    files = [file for path in paths for file in files_in(Path(path))]
-    total = sum(file.stat().st_size for file in files)
+    found = files_below(paths, table)
+    kinds = {format_of(one.file, format) for one in found.files}
+    total = sum(one.file.stat().st_size for one in found.files)
     keys = None if reject is None else Keys(table, taken, judge)
-    parts, done = [], 0
+    parts, done, rejected = [], 0, 0
     with ExitStack() as stack:
         rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
-        for file in files:
-            for batch in read_file(file, table, format, keys=keys):
+        for one in found.files:
+            for batch in read_file(one.file, table, format, keys=keys, values=_parsed(one.values, table)):
                 parts.append(batch.changes)
                 if rejects is not None:
+                    rejected += len(batch.rejects)
                     rejects.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in batch.rejects)
                 if progress is not None:
                     progress(done + batch.bytes, total)
-            done += file.stat().st_size
-    return _together(parts, table, columnar=all(format_of(file, format) == "parquet" for file in files))
+            done += one.file.stat().st_size
+    change = _together(parts, table, columnar=kinds == {"parquet"})
+    return Intake(change, len(found.files), found.skipped, rejected)
+
+
+def _parsed(texts: Mapping[str, str | None], table: Table) -> Values:
+    """The columns that stand in the names of folders, read as cells of CSV are."""
+    types = _types(table)
+    return {name: None if text is None else parser_of(types[name])(text) for name, text in texts.items()}
+
+
+def _types(table: Table) -> dict[str, t.Type]:
+    return {field.name: field.type for field in table.fields} | {WEIGHT: t.BIGINT}
 
 
 def read_file(
-    path: str | Path, table: Table, format: str | None = None, *, keys: Keys | None = None, null: str = ""
+    path: str | Path,
+    table: Table,
+    format: str | None = None,
+    *,
+    keys: Keys | None = None,
+    null: str = "",
+    values: Values = _NONE,
 ) -> Iterator[Batch]:
     """The rows of a file, batch by batch.
 
     With ``keys`` bad rows are set aside in the batch's ``rejects``; without, the first one raises an error that names
-    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV.
+    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV, and ``values`` are columns
+    that all rows have beside those in the file.
     """
     path = Path(path)
     kind = format_of(path, format)
     try:
         if kind == "parquet":
-            yield from _read_parquet(path, table, keys)
+            yield from _read_parquet(path, table, keys, values)
         else:
-            yield from _read_text(path, table, kind, keys, null)
+            yield from _read_text(path, table, kind, keys, null, values)
     except OSError as error:
         raise SetupError("the file cannot be read", where=str(path), detail=error.strerror or str(error)) from error
 
@@ -154,14 +192,14 @@ def format_of(path: Path, format: str | None) -> str:
     return kind
 
 
-def _read_text(path: Path, table: Table, kind: str, keys: Keys | None, null: str) -> Iterator[Batch]:
+def _read_text(path: Path, table: Table, kind: str, keys: Keys | None, null: str, values: Values) -> Iterator[Batch]:
     # Bytes that are not UTF-8 come through as lone surrogates, which no STRING takes: so they have a line, too.
     with path.open("rb") as binary, TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="") as file:
         if kind == "json":
             records = read_json(file)
         else:
             records = read_csv(file, table, null, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        records = _in_file(records, path)
+        records = (_with_values(record, values) for record in _in_file(records, path))
         while chunk := list(islice(records, _BATCH)):
             yield _convert(chunk, path, table, keys, binary.tell())
 
@@ -173,6 +211,21 @@ def _in_file(records: Iterator[Record], path: Path) -> Iterator[Record]:
     except TidemillError as error:
         error.where = f"{path}, {error.where}"
         raise
+
+
+def _with_values(record: Record, values: Values) -> Record:
+    """A record with the columns that stand in the names of folders; one that has them itself is bad."""
+    if not values or isinstance(record.values, TidemillError):
+        return record
+    twice = next((name for name in values if name in record.values), None)
+    return replace(record, values={**record.values, **values} if twice is None else _twice(twice))
+
+
+def _twice(column: str) -> BadValue:
+    return BadValue(
+        f'column "{column}" is in the file and in the name of its folder',
+        hint="Rename the folder, or leave the column out of the file.",
+    )
 
 
 def _convert(records: Sequence[Record], path: Path, table: Table, keys: Keys | None, position: int) -> Batch:
@@ -209,7 +262,7 @@ def _reason(error: TidemillError) -> str:
     return f"{error.what}{place}" + (f": {error.detail}" if error.detail else "")
 
 
-def _read_parquet(path: Path, table: Table, keys: Keys | None) -> Iterator[Batch]:
+def _read_parquet(path: Path, table: Table, keys: Keys | None, values: Values) -> Iterator[Batch]:
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
@@ -220,19 +273,32 @@ def _read_parquet(path: Path, table: Table, keys: Keys | None) -> Iterator[Batch
         first = 1
         for part in file.iter_batches(_BATCH):
             position = size * (first - 1 + part.num_rows) // rows
-            yield _read_part(pa.Table.from_batches([part]), first, path, table, keys, position)
+            yield _read_part(pa.Table.from_batches([part]), first, path, table, keys, position, values)
             first += part.num_rows
 
 
-def _read_part(part: pa.Table, first: int, path: Path, table: Table, keys: Keys | None, position: int) -> Batch:
+def _read_part(
+    part: pa.Table, first: int, path: Path, table: Table, keys: Keys | None, position: int, values: Values
+) -> Batch:
     if keys is None:
         try:
-            return Batch(changes_of(part, table), first, (), position)
+            return Batch(changes_of(_with_columns(part, values, table), table), first, (), position)
         except TidemillError:
             pass  # row by row, then: that finds the row, and counts it from the file's beginning
     rows = part.rename_columns([name.lower() for name in part.column_names]).to_pylist()
     records = [Record(line, json.dumps(row, default=str), row) for line, row in enumerate(rows, start=first)]
-    return _convert(records, path, table, keys, position)
+    return _convert([_with_values(record, values) for record in records], path, table, keys, position)
+
+
+def _with_columns(part: pa.Table, values: Values, table: Table) -> pa.Table:
+    """Columns with those that stand in the names of folders, each of them one value over and over."""
+    types = _types(table)
+    for name, value in values.items():
+        field = Field(name, types[name])
+        row = (None if value is None else coerce(value, field.type, where=f"{table.name}.{name}"),)
+        one = ChangeSet.of([(row, 1)], (field,)).arrow().column(0)
+        part = part.append_column(name, one.take(pa.array([0] * part.num_rows, pa.int64())))
+    return part
 
 
 def _together(parts: Sequence[ChangeSet], table: Table, columnar: bool) -> ChangeSet:
@@ -241,12 +307,3 @@ def _together(parts: Sequence[ChangeSet], table: Table, columnar: bool) -> Chang
         empty = arrow_schema(table.fields).empty_table()
         return ChangeSet.of_arrow(pa.concat_tables([empty, *(part.arrow() for part in parts)]), table.fields)
     return ChangeSet.of(chain.from_iterable(part.pairs() for part in parts), table.fields)
-
-
-def files_in(path: Path) -> list[Path]:
-    """The file itself, or what a folder holds but for hidden files and markers such as ``_SUCCESS``."""
-    if not path.exists():
-        raise SetupError("there is no such file", where=str(path))
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith(("_", ".")))

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.model.errors import BadValue, SetupError, Unsupported
-from tidemill.sources.files import files_in, format_of
+from tidemill.sources.files import format_of
+from tidemill.sources.folders import files_below
 from tidemill.sources.text import read_json
 
 __all__ = ["Located", "read_records"]
@@ -25,7 +26,7 @@ def read_records(
     paths: Sequence[str | Path], format: str | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Located]:
     """The records of files, or folders of them, in order. ``progress`` is told the bytes read so far, and in all."""
-    files = [file for path in paths for file in files_in(Path(path))]
+    files = [one.file for one in files_below(paths, None).files]
     total = sum(file.stat().st_size for file in files)
     done = 0
     for file in files:

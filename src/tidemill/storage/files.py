@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.model.errors import Corrupt, StorageError
+from tidemill.storage.links import create_file
 
 FAULT_POINTS = (
     "before-data",
@@ -102,7 +103,7 @@ def write_over(file: Path, content: bytes) -> None:
 def _draft_of(file: Path, content: bytes) -> Iterator[Path]:
     draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
     try:
-        draft.write_bytes(content)
+        create_file(draft, content)
         sync_file(draft)
         yield draft
     finally:

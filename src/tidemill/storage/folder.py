@@ -69,8 +69,9 @@ class FolderStore:
         """
         if durability not in DURABILITIES:
             raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
-        layout = Layout(Path(path).absolute())
+        layout = Layout(Path(path).resolve())
         with explained("open the warehouse", layout.root, "Look at the folder and its rights."):
+            layout.refuse_links()
             require_warehouse(layout.root, create=create and not read_only)
             return cls._open_to_read(layout) if read_only else cls._open_to_write(layout, synced=durability == "epoch")
 

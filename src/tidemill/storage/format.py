@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidemill.model.errors import FormatMismatch, StorageError
 from tidemill.storage.files import damaged, make_folder, missing, write_new, write_over
+from tidemill.storage.links import read_file
 
 FORMAT = 2
 """The format that this Tidemill writes. In format 1, log records and manifests do not name the one before them."""
@@ -75,7 +76,7 @@ def _decoded(file: Path) -> int:
     """The number that the file says. From format 2 on it has a checksum: a changed digit would be another format."""
     number = 0
     try:
-        said = json.loads(file.read_bytes())
+        said = json.loads(read_file(file))
         number = said["format"]
         sound = type(number) is int and (said.get("crc32") == _crc(number) or (number < 2 and "crc32" not in said))
     except (AttributeError, ValueError, KeyError, TypeError, RecursionError):

@@ -11,8 +11,10 @@
       log/<sequence>-<token>.log            small epochs that wait for the next manifest
       staging/                              files that runtimes write for an epoch to come
       quarantine/                           damaged files that a repair has set aside
+      checkpoints/                          what Spark remembers of streaming queries
 
-Files of other names are never read and never deleted, but for those below ``maps`` and ``staging``.
+Files of other names are never read and never deleted, but for those below ``maps`` and ``staging``. Symbolic links are
+refused (``links.py``).
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from pathlib import Path
 
 from tidemill.model.errors import Corrupt
 from tidemill.storage.files import damaged, make_folder, missing
+from tidemill.storage.format import FORMAT_FILE
+from tidemill.storage.links import refuse_links
+from tidemill.storage.lock import LOCK_FILE
 from tidemill.storage.log import Replayed, log_file, logs, replay
 from tidemill.storage.manifest import State, latest_state, manifest_file, read_manifest, sequences
-from tidemill.storage.mark import Mark, read_mark
+from tidemill.storage.mark import MARK_FILE, Mark, read_mark
 from tidemill.storage.parts import Tail
 from tidemill.storage.runs import FilePart
 
@@ -66,6 +71,16 @@ class Layout:
     def quarantine(self) -> Path:
         """Damaged files that a repair has set aside."""
         return self.root / "quarantine"
+
+    @property
+    def checkpoints(self) -> Path:
+        """A folder of Spark's for each streaming query."""
+        return self.root / "checkpoints"
+
+    def refuse_links(self) -> None:
+        """Refuse a warehouse with symbolic links among its files and folders; runs are looked at when they are read."""
+        folders = (self.manifests, self.maps, self.log, self.staging, self.quarantine, self.checkpoints)
+        refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
 
     def create(self) -> None:
         """Make the folders that are not there."""

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemill.model.errors import LockHeld, StorageError
+from tidemill.storage.links import read_file
 
 LOCK_FILE = "lock"
 
@@ -49,7 +50,7 @@ class WriterLock:
         """Take the lock, or ``LockHeld`` if someone has it. The token is above every one before, and above ``floor``,
         which is asked with the lock held: what the folder knows, should the lock file be lost."""
         file = folder / LOCK_FILE
-        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             _lock(handle, file)
             last = read_owner(file)
@@ -90,8 +91,8 @@ class WriterLock:
 def read_owner(file: Path) -> Owner | None:
     """Who is written in the lock file; None if nobody is or it cannot be read."""
     try:
-        owner = Owner(**json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError):
+        owner = Owner(**json.loads(read_file(file)))
+    except (OSError, StorageError, ValueError, TypeError):
         return None
     return owner if type(owner.token) is int else None
 

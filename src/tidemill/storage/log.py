@@ -26,6 +26,7 @@ import pyarrow as pa
 from tidemill.changes.batch import Epoch
 from tidemill.model.errors import StorageError
 from tidemill.storage.files import armed, fault, make_folder, sync_folder
+from tidemill.storage.links import read_file
 
 MAGIC = b"TdM2"
 
@@ -155,7 +156,7 @@ class Replayed:
 
 def replay(file: Path, after: int | None = None) -> Replayed:
     """Read the records of a log. ``after`` is the checksum of the manifest that it follows, where that is known."""
-    content = file.read_bytes()
+    content = read_file(file)
     records: list[Record] = []
     at, previous = 0, after
     while (found := decode(content, at)) is not None:

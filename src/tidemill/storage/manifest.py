@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,12 +20,15 @@ from typing import Any
 
 from tidemill.model.errors import Corrupt
 from tidemill.storage.files import RESTORE, damaged, write_new
+from tidemill.storage.links import read_file
 from tidemill.storage.runs import StoredRun
 
 FULL_EVERY = 64
 """A manifest in so many says everything."""
 
 _NAME = re.compile(r"\d{20}\.json")
+_ID = re.compile(r"[0-9a-z][0-9a-z-]*")
+_RUN = re.compile(rf"{_ID.pattern}/[0-9a-z][0-9a-z.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +182,7 @@ def read_manifest(folder: Path, sequence: int) -> Manifest:
         raise _damaged(file, "Its checksum differs.")
     try:
         found = replace(_decoded(json.loads(copies[0])), seal=zlib.crc32(copies[0]))
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
         raise _damaged(file, f"It is not a manifest: {fault}.") from fault
     if found.sequence != sequence:
         raise _damaged(file, f"It is manifest {found.sequence}, under another name.")
@@ -189,7 +192,7 @@ def read_manifest(folder: Path, sequence: int) -> Manifest:
 def is_whole(folder: Path, sequence: int) -> bool:
     """True where no byte of a manifest has changed; it can be read as long as one of its two copies is whole."""
     file = manifest_file(folder, sequence)
-    content = file.read_bytes()
+    content = read_file(file)
     return any(content in (_sealed(body), _twice(body)) for body in _copies(file))
 
 
@@ -204,7 +207,7 @@ def _twice(body: bytes) -> bytes:
 
 def _copies(file: Path) -> list[bytes]:
     """The lines of a manifest's file that are followed by their checksum."""
-    lines = file.read_bytes().split(b"\n")
+    lines = read_file(file).split(b"\n")
     return [body for body, seal in pairwise(lines) if seal.strip() == b"crc32 %08x" % zlib.crc32(body)]
 
 
@@ -217,11 +220,21 @@ def _decoded(body: dict[str, Any]) -> Manifest:
     runs = body.pop("added", {})
     if "losses" in body:
         body["losses"] = tuple(Loss(**loss) for loss in body["losses"])
-    return Manifest(**body, added={name: tuple(map(_run, added)) for name, added in runs.items()})
+    added = {name: tuple(map(_run, some)) for name, some in runs.items()}
+    _require_inside(body.get("ids", {}).values(), _ID)
+    _require_inside((run.file for some in added.values() for run in some), _RUN)
+    return Manifest(**body, added=added)
 
 
 def _run(said: dict[str, Any]) -> StoredRun:
     return StoredRun(**{**said, "groups": tuple(said.get("groups", ()))})
+
+
+def _require_inside(names: Iterable[str], form: re.Pattern[str]) -> None:
+    """Refuse a name that is none of ours: joined to a folder it could lead out of it."""
+    for name in names:
+        if not form.fullmatch(name):
+            raise ValueError(f"it names {name!r}")
 
 
 def sequences(folder: Path) -> list[int]:

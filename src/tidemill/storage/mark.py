@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from tidemill.storage.files import write_over
+from tidemill.storage.links import read_file
 
 MARK_FILE = "acknowledged"
 
@@ -58,7 +59,7 @@ class MarkFile:
     def __init__(self, root: Path, mark: Mark) -> None:
         if read_mark(root) is None:
             write_over(root / MARK_FILE, encode_mark(mark))
-        self._handle = os.open(root / MARK_FILE, os.O_WRONLY)
+        self._handle = os.open(root / MARK_FILE, os.O_WRONLY | os.O_NOFOLLOW)
 
     def move(self, mark: Mark) -> None:
         """Vouch for more. The commit is durable by then, so that a disk that refuses is no reason to fail it."""
@@ -87,7 +88,7 @@ def encode_mark(mark: Mark) -> bytes:
 def read_mark(root: Path) -> Mark | None:
     """The mark of a warehouse; None where there is none, or it is not whole."""
     try:
-        body, _, seal = (root / MARK_FILE).read_bytes().partition(b"\n")
+        body, _, seal = read_file(root / MARK_FILE).partition(b"\n")
         return Mark(**json.loads(body)) if seal.strip() == b"crc32 %08x" % zlib.crc32(body) else None
     except (FileNotFoundError, ValueError, TypeError):
         return None

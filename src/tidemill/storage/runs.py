@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.files import damaged, explained, make_folder, missing, sync_file, sync_folder
+from tidemill.storage.links import refuse_link
 from tidemill.storage.parts import with_epoch
 from tidemill.storage.rowgroups import group_sums
 from tidemill.storage.soundness import MISSING, UNTOUCHED, compare, trust
@@ -113,6 +114,7 @@ def spoken(first: int, last: int) -> str:
 def write_table(table: pa.Table, file: Path) -> None:
     """Write an Arrow table as Parquet that Spark reads too, and sync it."""
     make_folder(file.parent)
+    refuse_link(file)
     pq.write_table(
         table,
         file,
@@ -172,6 +174,7 @@ def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> StoredRun | No
     The file holds the map's fields and ``_weight``. Where it has ``_epoch`` too it is linked into place; otherwise it
     is written again with ``epoch`` in that column. The staged file stays, so a failed commit can be tried again.
     """
+    refuse_link(staged)
     with open_run(staged) as parquet:
         columns, rows = parquet.schema_arrow.names, parquet.metadata.num_rows
         if not rows:

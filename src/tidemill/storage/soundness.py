@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from tidemill.storage.files import checksum, explained
+from tidemill.storage.links import refuse_link
 
 REMEMBERED = 1 << 16
 """Files that are remembered as sound; with more, all are forgotten and compared anew."""
@@ -30,6 +31,7 @@ def compare(file: Path, length: int, expected: int, *, again: bool = False) -> s
 
     A file that was compared before is only looked at, unless ``again`` is asked for.
     """
+    refuse_link(file)
     with explained("read a file", file, UNTOUCHED):
         try:
             trace = _trace(file)

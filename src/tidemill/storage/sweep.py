@@ -36,7 +36,8 @@ def inspect(layout: Layout, state: State) -> Inspection:
 
 def strays(layout: Layout, named: Collection[str]) -> list[Path]:
     """Files below the folder of maps that are not among ``named``: from commits that failed, or merged since."""
-    files = (file for file in layout.maps.rglob("*") if file.is_file())
+    layout.refuse_links()
+    files = (file for file in layout.maps.rglob("*") if file.is_file() or file.is_symlink())
     return sorted(file for file in files if str(file.relative_to(layout.maps)) not in named)
 
 
@@ -47,7 +48,7 @@ def sweep(layout: Layout, named: Collection[str], state: State) -> int:
     """
     freed = 0
     for file in [*strays(layout, named), *_passed(layout, state)]:
-        freed += file.stat().st_size
+        freed += file.lstat().st_size
         file.unlink()
         fault("during-vacuum")
     for folder in layout.maps.iterdir():

@@ -26,6 +26,7 @@ from tidemill.engine.objects.records import located
 from tidemill.engine.objects.stored import Stored
 from tidemill.engine.results import Result
 from tidemill.engine.select import ask
+from tidemill.engine.taken import Counts, Taken
 from tidemill.engine.views import TableHandle, ViewHandle
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.classes import OID, Schema
@@ -180,8 +181,8 @@ class Objects:
         format: str | None = None,
         spark: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> int:
-        """Create objects of an extent, or class, from nested records, in one epoch, which is returned.
+    ) -> Taken:
+        """Create objects of an extent, or class, from nested records, in one epoch; returned, with how many these are.
 
         ``given`` are paths of JSON lines or Parquet, or dicts, an Arrow table or a Spark frame; for several extents in
         one epoch, ``extent`` is a dict of these. A reference is a key of the other object, or that object itself, which
@@ -194,7 +195,8 @@ class Objects:
             for name, source in sources.items():
                 records = located(self._engine.placement, source, format, progress, spark=spark)
                 nested.take(self._class_called(name), records)
-            return self._take(draft, nested.tables())
+            tables = nested.tables()
+            return Taken(self._take(draft, tables), Counts(sum(table.num_rows for table in tables.values())))
 
     @contextmanager
     def _alone(self) -> Iterator[Draft]:

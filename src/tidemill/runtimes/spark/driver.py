@@ -34,6 +34,7 @@ from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
 from tidemill.runtimes.spark import ahead
 from tidemill.runtimes.spark.counters import Counters, Meter
 from tidemill.runtimes.spark.faults import faults
+from tidemill.runtimes.spark.files import read_files
 from tidemill.runtimes.spark.session import LISTED
 from tidemill.runtimes.spark.spell import join, quote, spell_fields, spell_literal
 from tidemill.storage.store import Store
@@ -148,7 +149,7 @@ class StoredBase:
         session: Callable[[], AbstractContextManager[SparkSession]],
     ) -> None:
         self._name = name
-        self._files = [str(file) for file in files]
+        self._files = list(files)
         self._fields = tuple(fields)
         self._in_order = in_order
         self._session = session
@@ -221,7 +222,7 @@ class StoredBase:
     def _read(self, spark: SparkSession, columns: Places) -> DataFrame:
         schema = spell_fields((*self._fields, Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT)))
         names = [*(self._fields[i].name for i in columns), WEIGHT, *((EPOCH,) if self._in_order else ())]
-        return spark.read.schema(schema).parquet(*self._files).selectExpr(*map(quote, names))
+        return read_files(spark, self._files, schema).selectExpr(*map(quote, names))
 
     def _collected(self, frame: DataFrame, columns: Places) -> list[tuple[Row, int]]:
         table = frame.toArrow()

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.changes.batch import ChangeSet
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, Field
+from tidemill.runtimes.spark.files import read_files
 from tidemill.runtimes.spark.spell import join, quote, spell_fields, spell_nothing
 from tidemill.storage.store import Store
 
@@ -96,7 +97,7 @@ class Frames:
     def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
         """Parquet files of weighted rows, with the schema given rather than looked up."""
         extra = (Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT))
-        return self.spark.read.schema(spell_fields((*fields, *extra))).parquet(*map(str, files))
+        return read_files(self.spark, files, spell_fields((*fields, *extra)))
 
     def forget_epoch(self) -> None:
         """Drop the changes of the epoch; the contents of the store stay known."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
@@ -17,6 +16,7 @@ from tidemill.model.errors import BadValue, NullViolation, UnknownName
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import STRING, Field
 from tidemill.runtimes.spark.faults import faults
+from tidemill.runtimes.spark.files import write_files
 from tidemill.runtimes.spark.land import COLLECT_ROWS
 from tidemill.runtimes.spark.spell import quote, spell_literal
 from tidemill.storage.store import Store
@@ -40,9 +40,8 @@ def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> Cha
         chosen = frame.selectExpr(
             *columns, f"CAST({weight} AS BIGINT) AS {WEIGHT}", f"CAST({epoch} AS BIGINT) AS {EPOCH}"
         )
-        chosen.write.mode("append").parquet(str(folder))
-    files = sorted(folder.glob("*.parquet"))
-    return ChangeSet.of_files(files, table.fields, sum(pq.read_metadata(file).num_rows for file in files))
+        files = write_files(chosen, folder, table.name)
+    return ChangeSet.of_files(list(files), table.fields, sum(files.values()))
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +19,7 @@ from tidemill.model.schema import EPOCH, WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.statements import Finish
+from tidemill.runtimes.spark.files import write_files
 from tidemill.runtimes.spark.frames import PREFIX
 from tidemill.runtimes.spark.rings import any_moved
 from tidemill.runtimes.spark.spell import join, quote
@@ -110,9 +110,7 @@ class Landing:
     def _write(self, frame: DataFrame, name: str, fields: Sequence[Field]) -> ChangeSet:
         folder = self._store.staging(name)
         columns = [quote(column) for column in (*names_of(fields), WEIGHT)]
-        writer = frame.selectExpr(*columns, f"{self._epoch}L AS {quote(EPOCH)}").write.mode("append")
-        writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(str(folder))
-        files = _with_rows(sorted(folder.glob("*.parquet")))
+        files = write_files(frame.selectExpr(*columns, f"{self._epoch}L AS {quote(EPOCH)}"), folder, name)
         return ChangeSet.of_files(list(files), fields, sum(files.values()))
 
 
@@ -139,12 +137,6 @@ def shows_keys(finish: Finish, map_: Map) -> bool:
     """Whether every key is a column of the rows: then rows of different keys differ and need not be summed."""
     bare = {output.scalar.name for output in finish.outputs if isinstance(output.scalar, Column)}
     return bare.issuperset(names_of(map_.keys))
-
-
-def _with_rows(files: Sequence[Path]) -> dict[Path, int]:
-    """The files that hold rows, with their number, as their footers say."""
-    counted = {file: pq.read_metadata(file).num_rows for file in files}
-    return {file: rows for file, rows in counted.items() if rows}
 
 
 def _typed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:

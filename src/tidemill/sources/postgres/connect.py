@@ -1,9 +1,9 @@
 """Connections to PostgreSQL: where the password comes from, and what happens when a connection breaks.
 
 A password is never an option. It comes from the environment (``PGPASSWORD``, or the variable that ``password_env``
-names), from a service file or from ``~/.pgpass``; the last two are read by PostgreSQL's own client library. What we
-know of it ourselves is known for the length of one call, and no error text leaves here without having been searched
-for it.
+names, where the operator allows that: ``sources.secrets``), from a service file or from ``~/.pgpass``; the last two
+are read by PostgreSQL's own client library. What we know of it ourselves is known for the length of one call, and no
+error text leaves here without having been searched for it.
 """
 
 from __future__ import annotations

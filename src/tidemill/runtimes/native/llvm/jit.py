@@ -1,36 +1,28 @@
 """From IR to code for this machine, kept on disk by a hash of what it was made from.
 
 Compiling takes a few tenths of a second and the code of a view rarely changes. So object code lies in the user's cache
-folder, named by the text of the IR, the version of LLVM and the machine. A file that cannot be used is written anew.
+folder (``code_cache``), named by the text of the IR, the version of LLVM and the machine.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import llvmlite
 from llvmlite import binding, ir
 
-CACHE_BYTES = 256 * 1024 * 1024
-"""Beyond this size the files that were not used for longest are deleted."""
-
-PRUNED_AFTER = 32
-"""Only one file in so many, by its name, looks at all the others."""
+from tidemill.runtimes.native.llvm.code_cache import cache_folder, read_code, write_code
 
 LEVEL = 2
 """How hard LLVM tries: 0 compiles in a third of the time, to code that takes several times as long to run."""
 
 _OPTIONS: dict[str, Any] = {"reloc": "pic", "codemodel": "small"}
-_HEADER = b"tidemill object "
 _libraries = itertools.count()
 _loaded: WeakKeyDictionary[ir.Module, tuple[bytes, list[str]]] = WeakKeyDictionary()
 """The code of modules that were loaded before, and what can be asked for in it."""
@@ -65,13 +57,13 @@ def load(module: ir.Module) -> Library:
 
 def _made(text: str, exports: Sequence[str]) -> tuple[bytes, Library]:
     """The code of a module, from the cache if there is some that can be linked, and the library that it makes."""
-    file = _cache_folder() / f"{_fingerprint(text)}.o"
-    code = _read(file)
+    file = cache_folder() / f"{_fingerprint(text)}.o"
+    code = read_code(file)
     if code is not None:
         with suppress(RuntimeError):
             return code, _link(code, exports)
     code = compile_ir(text)
-    _write(file, code)
+    write_code(file, code)
     return code, _link(code, exports)
 
 
@@ -118,41 +110,3 @@ def _fingerprint(text: str) -> str:
     machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_default_triple())
     made_by = (llvmlite.__version__, binding.llvm_version_info, *machine, LEVEL, _OPTIONS)
     return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()
-
-
-def _cache_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "tidemill"
-
-
-def _read(file: Path) -> bytes | None:
-    """The code in a file of the cache, or None where the file is missing or damaged."""
-    try:
-        content = file.read_bytes()
-        os.utime(file)
-    except OSError:
-        return None
-    digest, code = content[len(_HEADER) : len(_HEADER) + 32], content[len(_HEADER) + 32 :]
-    intact = content.startswith(_HEADER) and hashlib.sha256(code).digest() == digest
-    return code if intact else None
-
-
-def _write(file: Path, code: bytes) -> None:
-    """Put code into the cache. A cache that cannot be written is only slower."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if int(file.stem, 16) % PRUNED_AFTER == 0:
-            _prune(file.parent, CACHE_BYTES - len(code))
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".new", delete=False) as new:
-            new.write(_HEADER + hashlib.sha256(code).digest() + code)
-        os.replace(new.name, file)
-
-
-def _prune(folder: Path, budget: int) -> None:
-    """Delete the files that were not used for longest, until the others fit the budget."""
-    newest = sorted((-stat.st_mtime, stat.st_size, file) for file in folder.glob("*.o") for stat in [file.stat()])
-    total = 0
-    for _, size, file in newest:
-        total += size
-        if total > budget:
-            file.unlink(missing_ok=True)

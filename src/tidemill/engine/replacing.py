@@ -1,0 +1,61 @@
+"""One view in the place of another: built first, and swapped in one commit.
+
+Whatever fails on the way, a query that cannot be maintained, a row that it cannot take, an interrupt, the old view is
+as it was. The store has not changed until the commit, so memory is read anew from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from tidemill.engine.retention import require_bounded
+from tidemill.engine.sharing import share
+from tidemill.model.errors import Unsupported
+
+if TYPE_CHECKING:
+    from tidemill.engine.catalog import View
+    from tidemill.engine.engine import Engine
+
+__all__ = ["replace_view", "require_new"]
+
+
+def replace_view(engine: Engine, view: View) -> None:
+    """Put a view in the place of the one of its name, which nobody else may read."""
+    with engine.followings.alone(view.name), engine.settled():
+        engine.require_writable()
+        old = engine.catalog.view(view.name)
+        _require_replaceable(engine, view)
+        try:
+            left, dropped = engine.take_out(view.name)
+            require_bounded(engine.catalog, view)
+            view = share(view, engine.catalog, engine.store)
+            engine.catalog.add(view)
+            with engine.publications.ending(view.name):
+                engine.fill(view, left=left, dropped=dropped)
+        except BaseException:
+            engine.reload()
+            raise
+        engine.logs.forget(view.name)
+        engine.followings.drop(old)
+
+
+def _require_replaceable(engine: Engine, view: View) -> None:
+    """Refuse what cannot be done in one commit."""
+    engine.catalog.require_unread(view.name, "replaced")
+    if view.cores:
+        raise _unsupported(view, "Its first rows have to come from sources, and until then it would be empty.")
+
+
+def require_new(view: View, replaced: Collection[str]) -> None:
+    """Refuse to build a view in several commits where it has to take the place of another in one."""
+    if replaced:
+        raise _unsupported(view, "It reads tables that forget rows, and is built on Spark in several steps.")
+
+
+def _unsupported(view: View, why: str) -> Unsupported:
+    return Unsupported(
+        f'"{view.name}" cannot be replaced in one step',
+        detail=why,
+        hint="Create it under another name, and drop the old one once the new one is there.",
+    )

@@ -1,0 +1,54 @@
+"""The environment variables that sources may take passwords from: what the operator allows, never any that SQL names.
+
+Whoever may declare a source could otherwise have any variable of this process sent to a server of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemill.model.errors import Unsupported
+
+__all__ = ["POSTGRES", "PREFIX", "VARIABLE", "Secrets"]
+
+PREFIX = "TIDEMILL_SECRET_"
+"""Variables whose names begin so are there to be named by sources."""
+
+VARIABLE = "TIDEMILL_SECRETS"
+"""The variable that names others, separated by commas."""
+
+POSTGRES = "PGPASSWORD"
+"""The variable that PostgreSQL's own client takes by itself."""
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The variables that are allowed beside those that begin with ``PREFIX``."""
+
+    allowed: frozenset[str] = frozenset({POSTGRES})
+
+    @classmethod
+    def of(cls, names: Iterable[str] = ()) -> Secrets:
+        """Those that are given, and those that the environment names.
+
+        >>> Secrets.of(["SHOP_PASSWORD"]).require("SHOP_PASSWORD"), Secrets.of().require("TIDEMILL_SECRET_SHOP")
+        ('SHOP_PASSWORD', 'TIDEMILL_SECRET_SHOP')
+        >>> Secrets.of().require("AWS_SECRET_ACCESS_KEY")
+        Traceback (most recent call last):
+        tidemill.model.errors.Unsupported: a source may not read the variable "AWS_SECRET_ACCESS_KEY"
+        ...
+        """
+        named = os.environ.get(VARIABLE, "").split(",")
+        return cls(frozenset({POSTGRES, *names, *(name.strip() for name in named if name.strip())}))
+
+    def require(self, variable: str) -> str:
+        """The name of a variable that is allowed."""
+        if variable in self.allowed or variable.startswith(PREFIX):
+            return variable
+        raise Unsupported(
+            f'a source may not read the variable "{variable}"',
+            detail=f"Passwords come from variables that begin with {PREFIX}, or that the operator allows.",
+            hint=f'Rename it, open the warehouse with secrets=["{variable}"], or name it in {VARIABLE}.',
+        )
