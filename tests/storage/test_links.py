@@ -25,15 +25,10 @@ REFUSED = "a symbolic link in a warehouse is not followed"
 def folder(tmp_path: Path) -> Path:
     """A warehouse with a run in files, an epoch in the log, and every folder that there can be."""
     folder = tmp_path / "warehouse"
-    store = FolderStore.open(folder)
-    store.commit(Epoch(1, {"people": ChangeSet.of([(ANN, 1)], FIELDS)}, catalog={}))
-    commit(store, 2, [(BOB, 1)])
-    log = files(folder, ".log")[0]
-    waiting = log.read_bytes()
-    store.close()
-    sequence = max(int(file.stem) for file in (folder / "manifests").glob("*.json"))
-    (folder / "manifests" / f"{sequence:020}.json").unlink()
-    (folder / "log" / log.name).write_bytes(waiting)
+    with FolderStore.open(tmp_path / "open") as store:
+        store.commit(Epoch(1, {"people": ChangeSet.of([(ANN, 1)], FIELDS)}, catalog={}))
+        commit(store, 2, [(BOB, 1)])
+        shutil.copytree(tmp_path / "open", folder)  # as a crash leaves it
     (folder / "checkpoints" / "query").mkdir(parents=True)
     (folder / "staging" / "ab-1").mkdir()
     return folder
@@ -51,6 +46,7 @@ def moved_behind_a_link(path: Path, elsewhere: Path) -> Path:
 PLACES: dict[str, Callable[[Path], Path]] = {
     "format": lambda folder: folder / "tidemill.json",
     "lock": lambda folder: folder / "lock",
+    "the mark": lambda folder: folder / "acknowledged",
     "manifests": lambda folder: folder / "manifests",
     "a manifest": lambda folder: files(folder / "manifests", ".json")[0],
     "maps": lambda folder: folder / "maps",

@@ -14,7 +14,7 @@ import pytest
 from tests.storage.samples import change, commit, contents, files
 from tidemill.changes.batch import Epoch
 from tidemill.changes.zset import ZSet
-from tidemill.model.errors import StorageError
+from tidemill.model.errors import CommitUnknown, StorageError
 from tidemill.storage import writer
 from tidemill.storage.folder import FolderStore
 from tidemill.storage.log import Log, decode, encode, replay, seal
@@ -240,11 +240,29 @@ def test_after_a_failed_sync_nothing_more_is_promised(tmp_path: Path, monkeypatc
         patch.setattr(os, "fdatasync", refuse)
         with pytest.raises(OSError, match="Input/output"):
             log.sync(end)
-    with pytest.raises(StorageError, match="can no longer be written"):
-        log.append(payload(2), 2)
-    with pytest.raises(StorageError, match="can no longer be written"):
+    with pytest.raises(OSError, match="Input/output"):
         log.sync(end)
     log.close()
+
+
+def test_a_commit_whose_sync_failed_is_settled_by_opening_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = FolderStore.open(tmp_path)
+    store.commit(Epoch(1, {"people": change([(ANN, 1)])}))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(CommitUnknown, match="cannot commit epoch 2: the disk may or may not have it"):
+            store.commit(Epoch(2, {"people": change([(ANN, 1)])}))
+    for use in (lambda: store.commit(Epoch(3)), lambda: store.read("people", ()), store.checkpoint, store.recover):
+        with pytest.raises(CommitUnknown, match="open it again"):
+            use()
+    store.close()
+    with FolderStore.open(tmp_path) as again:
+        assert again.epoch == 2
 
 
 def test_a_manifest_remembers_where_sources_were_after_each_epoch_of_the_log(tmp_path: Path) -> None:

@@ -162,6 +162,14 @@ class Catalog:
         self.feeds: dict[str, FolderFeed] = {}
         self.module: Module | None = None
 
+    def copy(self) -> Catalog:
+        """The same catalog, to be changed without this one."""
+        copy = Catalog(self._registry)
+        copy._entries, copy.module = dict(self._entries), self.module
+        copy.origins, copy.feeds = dict(self.origins), dict(self.feeds)
+        copy._sort()
+        return copy
+
     def _sort(self) -> None:
         """Tables and views apart. An epoch asks for them many times, and only DDL changes them."""
         self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.engine.logs import logs_of
+from tidemill.engine.retention import forgetful_rows
 from tidemill.engine.staleness import is_caught_up
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
@@ -31,7 +32,9 @@ def catch_up(engine: Engine, views: Sequence[View]) -> None:
     for group in in_step(engine.catalog, views):
         whole = [view for view in group if view.fresh < _reach(engine, view)]
         for view in whole:
-            engine.fill(engine.catalog.alone(view), rebuilt=True, number=engine.store.epoch + 1)
+            pending = forgetful_rows(engine, view)
+            with engine.defining() as catalog:
+                engine.fill(catalog.alone(view), pending, rebuilt=True, number=engine.store.epoch + 1)
         late = [view for view in group if view not in whole]
         if late:
             _catch_up(engine, late)

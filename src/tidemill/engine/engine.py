@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.registry import Registry
@@ -15,6 +17,7 @@ from tidemill.algebra.walk import scans
 from tidemill.changes.batch import ChangeSet, Epoch, together
 from tidemill.changes.zset import Row
 from tidemill.compiler.compile import compile_view
+from tidemill.engine.admission import require_positions, require_weights
 from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.catching_up import catch_up
 from tidemill.engine.feed import Events
@@ -28,12 +31,13 @@ from tidemill.engine.placement import DRIVER_WORK, Placement
 from tidemill.engine.publish import Publications
 from tidemill.engine.replacing import require_new
 from tidemill.engine.results import Costs
-from tidemill.engine.retention import Retention, recalled, require_bounded
+from tidemill.engine.retention import Retention, forgetful_rows, recalled, require_bounded
 from tidemill.engine.scheduling import Scheduler
 from tidemill.engine.sharing import bequeath, family_of, heirs_of, inherited, share
 from tidemill.engine.staleness import marks_of
+from tidemill.engine.transaction import REFUSALS, Transaction
 from tidemill.engine.upkeep import Upkeep
-from tidemill.model.errors import ArithmeticFault, StorageError
+from tidemill.model.errors import ArithmeticFault, CommitUnknown, StorageError
 from tidemill.model.schema import LATE, WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
@@ -80,6 +84,7 @@ class Engine:
         self.logs = Logs(store)
         self.read_only = read_only
         self.lock = threading.RLock()
+        self.transaction = Transaction(self)
         self.publications = Publications(store.epoch)
         self.closed = False
         self.drafting = False
@@ -96,7 +101,9 @@ class Engine:
             self._place(view)
         if not read_only:
             for view in outdated:
-                self.fill(view, rebuilt=True)
+                self.fill(view, forgetful_rows(self, view), rebuilt=True)
+            for view in [view for view in self.catalog.views.values() if not self.followings.is_filled(view)]:
+                self.drop(view.name)  # the process ended before it had its first rows
         if follow and not read_only:
             for view in self.catalog.views.values():
                 self.followings.follow(view)
@@ -105,12 +112,24 @@ class Engine:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Alone, and with every event that was fed in an epoch: how whatever looks at the warehouse begins."""
+        """Alone, with every event that was fed in an epoch, and after an exception back at the last commit.
+
+        So begins whatever looks at the warehouse or changes it.
+        """
         with self.lock:
+            self.transaction.recover()
             self.events.flush()
             yield
 
     # -- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def committed(self) -> Catalog:
+        """The catalog as of the last commit, also where an exception has left an epoch of this thread under way."""
+        if self.transaction.abandoned:
+            with self.lock:
+                self.transaction.recover()
+        return self.catalog
 
     def fields_of(self, relation: str) -> tuple[Field, ...]:
         """The columns of a table, a view or a stage."""
@@ -124,10 +143,11 @@ class Engine:
         if view is not None and view.made_when_read:
             return self._make(view, until)
         fields = self.catalog.relations[name]
-        runtime = self._runtime(self.store.rows(name)) if until is None else None
-        if isinstance(runtime, NativeRuntime):
-            with self.lock:
-                return runtime.contents(name)
+        if until is None:
+            with self.settled():
+                runtime = self._runtime(self.store.rows(name))
+                if isinstance(runtime, NativeRuntime):
+                    return runtime.contents(name)
         table = self.store.read(name, fields, until=until)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
@@ -138,7 +158,7 @@ class Engine:
             past = NativeRuntime(AsOf(self.store, until), self.fields_of, backend="python")
             past.install(stage)
             return past.produce(stage)
-        with self.lock:
+        with self.settled():
             runtime = self.pipeline[view.name].runtime
             # The driver takes small changes to maps of any size, but not all of their rows.
             if runtime.name == "spark" and sum(self.store.rows(map_.name) for map_ in stage.maps) > DRIVER_WORK:
@@ -151,7 +171,7 @@ class Engine:
         read = scans(relation)
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
-        with self.lock:
+        with self.settled():
             program = compile_view("query", relation, self.catalog.tables, strategy="recompute")
             views = self.catalog.views
             made = {name: self.contents(name) for name in read if name in views and views[name].made_when_read}
@@ -195,6 +215,7 @@ class Engine:
         """
         with garbage_waits(), self.settled():
             self.require_writable()
+            require_positions(positions)
             self.catalog.require_moving(changes)
             if not objects:
                 self.catalog.require_free(changes)
@@ -249,10 +270,13 @@ class Engine:
 
     @contextmanager
     def between(self, number: int, work: int) -> Iterator[list[Runtime]]:
-        """The runtimes for work on so many rows, between begin and the end of it; an error undoes what they did.
+        """The runtimes for work on so many rows, between begin and the end of it.
 
+        A change that is refused is undone by them. After any other error they are not trusted to: see ``transaction``.
         The first one checks tables. One that takes no part must forget what it holds, for it will be behind.
         """
+        before = self.transaction.phase
+        self.transaction.begin()
         for view in self.catalog.views.values():
             self._place(view, work)
         views = self.catalog.views.values()
@@ -264,9 +288,10 @@ class Engine:
         try:
             with self.budget.epoch(work):
                 yield runtimes
-        except BaseException:
+        except REFUSALS:
             for runtime in runtimes:
                 runtime.rollback()
+            self.transaction.undone(before)
             raise
 
     def collect(self, walk: Walk, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
@@ -274,6 +299,7 @@ class Engine:
         stored = {name: change for name, change in walk.stored.items() if self.keeps(name)}
         for runtime in runtimes:
             stored.update(runtime.commit())
+        require_weights(stored, runtimes)
         return stored
 
     def keeps(self, relation: str) -> bool:
@@ -283,46 +309,96 @@ class Engine:
             return True
         return any(v.refresh.deferred and relation in v.inputs for v in self.catalog.views.values())
 
-    def commit(self, epoch: Epoch, refreshed: Collection[str] = ()) -> Callable[[], None]:
+    def commit(
+        self,
+        epoch: Epoch,
+        refreshed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+        *,
+        ends: bool = True,
+    ) -> Callable[[], None]:
         """Make the epoch visible; the returned function waits until it is durable and wakes subscribers.
 
-        Where that fails, memory is ahead of the store and is read anew. ``refreshed`` are late views that catch up.
+        The store commits it in one step. What follows from that in memory, also what is to be done ``then``, is part of
+        the epoch. ``refreshed`` are late views that catch up. Unless it ``ends`` what was begun, memory is still ahead.
         """
+        self.transaction.begin()
         marks = marks_of(self.catalog, self.store.positions, epoch, refreshed)
         if marks:
             epoch = replace(epoch, positions={**epoch.positions, **marks})
-        try:
-            durable = self.store.append(epoch)
-        except BaseException:
-            self.reload()
-            raise
+        durable = self.store.append(epoch)
         self.publications.offer(epoch)
         self._last = epoch
         self.upkeep.note(epoch)
         self.placement.rows += sum(len(c) for name, c in epoch.changes.items() if name in self.catalog.tables)
+        if then is not None:
+            then()
+        if ends:
+            self.transaction.end()
+        return partial(self._settle, epoch.number, durable)
 
-        def settle() -> None:
+    def _settle(self, number: int, durable: Callable[[], None]) -> None:
+        """Wait until an epoch is durable, and tell those who listen. It is committed, whatever happens here."""
+        try:
             durable()
-            self.publications.publish(epoch.number)
-
-        return settle
+            self.publications.publish(number)
+        except BaseException:
+            self.transaction.unpublished = True
+            raise
 
     def reload(self) -> None:
-        """Forget what memory holds, and read it anew from the store when it is needed."""
+        """Read everything anew that is in memory and follows from the store."""
         self.placement.forget()
         self.pipeline = Pipeline()
         self.catalog, _ = Catalog.from_json(self.store.catalog, self.registry)
         for view in self.catalog.views.values():
             self._place(view)
+        self._count_rows()
+
+    def clear_up(self) -> None:
+        """Do what an exception has kept from being done, once the warehouse is back at the last commit."""
+        self.logs.keep(self.catalog.views)
+        self.feeds.keep(self.catalog.feeds)
+        self.followings.keep(self.catalog.views)
+        self.events.resume()
 
     # -- definitions --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def defining(self) -> Iterator[Catalog]:
+        """The catalog, to be changed and committed within. Where that is refused, it is as before."""
+        before = self.catalog
+        self.transaction.begin()
+        self.catalog = before.copy()
+        try:
+            yield self.catalog
+        except REFUSALS:
+            self.catalog = before
+            self.pipeline.keep(before.views)
+            for view in before.views.values():
+                self._place(view)
+            self.transaction.end()
+            raise
+
+    def commit_catalog(
+        self,
+        changes: Mapping[str, ChangeSet] = MappingProxyType({}),
+        *,
+        positions: Mapping[str, str] = MappingProxyType({}),
+        dropped: tuple[str, ...] = (),
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Commit the catalog as it is, within the present epoch."""
+        catalog = self.catalog.to_json()
+        self.commit(Epoch(self.store.epoch, changes, positions, catalog, dropped), then=then)()
 
     def create_table(self, table: Table) -> None:
         """Add an empty table or a stream."""
         with self.settled():
             self.require_writable()
-            self.catalog.add(table)
-            self.commit(Epoch(self.store.epoch, positions=headless(table), catalog=self.catalog.to_json()))()
+            with self.defining() as catalog:
+                catalog.add(table)
+                self.commit_catalog(positions=headless(table))
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from what its inputs hold."""
@@ -332,15 +408,14 @@ class Engine:
             begun = tuple(filter(self.store.rows, maps_of(view)))
             if begun:  # by a process that died before the view was whole
                 self.commit(Epoch(self.store.epoch, dropped=begun))()
-            view = share(view, self.catalog, self.store)
-            self.catalog.add(view)
+            pending = forgetful_rows(self, view)
             try:
-                self.fill(view)
-            except BaseException:
-                # Where the store failed, everything was read anew and the view is gone already.
-                if view.name in self.catalog:
-                    self.pipeline.remove(view.name)
-                    self.catalog.drop(view.name)
+                with self.defining() as catalog:
+                    view = share(view, catalog, self.store)
+                    catalog.add(view)
+                    self.fill(view, pending)
+            except REFUSALS:
+                self.release(view.name, maps_of(view))
                 raise
         if view.cores:
             try:
@@ -354,26 +429,27 @@ class Engine:
         with self.followings.alone(name), self.settled(), self.publications.ending(name):
             self.require_writable()
             view = self.catalog.views.get(name)
-            left, dropped = self.take_out(name)
-            self.commit(Epoch(self.store.epoch, left, catalog=self.catalog.to_json(), dropped=dropped))()
-            self._count_rows()
+            with self.defining() as catalog:
+                left, dropped = self.take_out(catalog, name)
+                self.commit_catalog(left, dropped=dropped, then=partial(self.release, name, dropped))
             if view is not None:
-                self.logs.forget(name)
                 self.followings.drop(view)
 
-    def take_out(self, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
-        """Let go of a table or view, in memory; returns what is to be stored for others, and the maps that end."""
-        late, view = name in self.catalog.late, self.catalog.views.get(name)
-        self.catalog.drop(name)
-        left: dict[str, ChangeSet] = {}
-        dropped: tuple[str, ...] = (name, name + LATE) if late else (name,)
-        if view is not None:
-            left = self._bequeath(view)
-            self.pipeline.remove(name)
-            dropped = (*maps_of(view), *(kept.core.name for kept in view.cores))
-        for relation in dropped:
+    def take_out(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+        """Remove a table or view from the catalog; returns what is to be stored for others, and the maps that end."""
+        late, view = name in catalog.late, catalog.views.get(name)
+        catalog.drop(name)
+        if view is None:
+            return {}, (name, name + LATE) if late else (name,)
+        return self._bequeath(view), (*maps_of(view), *(kept.core.name for kept in view.cores))
+
+    def release(self, name: str, relations: Iterable[str]) -> None:
+        """Let go of what is in memory of a table or view that is gone, or is about to be replaced."""
+        self.pipeline.remove(name)
+        self.logs.forget(name)
+        for relation in relations:
             self.placement.forget_relation(relation)
-        return left, dropped
+        self._count_rows()
 
     def _bequeath(self, view: View) -> dict[str, ChangeSet]:
         """Let those who share stages of a view that goes have them; returns what these hold, to be stored anew."""
@@ -388,25 +464,27 @@ class Engine:
         with self.settled():
             if not view.shares and not heirs_of(view, self.catalog.views.values()):
                 return
-            left = self._bequeath(view)
-            stages = [stage for other in self.catalog.views.values() for stage in other.program.stages]
-            left |= inherited(stages, {shared: own for own, shared in view.shares.items()}, self.store)
-            alone = self.catalog.alone(view)
-            self._place(alone)
-            self.commit(Epoch(self.store.epoch, left, catalog=self.catalog.to_json()))()
+            with self.defining() as catalog:
+                left = self._bequeath(view)
+                stages = [stage for other in catalog.views.values() for stage in other.program.stages]
+                left |= inherited(stages, {shared: own for own, shared in view.shares.items()}, self.store)
+                self._place(catalog.alone(view))
+                self.commit_catalog(left)
 
     def fill(
         self,
         view: View,
+        pending: Mapping[str, ChangeSet] = NOTHING,
         *,
         rebuilt: bool = False,
         number: int | None = None,
         left: Mapping[str, ChangeSet] = NOTHING,
         dropped: tuple[str, ...] = (),
     ) -> None:
-        """Compute a view from whole inputs. Its rows belong to the present epoch, unless one is given for them.
+        """Compute a view from whole inputs, and from rows that are ``pending`` because inputs forget rows.
 
-        With them is committed what a view that is ``dropped`` has ``left`` to others.
+        Its rows belong to the present epoch, unless one is given for them. With them is committed what a view that is
+        ``dropped`` has ``left`` to others.
         """
         number = self.store.epoch if number is None else number
         stored: dict[str, ChangeSet] = {}
@@ -428,12 +506,12 @@ class Engine:
         if rebuilt and view.made_when_read:
             # Its log ends here, and maps of another layout cannot be read as of an epoch before.
             view, replaced, dropped = replace(view, created=number), (), replaced
-        if self.catalog.forgetful(view) and placed.runtime.name != "native":
+        if pending and placed.runtime.name != "native":
             # Spark finds the state of a view in the store. There it is not a view before all of it is there.
             require_new(view, dropped)
-            self.commit(Epoch(number, stored, replaced=replaced))()
+            self.commit(Epoch(number, stored, replaced=replaced), ends=False)()
             stored, replaced = {}, ()
-        stored = {**left, **together(stored, recalled(self, view, number, work))}
+        stored = {**left, **together(stored, recalled(self, view, pending, number, work))}
         self.catalog.renew(view)
         epoch = Epoch(number, stored, catalog=self.catalog.to_json(), replaced=replaced, dropped=dropped)
         self.commit(epoch, refreshed=(view.name,))()
@@ -453,10 +531,12 @@ class Engine:
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
 
     def require_writable(self) -> None:
+        """Refuse to change a warehouse that is closed or open for reading, and in a process that was forked."""
         if self.closed:
             raise StorageError("the warehouse is closed", hint="Open it again.")
         if self.read_only:
             raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
+        self.store.require_writable()
 
     # -- upkeep ------------------------------------------------------------------------------------------------
 
@@ -482,6 +562,7 @@ class Engine:
                 if self.store.oldest > oldest:
                     self.placement.forget_files(maps)
             except Exception as trouble:
+                self.transaction.unpublished |= isinstance(trouble, CommitUnknown)  # so that the next use says it
                 warnings.warn(f"stored changes could not be merged: {trouble}", RuntimeWarning, stacklevel=3)
 
     def compact(self) -> int:
@@ -513,12 +594,17 @@ class Engine:
         self.feeds.close()
         self.scheduler.close()
         self.followings.close()
-        with self.settled():
-            self.publications.close()
-            self.placement.forget()
-            self.store.close()
-            self._last = Epoch(0)
-            self.closed = True
+        with self.lock:
+            try:
+                self.events.flush()
+            except CommitUnknown:
+                pass  # whoever made that commit was told, and opening again tells the rest
+            finally:
+                self.closed = True
+                self._last = Epoch(0)
+                self.publications.close()
+                self.placement.forget()
+                self.store.close()
         give_back()
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from tidemill.changes.zset import Row
 from tidemill.engine.pipeline import Walk, check_tables
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue, DataError, Unsupported
-from tidemill.model.schema import Table, late_table
+from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.graph import Serve
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
@@ -77,7 +78,7 @@ class Feed:
 
     def __call__(self, weight: int, *row: Any) -> None:
         """Take one event in."""
-        if type(weight) is not int:
+        if type(weight) is not int or not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
             raise BadValue(f"{weight!r} is not a weight", where=self._name, hint="An insert is +1, a delete -1.")
         self._events.take((self._name, self._convert(row), weight))
 
@@ -87,15 +88,16 @@ class Events:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._transaction = engine.transaction
         self._open: OpenEpoch | None = None
         self._taken: list[Event] = []
+        self._moving: _Moving | None = None
         self._tape: Tape | None = None
         self._fed: set[str] = set()
 
     def feed(self, table: Table) -> Callable[..., None]:
         """The quickest way in for events of ``table``."""
-        with self._engine.lock:
-            self.flush()
+        with self._engine.settled():
             stages = self._machine_code(table)
             if not stages:
                 return Feed(table, self)
@@ -104,6 +106,7 @@ class Events:
     def take(self, event: Event) -> None:
         """Let all views follow one event; a full epoch is closed."""
         with self._engine.lock:
+            self._transaction.recover()
             if self._fed or (self._tape is not None and self._tape.used):
                 self.flush()
             self._handle(event)
@@ -113,6 +116,7 @@ class Events:
     def replay(self, changes: Mapping[str, ChangeSet], turns: Turns) -> None:
         """Take in many events: for each of ``turns`` the next row of the relation at that place among ``changes``."""
         with self._engine.lock:
+            self._transaction.recover()
             if not self._fed:
                 self.flush()
             known = self._engine.catalog.tables
@@ -132,10 +136,14 @@ class Events:
         return self._open is not None
 
     def flush(self) -> None:
-        """Close the open epoch, if there is one."""
-        if self._open is None:
+        """Close the open epoch, if there is one; after an exception, first go back to the last commit.
+
+        Another thread's epoch that is under way is not waited for: who must, has the lock.
+        """
+        if self._transaction.settled or self._transaction.elsewhere:
             return
         with self._engine.lock:
+            self._transaction.recover()
             if self._open is None:  # another thread was first
                 return
             durable = self._close_open()
@@ -144,9 +152,21 @@ class Events:
 
     def _close_open(self) -> Durable:
         assert self._open is not None
-        open_, self._open, taken, self._taken = self._open, None, self._taken, []
-        fed = self._end_of_tape() | self._fed
-        self._fed = set()
+        self._transaction.begin()
+        fed = self._fed.union(self._tape.relations() if self._tape is not None else ())
+        self._moving = _Moving(self._engine.store.epoch, self._taken, fed=bool(fed))
+        open_, self._open, taken, self._taken, self._fed = self._open, None, self._taken, [], set()
+        if self._tape is not None:
+            self._tape.shut()
+        try:
+            durable = self._close_with(open_, taken, fed)
+        except DataError:
+            self._moving = None
+            raise
+        self._moving = None
+        return durable
+
+    def _close_with(self, open_: OpenEpoch, taken: list[Event], fed: Iterable[str]) -> Durable:
         if fed:
             return _close_fed(open_, fed)
         if taken:
@@ -154,26 +174,62 @@ class Events:
         open_.undo()
         return _nothing
 
+    def resume(self) -> None:
+        """Take in again what was fed and is in no epoch, after an exception. The warehouse is at the last commit.
+
+        Events that went to machine code are nowhere else: that they are undone is said to whoever comes next.
+        """
+        moving = self._moving or _Moving(self._engine.store.epoch, self._taken, fed=self._is_fed)
+        left = moving.left(self._engine.store.epoch)
+        self._moving = _Moving(self._engine.store.epoch, left)
+        self._open, self._taken, self._fed = None, [], set()
+        if self._tape is not None:
+            self._tape.shut()
+        for event in left:
+            self._handle(event)
+        self._moving = None
+        if moving.lost(self._engine.store.epoch):
+            raise DataError(
+                "events that were fed are undone",
+                detail="An interruption came before their epoch was committed.",
+                hint=f"Feed those again that came after epoch {self._engine.store.epoch}.",
+            )
+
+    @property
+    def _is_fed(self) -> bool:
+        """Whether the open epoch has events that went to machine code."""
+        return self._open is not None and bool(self._fed or (self._tape is not None and self._tape.used))
+
     # -- events in a list ---------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
-        if self._open is None:
-            self._open = OpenEpoch(self._engine)
+        open_ = self._opened()
         try:
-            self._open.take(event)
+            open_.take(event)
         except DataError:
-            # The event may have done half of its work, so the epoch goes back to its beginning and then without it.
-            for earlier in self._abandon():
-                self._handle(earlier)
+            self._go_back()
             raise
         self._taken.append(event)
+        self._transaction.gather()
 
-    def _abandon(self) -> list[Event]:
+    def _opened(self) -> OpenEpoch:
+        """The open epoch, for an event that is about to change it."""
+        if self._open is None:
+            self._open = OpenEpoch(self._engine)
+        else:
+            self._transaction.begin()
+        return self._open
+
+    def _go_back(self) -> None:
+        """Leave out an event that may have done half of its work: the others go through the epoch from its start."""
         assert self._open is not None
+        self._moving = _Moving(self._engine.store.epoch, self._taken)
         taken, self._taken = self._taken, []
         self._open.undo()
         self._open = None
-        return taken
+        for earlier in taken:
+            self._handle(earlier)
+        self._moving = None
 
     def _close(self, open_: OpenEpoch, taken: list[Event]) -> Durable:
         try:
@@ -186,6 +242,7 @@ class Events:
     def _close_each(self, taken: list[Event]) -> Durable:
         """Find the event whose row of some view cannot be: each gets an epoch of its own, up to that one."""
         durable: Durable = _nothing
+        self._moving = _Moving(self._engine.store.epoch, taken, each=True)
         for place, event in enumerate(taken):
             try:
                 self._handle(event)
@@ -193,6 +250,7 @@ class Events:
                 open_, self._open, self._taken = self._open, None, []
                 durable = open_.close()
             except DataError:
+                self._moving = _Moving(self._engine.store.epoch, taken[place + 1 :])
                 for later in taken[place + 1 :]:
                     self._handle(later)
                 raise
@@ -227,8 +285,7 @@ class Events:
         A feed whose stages are gone must not run again, neither the one that asks for room nor any other.
         """
         assert self._tape is not None
-        with self._engine.lock:
-            self.flush()
+        with self._engine.settled():
             for entry in self._tape.entries:
                 if not self._is_current(entry.table, list(entry.stages)):
                     entry.retire(partial(_refuse, entry.table.name))
@@ -238,17 +295,10 @@ class Events:
             for stage in stages:
                 stage.prepare()
             self._tape.open()
+            self._transaction.gather()
 
     def _is_current(self, table: Table, stages: list[LlvmStage]) -> bool:
         return self._engine.catalog.tables.get(table.name) is table and self._machine_code(table) == stages
-
-    def _end_of_tape(self) -> set[str]:
-        """Shut the tape; returns the relations that had events on it."""
-        if self._tape is None:
-            return set()
-        relations = self._tape.relations()
-        self._tape.shut()
-        return relations
 
     # -- events in columns --------------------------------------------------------------------------------------
 
@@ -263,16 +313,17 @@ class Events:
                 self.flush()
 
     def _run_columns(self, turns: Turns, tables: Mapping[str, pa.Table], stages: Iterable[LlvmStage]) -> None:
-        if self._open is None:
-            self._open = OpenEpoch(self._engine)
+        open_ = self._opened()
         self._fed.update(tables)
         try:
             for stage in stages:
                 stage.run(turns, tables)
         except DataError as error:
-            self._open.undo()
-            self._open, self._fed = None, set()
+            self._fed = set()
+            open_.undo()
+            self._open = None
             raise _told(error) from error
+        self._transaction.gather()
 
 
 def _slices(turns: Turns, tables: Mapping[str, pa.Table], size: int) -> Iterator[tuple[Turns, dict[str, pa.Table]]]:
@@ -315,7 +366,7 @@ class OpenEpoch:
     def undo(self) -> None:
         """Leave everything as it was before the epoch."""
         with suppress(_Undone), self._stack:
-            raise _Undone
+            raise _Undone("undone")
 
     def close(self) -> Durable:
         """Commit the epoch with all that it has taken; what is returned waits until it is durable."""
@@ -339,8 +390,31 @@ class OpenEpoch:
         return self._engine.commit(Epoch(self._number, changes, self._gate.moved))
 
 
-class _Undone(Exception):
-    """Ends an epoch as an error would."""
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """Events on their way into epochs, or once more into the open one: what an exception must not lose.
+
+    ``epoch`` is the one before them; they get one together, or ``each`` its own. Those ``fed`` went to machine code.
+    """
+
+    epoch: int
+    events: list[Event]
+    each: bool = False
+    fed: bool = False
+
+    def left(self, epoch: int) -> list[Event]:
+        """Those that are in no epoch, now that the last one is ``epoch``."""
+        if self.each:
+            return self.events[epoch - self.epoch :]
+        return [] if epoch > self.epoch else list(self.events)
+
+    def lost(self, epoch: int) -> bool:
+        """Whether there are some that cannot be had again."""
+        return self.fed and epoch == self.epoch
+
+
+class _Undone(DataError):
+    """Ends an epoch as a change that is refused would."""
 
 
 def _nothing() -> None:

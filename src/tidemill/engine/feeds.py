@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -163,6 +163,11 @@ class Feeds:
         """No further file is taken in."""
         if name in self._threads:
             self._threads.pop(name).end()
+
+    def keep(self, names: Collection[str]) -> None:
+        """All feeds are gone but these."""
+        for name in self._threads.keys() - set(names):
+            self.drop(name)
 
     def close(self) -> None:
         """Take in no further files; the one that is under way comes to its end."""

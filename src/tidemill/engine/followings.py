@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -176,6 +176,11 @@ class Followings:
         stored = self._engine.store.positions
         return {name: stored[position_of(view.name, name)] for name in self._origins(view)}
 
+    def is_filled(self, view: View) -> bool:
+        """Whether a view has had its first rows; one that reads no source always has."""
+        stored = self._engine.store.positions
+        return not view.cores or any(position_of(view.name, name) in stored for name in self._origins(view))
+
     def facts(self, view: View) -> dict[str, str]:
         """What EXPLAIN says of a view over sources."""
         if not view.cores:
@@ -222,7 +227,7 @@ class Followings:
         """Let the sources forget a view. One that cannot be told must not keep it from being dropped."""
         if view.name in self._syncing:
             self._syncing.pop(view.name).end()
-        if not any(position_of(view.name, name) in self._engine.store.positions for name in self._origins(view)):
+        if not self.is_filled(view):
             return  # it was never filled, and what was begun for it is gone already
         try:
             following = self._open.pop(view.name, None) or self._opened(view)
@@ -230,6 +235,13 @@ class Followings:
         except TidemillError as error:
             kept = f'sources of view "{view.name}" go on to keep changes for it: {error.what}'
             warnings.warn(kept, RuntimeWarning, stacklevel=2)
+
+    def keep(self, views: Collection[str]) -> None:
+        """All views are gone but these: an exception came before the sources of the others were let go of."""
+        for name in self._syncing.keys() - set(views):
+            self._syncing.pop(name).end()
+        for name in self._open.keys() - set(views):
+            self._open.pop(name).close()
 
     def close(self) -> None:
         """Let go of all sources; what they keep for the views stays."""

@@ -20,6 +20,7 @@ __all__ = ["base_reads_of", "explanation_of", "sizes_of"]
 def sizes_of(engine: Engine, name: str) -> list[MapSize]:
     """The maps behind a view; where this process does not hold them, as many entries as are stored."""
     with engine.lock:
+        engine.transaction.recover()
         placed = engine.pipeline[engine.catalog.view(name).name]
         found: list[MapSize] = []
         for stage in placed.program.stages:
@@ -33,6 +34,7 @@ def sizes_of(engine: Engine, name: str) -> list[MapSize]:
 def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
     """How many rows of each relation were read to keep a view with lineage fresh, since the warehouse was opened."""
     with engine.lock:
+        engine.transaction.recover()
         placed = engine.pipeline[engine.catalog.view(name).name]
         own = {stage.name for stage in placed.program.stages}
         reads = dict.fromkeys((read for stage in placed.program.stages for read in stage.inputs if read not in own), 0)

@@ -5,7 +5,7 @@ Those of a view are kept for subscribers, for so many epochs; those of a stream 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tidemill.engine.catalog import Catalog, View
 from tidemill.program.maps import Map
@@ -44,6 +44,11 @@ class Logs:
     def forget(self, view: str) -> None:
         """A view is gone."""
         self._forgotten.pop(view, None)
+
+    def keep(self, views: Collection[str]) -> None:
+        """All views are gone but these."""
+        for name in self._forgotten.keys() - set(views):
+            self.forget(name)
 
 
 def unseen(catalog: Catalog, relation: str) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.changes.batch import ChangeSet
@@ -82,6 +82,11 @@ class Pipeline:
         if placed is not None:
             for stage in placed.program.stages:
                 placed.runtime.remove(stage)
+
+    def keep(self, views: Collection[str]) -> None:
+        """Forget all views but these."""
+        for name in self._placed.keys() - set(views):
+            self.remove(name)
 
     def __getitem__(self, view: str) -> Placed:
         return self._placed[view]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -73,6 +73,19 @@ class Publications:
             for publication in self._views.values():
                 publication.turn_to_store(self.published)
             self.published = max(self.published, number)
+
+    def resume(self, number: int, views: Collection[str]) -> None:
+        """Let everybody look in the store, after an exception.
+
+        Epochs up to ``number`` are durable, and may not have been handed out, or not to all. Listeners of views that
+        are not among ``views`` end.
+        """
+        with self.lock:
+            self._offered.clear()
+            for view in self._views.keys() - set(views):
+                for inbox in list(self._views[view].listeners):
+                    self._leave(inbox)
+        self.look(number)
 
     def join(
         self, view: str, fields: tuple[Field, ...], since: int, now: int, where: Filter | None, buffer: int

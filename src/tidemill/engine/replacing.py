@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from tidemill.engine.retention import require_bounded
+from tidemill.engine.retention import forgetful_rows, require_bounded
 from tidemill.engine.sharing import share
+from tidemill.engine.transaction import REFUSALS
 from tidemill.model.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -26,17 +27,18 @@ def replace_view(engine: Engine, view: View) -> None:
         engine.require_writable()
         old = engine.catalog.view(view.name)
         _require_replaceable(engine, view)
+        pending = forgetful_rows(engine, view)
         try:
-            left, dropped = engine.take_out(view.name)
-            require_bounded(engine.catalog, view)
-            view = share(view, engine.catalog, engine.store)
-            engine.catalog.add(view)
-            with engine.publications.ending(view.name):
-                engine.fill(view, left=left, dropped=dropped)
-        except BaseException:
-            engine.reload()
+            with engine.defining() as catalog, engine.publications.ending(view.name):
+                left, dropped = engine.take_out(catalog, view.name)
+                engine.release(view.name, dropped)
+                require_bounded(catalog, view)
+                view = share(view, catalog, engine.store)
+                catalog.add(view)
+                engine.fill(view, pending, left=left, dropped=dropped)
+        except REFUSALS:
+            engine.reload()  # what runtimes have under this name is of the new view
             raise
-        engine.logs.forget(view.name)
         engine.followings.drop(old)
 
 

@@ -53,6 +53,7 @@ class Retention:
         with self._engine.lock:
             if self._engine.closed or self._engine.events.busy:
                 return
+            self._engine.transaction.recover()
             begun = time.monotonic()
             try:
                 self.forget()
@@ -86,8 +87,11 @@ class Retention:
         self._late = {view.name for view in views if not self._is_fresh(view)}
         stages = [one for view in views if self._is_fresh(view) for one in self._of(view, known)]
         rows = [*_rows(engine.catalog, heads, known)]
+        # Runtimes forget what the store does, or are read anew.
+        engine.transaction.begin()
         engine.store.forget([*(one for _, some in stages for one in some), *rows], now=now)
         engine.placement.forget_entries(stages, rows)
+        engine.transaction.end()
 
     def _of(self, view: View, known: Mapping[str, int]) -> Forget:
         """What the state of a view can forget, stage by stage."""
@@ -156,14 +160,21 @@ def _last(catalog: Catalog, view: View, heads: Mapping[str, int]) -> int:
     return last // view.partitioning.every * view.partitioning.every
 
 
-def recalled(engine: Engine, view: View, number: int, work: int) -> dict[str, ChangeSet]:
-    """What a new view stores once it is shown what is left of tables and views that forget rows.
+def forgetful_rows(engine: Engine, view: View) -> dict[str, ChangeSet]:
+    """What is left of tables and views that forget rows, and that a view reads; nothing where none has any."""
+    rows = {name: engine.contents(name) for name in engine.catalog.forgetful(view)}
+    return rows if any(map(len, rows.values())) else {}
+
+
+def recalled(
+    engine: Engine, view: View, pending: Mapping[str, ChangeSet], number: int, work: int
+) -> dict[str, ChangeSet]:
+    """What a new view stores once it is shown ``pending``, the ``forgetful_rows``.
 
     It cannot load them, being streams to it. As for a late view, they are shown to it without these rows, and then the
     rows come.
     """
-    pending = {name: engine.contents(name) for name in engine.catalog.forgetful(view)}
-    if not any(map(len, pending.values())):
+    if not pending:
         return {}
     with engine.between(number, work) as runtimes:
         for name, rows in pending.items():

@@ -48,7 +48,7 @@ class ViewHandle(Bag):
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, duplicates as often as they occur; in order where an OQL view has one, else in none."""
-        order = self._engine.catalog.view(self.name).order
+        order = self._engine.committed.view(self.name).order
         return present_rows(in_order(self._read().zset().expand(), order), self.fields)
 
     def changes(self, since: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
@@ -64,7 +64,7 @@ class ViewHandle(Bag):
         ``where`` has a value or a collection of values for each column that it names.
         """
         self._engine.events.flush()
-        view = self._engine.catalog.view(self.name)
+        view = self._engine.committed.view(self.name)
         wanted = None if not where else parse_where(where, view.fields, view.name)
         return stored_batches(self._engine, view, since, where=wanted)
 
@@ -104,22 +104,22 @@ class ViewHandle(Bag):
 
     def certificate(self) -> Certificate:
         """Of a view over sources: how right its rows are, and which state of each source they show."""
-        return self._engine.followings.certificate(self._engine.catalog.view(self.name))
+        return self._engine.followings.certificate(self._engine.committed.view(self.name))
 
     def certified(self) -> dict[int, Mapping[str, str]]:
         """Of a view over sources: which states of them it showed, by epoch, as far as the warehouse remembers."""
-        return certified(self._engine, self._engine.catalog.view(self.name))
+        return certified(self._engine, self._engine.committed.view(self.name))
 
     def audit(self, patience: float = 30.0) -> Audit:
         """Of a view over sources: brought up to date and compared with what they themselves answer in that state.
 
         ``SourceSlow`` where they do not rest for long enough within ``patience`` seconds.
         """
-        return audit_view(self._engine, self._engine.catalog.view(self.name), patience)
+        return audit_view(self._engine, self._engine.committed.view(self.name), patience)
 
     def staleness(self) -> Staleness:
         """How far the view is behind: epochs and partitions of its tables that it does not show, and for how long."""
-        return staleness_of(self._engine, self._engine.catalog.view(self.name))
+        return staleness_of(self._engine, self._engine.committed.view(self.name))
 
     def refresh(self) -> int:
         """Bring a deferred view up to date; returns the epoch that it then shows."""
@@ -142,14 +142,14 @@ class Snapshot:
 
     def view(self, name: str) -> Bag:
         """A view as it was."""
-        view = self._engine.catalog.view(name)
+        view = self._engine.committed.view(name)
         if view.created > self.epoch:
             raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
         return self._bag(view.name, view.fields)
 
     def table(self, name: str) -> Bag:
         """A table as it was."""
-        table = self._engine.catalog.table(name)
+        table = self._engine.committed.table(name)
         return self._bag(table.name, table.fields)
 
     def sql(self, query: str) -> Result:

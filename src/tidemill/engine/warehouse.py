@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -37,6 +36,7 @@ from tidemill.runtimes.native.conditions import judge_rows
 from tidemill.sources.files import read_files
 from tidemill.sources.frames import changes_of
 from tidemill.sources.secrets import Secrets
+from tidemill.storage.files import TemporaryFolder
 from tidemill.storage.folder import FolderStore
 from tidemill.storage.memory import MemoryStore
 from tidemill.storage.store import Store
@@ -60,7 +60,7 @@ class Warehouse:
     [(7, 2)]
     """
 
-    def __init__(self, engine: Engine, folder: Path, temporary: tempfile.TemporaryDirectory[str] | None) -> None:
+    def __init__(self, engine: Engine, folder: Path, temporary: TemporaryFolder | None) -> None:
         self._engine = engine
         self._folder = folder
         self._temporary = temporary
@@ -97,7 +97,7 @@ class Warehouse:
         return self._engine.apply({name.lower(): self._take(name, data) for name, data in changes.items()}, positions)
 
     def _take(self, name: str, data: Any) -> ChangeSet:
-        table = self._engine.catalog.table(name)
+        table = self._engine.committed.table(name)
         if type(data).__module__.startswith("pyspark."):
             return self._take_frame(table, data)
         return changes_of(data, table)
@@ -153,8 +153,8 @@ class Warehouse:
         Every view is fresh after each event. Events gather in one epoch until somebody looks (see ``engine.feed``).
         Where everything that reads a stream can be compiled, the entry is machine code.
         """
-        self._engine.catalog.require_free([table.lower()])
-        return self._engine.events.feed(self._engine.catalog.table(table))
+        self._engine.committed.require_free([table.lower()])
+        return self._engine.events.feed(self._engine.committed.table(table))
 
     def replay(self, changes: Mapping[str, Any], order: Sequence[str] | Turns) -> None:
         """Take in many events in their order, every view fresh after each; like those of ``feed`` they share an epoch.
@@ -163,7 +163,7 @@ class Warehouse:
         as an array of whole numbers its place among ``changes``.
         """
         taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
-        self._engine.catalog.require_free(taken)
+        self._engine.committed.require_free(taken)
         if not isinstance(order, np.ndarray):
             places = {name: place for place, name in enumerate(taken)}
             order = np.array([places[name.lower()] for name in order], dtype=np.uint8)
@@ -197,9 +197,9 @@ class Warehouse:
         rows go to that file with their line and reason; without, one bad row refuses everything. ``progress`` is told
         the bytes read so far and in all.
         """
-        target = self._engine.catalog.table(table)
+        target = self._engine.committed.table(table)
         keys = self._engine.keys(target) if reject is not None else ()
-        judge = judge_rows(self._engine.catalog.constraints.conditions_of(target.name))
+        judge = judge_rows(self._engine.committed.constraints.conditions_of(target.name))
         read = read_files(target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress)
         epoch = self._engine.apply({target.name: read.change})
         late, skipped = late_in(self._engine, target, epoch), tuple(path.name for path in read.skipped)
@@ -221,7 +221,7 @@ class Warehouse:
         """
         from tidemill.runtimes.spark.intake import Batches, follow
 
-        target = self._engine.catalog.table(table)
+        target = self._engine.committed.table(table)
 
         def take(batch: DataFrame, source: str, position: str) -> None:
             self.apply({target.name: batch}, positions={source: position})
@@ -287,24 +287,24 @@ class Warehouse:
 
     def table(self, name: str) -> TableHandle:
         """A table, to be read."""
-        return TableHandle(self._engine, self._engine.catalog.table(name))
+        return TableHandle(self._engine, self._engine.committed.table(name))
 
     def has_objects(self, name: str) -> bool:
         """Whether a table holds objects of a class: the extent of one."""
-        module = self._engine.catalog.module
+        module = self._engine.committed.module
         return module is not None and name.lower() in module.tables
 
     def view(self, name: str) -> ViewHandle:
         """A view, to be read, followed, explained and verified."""
-        return ViewHandle(self._engine, self._engine.catalog.view(name))
+        return ViewHandle(self._engine, self._engine.committed.view(name))
 
     def tables(self) -> tuple[str, ...]:
         """The names of all tables and streams."""
-        return tuple(name for name in self._engine.catalog.tables if CORE not in name)
+        return tuple(name for name in self._engine.committed.tables if CORE not in name)
 
     def views(self) -> tuple[str, ...]:
         """The names of all views, each after those that it reads."""
-        return tuple(self._engine.catalog.views)
+        return tuple(self._engine.committed.views)
 
     def at(self, epoch: int) -> Snapshot:
         """The warehouse as it was at ``epoch``."""
@@ -382,8 +382,8 @@ def open(  # the name is the face: tidemill.open
     limit = None if memory is None else parse_size(memory)
     in_memory = str(path) == MEMORY
     place = Path() if in_memory else _folder_named(path)
-    temporary = tempfile.TemporaryDirectory(prefix="tidemill-") if in_memory else None
-    folder = place if temporary is None else Path(temporary.name)
+    temporary = TemporaryFolder() if in_memory else None
+    folder = place if temporary is None else temporary.path
     store: Store
     if in_memory and runtime != "spark":
         store = MemoryStore()

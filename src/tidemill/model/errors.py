@@ -20,6 +20,7 @@ TidemillError
 │   ├── LockHeld              another writer has it
 │   ├── Corrupt               a file is missing or its checksum differs
 │   ├── FormatMismatch        written by a newer Tidemill
+│   ├── CommitUnknown         a commit that the disk may or may not have: opening again tells
 │   └── EpochGone             that epoch was vacuumed, or is still to come
 │       └── FellBehind          a subscriber asks for changes that are no longer kept
 ├── SourceError             a database that somebody else runs
@@ -36,6 +37,7 @@ __all__ = [
     "ArithmeticFault",
     "BadValue",
     "CheckViolation",
+    "CommitUnknown",
     "Corrupt",
     "DanglingReference",
     "DataError",
@@ -188,6 +190,10 @@ class Corrupt(StorageError):
 
 class FormatMismatch(StorageError):
     """The folder was written by a newer Tidemill."""
+
+
+class CommitUnknown(StorageError):
+    """The disk may or may not have a commit, so the warehouse is closed; opening it again reads what is there."""
 
 
 class EpochGone(StorageError):

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from tidemill.model.types import BIGINT, INT, Field
 
 WEIGHT = "_weight"
+
+LARGEST_WEIGHT = (1 << 63) - 1
+"""How often a row can come or go: weights are 64-bit integers, and so are their sums."""
 """The name under which a row's weight travels in Arrow tables, frames and files."""
 
 EPOCH = "_epoch"

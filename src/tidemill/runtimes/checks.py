@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from operator import itemgetter
 
 from tidemill.changes.zset import Row, ZSet
-from tidemill.model.errors import CheckViolation, DanglingReference, DuplicateKey, MissingRow
-from tidemill.model.schema import Table
+from tidemill.model.errors import ArithmeticFault, CheckViolation, DanglingReference, DuplicateKey, MissingRow
+from tidemill.model.schema import LARGEST_WEIGHT, Table
 from tidemill.program.constraints import Condition, ForeignKey
+
+HEAVY = 1 << 32
+"""Weights up to this one are not summed to see whether a row comes too often: it would take billions of epochs."""
 
 WeightOf = Callable[[Row], int]
 RowsWith = Callable[[Row], Iterable[tuple[Row, int]]]
@@ -32,8 +35,27 @@ def check_change(table: Table, change: ZSet, weight_of: WeightOf, rows_with: Row
     for row, weight in change.items():
         if weight < 0 and (held := weight_of(row)) + weight < 0:
             raise _missing(table, row, held, -weight)
+        if weight > HEAVY:
+            require_countable(weight_of(row) + weight, f"{table.name} {row!r}")
     if table.primary_key:
         _check_keys(table, change, rows_with)
+
+
+def require_countable(weight: int, where: str) -> None:
+    """Refuse a row or group that would occur more often than 64 bits can count.
+
+    >>> require_countable(1 << 63, "t (1,)")
+    Traceback (most recent call last):
+    tidemill.model.errors.ArithmeticFault: a row would occur 9,223,372,036,854,775,808 times
+      t (1,)
+    detail: A row can occur up to 9,223,372,036,854,775,807 times.
+    """
+    if not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
+        raise ArithmeticFault(
+            f"a row would occur {weight:,} times",
+            where=where,
+            detail=f"A row can occur up to {LARGEST_WEIGHT:,} times.",
+        )
 
 
 def _check_keys(table: Table, change: ZSet, rows_with: RowsWith) -> None:

@@ -15,8 +15,8 @@ def garbage_waits() -> Iterator[None]:
     a quarter of the time. So an epoch is followed by one search, and not interrupted by hundreds.
     """
     collects = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if collects:

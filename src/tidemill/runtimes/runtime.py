@@ -78,6 +78,9 @@ class Runtime(Protocol):
         """End the epoch; returns what to store for each map of the stages that ran (contents of relations excluded).
         Rows are keys then values (``map_fields``); weight is the change of the map's weight."""
 
+    def check_weights(self) -> None:
+        """Refuse the epoch where rows or groups in memory occur more often than 64 bits can count; after ``commit``."""
+
     def rollback(self) -> None:
         """Undo the epoch."""
 

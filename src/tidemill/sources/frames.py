@@ -20,7 +20,7 @@ from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.coerce import coerce, row_coercer
 from tidemill.model.errors import BadValue, NullViolation, TidemillError, UnknownName
-from tidemill.model.schema import WEIGHT, Table, names_of
+from tidemill.model.schema import LARGEST_WEIGHT, WEIGHT, Table, names_of
 from tidemill.model.types import Field
 
 __all__ = ["changes_of", "check_names", "weight_of"]
@@ -68,7 +68,9 @@ def _from_pairs(data: Iterable[Any], table: Table) -> ChangeSet:
     for number, pair in enumerate(data, start=1):
         try:
             weight, row = _split(pair, table)
-            pairs.append((convert(row), weight if type(weight) is int else weight_of(weight, f"{table.name}.{WEIGHT}")))
+            if type(weight) is not int or not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
+                weight = weight_of(weight, f"{table.name}.{WEIGHT}")
+            pairs.append((convert(row), weight))
         except TidemillError as error:
             error.where = f"row {number}, {error.where}"
             raise

@@ -8,11 +8,14 @@ nothing names. ``FAULT_POINTS`` are the points at which the crash tests kill the
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import weakref
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkdtemp
 
 from tidemill.model.errors import Corrupt, StorageError
 from tidemill.storage.links import create_file
@@ -36,6 +39,8 @@ FAULT_VARIABLE = "TIDEMILL_FAULT"
 passing."""
 
 CHUNK = 1 << 20
+
+UNCHANGED = "Nothing was changed. Make room or fix rights."
 
 _deaths: dict[str, int] = {}
 """The points to die at, and how many passings of each are left."""
@@ -107,7 +112,8 @@ def _draft_of(file: Path, content: bytes) -> Iterator[Path]:
         sync_file(draft)
         yield draft
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # a vacuum deletes it
+            draft.unlink(missing_ok=True)
 
 
 def checksum(file: Path) -> int:
@@ -117,6 +123,23 @@ def checksum(file: Path) -> int:
         while chunk := stream.read(CHUNK):
             crc = zlib.crc32(chunk, crc)
     return crc
+
+
+class TemporaryFolder:
+    """A folder that is deleted in the end, by the process that made it and not by one that was forked from it."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="tidemill-"))
+        self._delete = weakref.finalize(self, _delete, self.path, os.getpid())
+
+    def cleanup(self) -> None:
+        """Delete the folder now."""
+        self._delete()
+
+
+def _delete(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 RESTORE = (
@@ -136,14 +159,16 @@ def missing(file: Path, detail: str, hint: str = RESTORE) -> Corrupt:
 
 
 @contextmanager
-def explained(doing: str, where: Path, hint: str = "Nothing was changed. Make room or fix rights.") -> Iterator[None]:
+def explained(doing: str, where: Path, hint: str = UNCHANGED) -> Iterator[None]:
     """What the operating system refuses (a full disk, a missing right) as an error with the usual fields."""
     try:
         yield
     except OSError as refused:
-        raise StorageError(
-            f"cannot {doing}",
-            where=str(where),
-            detail=f"The system says: {refused.strerror or refused}.",
-            hint=hint,
-        ) from refused
+        raise refusal(doing, where, refused, hint) from refused
+
+
+def refusal(doing: str, where: Path, refused: OSError, hint: str = UNCHANGED) -> StorageError:
+    """The error for what the operating system refuses."""
+    return StorageError(
+        f"cannot {doing}", where=str(where), detail=f"The system says: {refused.strerror or refused}.", hint=hint
+    )

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from threading import RLock
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import pyarrow as pa
 
 from tidemill.changes.batch import Epoch
-from tidemill.model.errors import StorageError
+from tidemill.model.errors import CommitUnknown, Corrupt, StorageError
 from tidemill.model.types import Field
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map
 from tidemill.storage.compact import choose
-from tidemill.storage.files import explained, fault
+from tidemill.storage.files import TemporaryFolder, explained, fault, refusal
 from tidemill.storage.forget import forget_map
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.history import positions_by_epoch
 from tidemill.storage.layout import Current, Layout, last_token, recover, trace
 from tidemill.storage.lock import WriterLock
+from tidemill.storage.manifest import Manifest, manifest_file
 from tidemill.storage.merge import Merge, merge_map, trim_runs
 from tidemill.storage.parts import check_number, check_reach, counts
 from tidemill.storage.runs import write_table
@@ -33,6 +36,8 @@ from tidemill.storage.snapshot import Pins, Snapshot, require_kept
 from tidemill.storage.store import Run
 from tidemill.storage.sweep import Inspection, inspect, passed_logs, sweep
 from tidemill.storage.writer import LOG_ROWS, Writer, map_id
+
+T = TypeVar("T")
 
 DURABILITIES = ("epoch", "checkpoint")
 """When a commit is on the disk: before it returns, or with the next checkpoint. It survives the process either way."""
@@ -55,7 +60,9 @@ class FolderStore:
         self._pins = Pins()
         self._staged: list[Path] = []
         self._spent: list[Path] = []
-        self._spill: TemporaryDirectory[str] | None = None
+        self._spill: TemporaryFolder | None = None
+        self._unsure = False
+        self._broken: CommitUnknown | None = None
         self._seen: tuple[int, int] | None = None
         self._forgotten: dict[str, Forgotten] = {}
 
@@ -90,6 +97,7 @@ class FolderStore:
             now = recover(layout)
             writer = Writer(layout, lock, now, synced=synced)
             store = cls(layout, now, writer)
+            store._make_durable()
             store.checkpoint()
             writer.vouch(store._now.state)
             store._spent = list(layout.staging.iterdir())
@@ -98,6 +106,13 @@ class FolderStore:
         except BaseException:
             lock.release()
             raise
+
+    def _make_durable(self) -> None:
+        """Say the newest manifest once more where the log before it is still there: its sync may have failed, and
+        what is in that log must not be deleted before the manifest is on the disk."""
+        writer = self._require_writer()
+        if passed_logs(self._layout, self._now.state):
+            self._publish(writer.next(self._now), whole=True)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -124,6 +139,7 @@ class FolderStore:
     def pin(self) -> Snapshot:
         """The current epoch, to be read as it is now. Until it is closed, no file named meanwhile is deleted."""
         with self._lock:
+            self._require_sound()
             now = self._now
             parts = partial(now.parts, self._layout.maps)
             state = now.state
@@ -149,6 +165,7 @@ class FolderStore:
         A run may also have rows of epochs after ``until``: compare its ``last_epoch``, and filter by ``_epoch``.
         """
         with self._lock:
+            self._require_sound()
             bound = check_reach(self.oldest, self.epoch, None, until)
             require_kept(self._now.state.losses, name, None, bound)
             spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
@@ -157,14 +174,14 @@ class FolderStore:
 
     def _spilled(self, name: str, until: int) -> list[Run]:
         """A reader may not write a checkpoint, so what waits goes to a file of its own; a writer has none."""
-        if self._writer is not None:
+        if self._writer is not None and not self._writer.forked:
             self.checkpoint()
             return []
         part = self._now.tail.part(name, until=until)
         if part is None:
             return []
-        self._spill = self._spill or TemporaryDirectory(prefix="tidemill-")
-        file = Path(mkdtemp(dir=self._spill.name)) / "waiting.parquet"
+        self._spill = self._spill or TemporaryFolder()
+        file = Path(mkdtemp(dir=self._spill.path)) / "waiting.parquet"
         write_table(part.table, file)
         return [Run(file, part.table.num_rows, file.stat().st_size, part.first, part.last)]
 
@@ -211,24 +228,94 @@ class FolderStore:
         with self._lock:
             writer = self._require_writer()
             check_number(epoch.number, self.epoch)
-            if not _may_wait(epoch, self.epoch):
-                self._become(writer.commit(self._now, epoch))
-                self._spent, self._staged = [*self._spent, *self._staged], []
-                for name in (*epoch.dropped, *epoch.replaced):
-                    self._forgotten.pop(name, None)  # whatever has the name from now on is something else
-                self._forget(writer)
-                return _durable
-            self._now, durable = writer.append(self._now, epoch)
-            if writer.full(self._now):
+            if _may_wait(epoch, self.epoch):
+                durable = self._advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
+                if writer.full(self._now):
+                    self._tidy(self.checkpoint)
+                return partial(self._wait, epoch.number, durable)
+            if epoch.dropped or epoch.replaced:
+                # What waits belongs to the maps as they were: it must have its runs before they end.
                 self.checkpoint()
-            return durable
+            self._advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))
+            self._spent, self._staged = [*self._spent, *self._staged], []
+            for name in (*epoch.dropped, *epoch.replaced):
+                self._forgotten.pop(name, None)  # whatever has the name from now on is something else
+            self._tidy(self._forget)
+            return _durable
+
+    def _wait(self, number: int, durable: Callable[[], None]) -> None:
+        """Wait until an epoch of the log is on the disk. Where that fails nobody can tell, until it is read again."""
+        try:
+            durable()
+        except OSError as refused:
+            self._broken = _unknown(f"commit epoch {number}", self._layout.log, refused)
+            raise self._broken from refused
+
+    def _tidy(self, work: Callable[[], None]) -> None:
+        """Do what is due after a commit. That one is safe already, so trouble here is a warning; it is tried again."""
+        try:
+            work()
+        except StorageError as trouble:
+            warnings.warn(f"the change log could not be taken into files: {trouble}", RuntimeWarning, stacklevel=4)
+
+    def _advance(self, doing: str, step: Callable[[], tuple[Current, T]]) -> T:
+        """Go from one commit to the next. After an error the folder says whether it was made, and is read again.
+
+        Where the system refuses something and the commit is there all the same, its sync has failed: it may or may not
+        be on the disk. Any other exception, which may come at any moment, leaves that to whoever comes next.
+        """
+        self._unsure = True
+        try:
+            after, result = step()
+        except OSError as refused:
+            self._require_unmade(doing, refused)
+            self._recovered()
+            raise refusal(doing, self._layout.root, refused) from refused
+        self._become(after)
+        self._unsure = False
+        return result
+
+    def _require_unmade(self, doing: str, refused: OSError) -> None:
+        """Close the store where a manifest has its name, but perhaps not on the disk. The log stays until it has."""
+        file = manifest_file(self._layout.manifests, self._now.state.sequence + 1)
+        try:
+            if not file.exists():
+                return
+        except OSError:
+            pass  # then nobody can tell
+        self._broken = _unknown(doing, file, refused)
+        raise self._broken from refused
+
+    def recover(self) -> None:
+        """Be what the folder says, where an exception has left a commit half made."""
+        with self._lock:
+            self._require_sound()
+            if self._unsure:
+                self._recovered()
+
+    def _recovered(self) -> Current:
+        assert self._writer is not None
+        try:
+            now = self._writer.recover(self._now)
+        except (OSError, Corrupt) as trouble:
+            self._broken = _unknown("go on after an error", self._layout.root, trouble)
+            raise self._broken from trouble
+        self._become(now)
+        self._unsure = False
+        return now
 
     def checkpoint(self) -> None:
         """Write what waits in the log as runs, one for each map, and commit them by one manifest."""
         with self._lock:
             writer = self._require_writer()
-            self._become(writer.checkpoint(self._now))
-            self._forget(writer)
+            if self._now.tail.epochs:
+                self._publish(writer.next(self._now))
+            self._forget()
+
+    def _publish(self, manifest: Manifest, *, whole: bool = False) -> None:
+        writer = self._require_writer()
+        doing = f"commit manifest {manifest.sequence}"
+        self._advance(doing, lambda: (writer.publish(self._now, manifest, whole=whole), None))
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
         """Whether merging runs of the map, of up to ``most`` rows together, would pay."""
@@ -239,8 +326,7 @@ class FolderStore:
 
         Runs never change, so epochs go on being committed while they are merged; only the last step excludes them.
         """
-        with self._merging:
-            writer = self._require_writer()
+        with self._merging, self._merged() as writer:
             with self.pin(), explained("compact", self._layout.maps):
                 folder, now = self._layout.maps, self._now
                 merges = [merge_map(folder, writer, now, map_, name, most) for name, map_ in maps.items()]
@@ -248,11 +334,22 @@ class FolderStore:
             with self._lock:
                 return self._install(writer, [m for m in merges if m is not None and m.holds(self._now.state)])
 
+    @contextmanager
+    def _merged(self) -> Iterator[Writer]:
+        """The writer, for runs that take the place of others; those that no manifest names in the end are deleted."""
+        writer = self._require_writer()
+        try:
+            yield writer
+        finally:
+            with self._lock:
+                if not self._unsure and self._broken is None:
+                    writer.discard_merged(self._now)
+
     def _install(self, writer: Writer, merges: Sequence[Merge]) -> int:
         if not merges:
             return 0
         removed = [run for merge in merges for run in merge.before]
-        self._become(writer.substitute(self._now, removed, {merge.name: merge.after for merge in merges}))
+        self._publish(writer.substitution(self._now, removed, {merge.name: merge.after for merge in merges}))
         self._clear()
         return sum(merge.freed for merge in merges)
 
@@ -264,10 +361,10 @@ class FolderStore:
         with self._merging, self._lock:
             runs = [run for run in self._now.state.runs.get(name, ()) if run.first + run.last <= 2 * until]
             if runs:
-                writer = self._require_writer()
-                with explained("shorten a log", self._layout.maps):
-                    kept = trim_runs(self._layout.maps, writer, self._now, name, runs, until)
-                self._become(writer.substitute(self._now, runs, {name: kept} if kept else {}))
+                with self._merged() as writer:
+                    with explained("shorten a log", self._layout.maps):
+                        kept = trim_runs(self._layout.maps, writer, self._now, name, runs, until)
+                    self._publish(writer.substitution(self._now, runs, {name: kept} if kept else {}))
         return until
 
     def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
@@ -281,14 +378,15 @@ class FolderStore:
             if now:
                 self.checkpoint()
 
-    def _forget(self, writer: Writer) -> None:
+    def _forget(self) -> None:
         """Forget what waits to be forgotten, after a checkpoint; later, where runs are just being merged."""
         if not self._forgotten or not self._merging.acquire(blocking=False):
             return
         try:
-            with explained("forget rows", self._layout.maps):
-                found = [forget_map(self._layout.maps, writer, self._now, one) for one in self._forgotten.values()]
-            self._install(writer, [merge for merge in found if merge.before])
+            with self._merged() as writer:
+                with explained("forget rows", self._layout.maps):
+                    found = [forget_map(self._layout.maps, writer, self._now, one) for one in self._forgotten.values()]
+                self._install(writer, [merge for merge in found if merge.before])
             self._forgotten.clear()
         finally:
             self._merging.release()
@@ -300,7 +398,7 @@ class FolderStore:
             oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
             ended = self._now.state.ended(oldest)
             manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
-            self._become(writer.publish(self._now, manifest, whole=True))
+            self._publish(manifest, whole=True)
             self._clear()
             state = self._now.state
             with explained("delete old files", self._layout.root, "Fix the folder's rights and vacuum again."):
@@ -317,11 +415,14 @@ class FolderStore:
             return positions_by_epoch(self._layout)
 
     def close(self) -> None:
-        """Take what waits in the log into a manifest and let go of the lock."""
+        """Take what waits in the log into a manifest and let go of the lock.
+
+        Not where the log may have been lost, which is settled when it is read again, and not in a forked process.
+        """
         with self._merging, self._lock:
             writer, spill = self._writer, self._spill
             try:
-                if writer is not None:
+                if writer is not None and self._broken is None and not writer.forked:
                     self.checkpoint()
                     self._spent += self._staged
                     self._clear()
@@ -350,6 +451,11 @@ class FolderStore:
         for file in passed_logs(self._layout, self._now.state):
             file.unlink(missing_ok=True)
 
+    def require_writable(self) -> None:
+        """Refuse where nothing can be committed: to readers, in a forked process, and after a failed sync."""
+        with self._lock:
+            self._require_writer()
+
     def _require_writer(self) -> Writer:
         if self._writer is None:
             raise StorageError(
@@ -357,7 +463,13 @@ class FolderStore:
                 where=str(self._layout.root),
                 hint="Open it, or open it without read_only=True.",
             )
+        self._writer.require_own()
+        self.recover()
         return self._writer
+
+    def _require_sound(self) -> None:
+        if self._broken is not None:
+            raise self._broken.with_traceback(None)
 
 
 def _may_wait(epoch: Epoch, last: int) -> bool:
@@ -375,3 +487,13 @@ def _may_wait(epoch: Epoch, last: int) -> bool:
 
 def _durable() -> None:
     """Nothing to wait for: a manifest is durable when it is there."""
+
+
+def _unknown(doing: str, where: Path, trouble: OSError | Corrupt) -> CommitUnknown:
+    said = trouble.what if isinstance(trouble, Corrupt) else trouble.strerror or trouble
+    return CommitUnknown(
+        f"cannot {doing}: the disk may or may not have it",
+        where=str(where),
+        detail=f"The system says: {said}. The warehouse is closed, and what the disk has is read when it is opened.",
+        hint="Close the warehouse, open it again and look at its epoch.",
+    )

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from weakref import WeakSet
 
 from tidemill.model.errors import LockHeld, StorageError
 from tidemill.storage.links import read_file
@@ -44,6 +45,9 @@ class WriterLock:
         self._handle = handle
         self._seen = _trace(os.fstat(handle))
         self.token = owner.token
+        self.forked = False
+        """Whether this process was forked from the one that holds the lock."""
+        _held.add(self)
 
     @classmethod
     def acquire(cls, folder: Path, floor: Callable[[], int] = int) -> WriterLock:
@@ -67,6 +71,7 @@ class WriterLock:
 
     def check(self) -> None:
         """Make sure that nobody has taken the lock since; a look at the file's status, a microsecond."""
+        self.require_own()
         try:
             if _trace(os.stat(self._file)) == self._seen:
                 return
@@ -81,11 +86,34 @@ class WriterLock:
                 hint="Nothing was written. Open the warehouse again.",
             )
 
+    def require_own(self) -> None:
+        """Refuse to write in a process that was forked from the one that holds the lock, which goes on to write."""
+        if self.forked:
+            raise StorageError(
+                "a process that was forked cannot write",
+                where=str(self._file),
+                detail="The warehouse was opened before the fork, and belongs to the process that opened it.",
+                hint="Open the warehouse after the fork, or give the changes to the process that has it.",
+            )
+
     def release(self) -> None:
         """Let the next writer in."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+_held: WeakSet[WriterLock] = WeakSet()
+
+
+def _disown() -> None:
+    """Let go of all locks in a process that was just forked: they are the parent's, and go when it ends."""
+    for lock in _held:
+        lock.forked = True
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_disown)
 
 
 def read_owner(file: Path) -> Owner | None:

@@ -15,16 +15,17 @@ import json
 import os
 import re
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Condition
+from threading import Lock
 
 import pyarrow as pa
 
 from tidemill.changes.batch import Epoch
-from tidemill.model.errors import StorageError
 from tidemill.storage.files import armed, fault, make_folder, sync_folder
 from tidemill.storage.links import read_file
 
@@ -148,6 +149,12 @@ class Replayed:
         return self.records[-1].end if self.records else 0
 
     @property
+    def end(self) -> End | None:
+        """Where its records end; None where there is none."""
+        last = self.records[-1] if self.records else None
+        return End(last.end, last.epoch, last.crc) if last else None
+
+    @property
     def lost(self) -> bool:
         """True where a record is gone that was durable. One that was being written when the process died was not, nor
         was one that waited for its sync together with those after it."""
@@ -201,60 +208,62 @@ class Log:
     """A log that is being written. Threads that commit together share a sync: each waits only for its own record.
 
     It follows the manifest whose checksum is ``after``. ``durable`` is told how far it is on the disk, after each sync.
+    ``resumed`` is where the whole records end that the file has already: what comes after them is cut off.
     """
 
-    def __init__(self, file: Path, after: int = 0, durable: Callable[[End], None] = _unmarked) -> None:
+    def __init__(
+        self, file: Path, after: int = 0, durable: Callable[[End], None] = _unmarked, resumed: End | None = None
+    ) -> None:
         make_folder(file.parent)
         self.file = file
         self.end = End(crc=after)
         self._durable = durable
         self._synced = 0
-        self._busy = False
-        self._change = Condition()
+        self._syncing = Lock()
         self._failed: OSError | None = None
-        self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if resumed is None else 0), 0o644)
+        if resumed is not None:
+            self.cut(resumed)
         sync_folder(file.parent)
 
     def append(self, payload: bytes, epoch: int) -> End:
-        """Write the record of an epoch after the others, or nothing; returns where it ends, for ``sync``."""
-        self._require_sound()
+        """Write the record of an epoch after the others; returns where it ends, for ``sync``. An error may leave a part
+        of it."""
         fault("before-log")
         at = self.end.length
         record, crc = seal(payload, at, self.end.crc, self._synced)
-        try:
-            half = len(record) // 2 if armed("torn-log") else len(record)
-            _write_all(self._handle, record[:half], at)
-            fault("torn-log")
-            _write_all(self._handle, record[half:], at + half)
-        except OSError:
-            os.ftruncate(self._handle, at)
-            raise
+        half = len(record) // 2 if armed("torn-log") else len(record)
+        _write_all(self._handle, record[:half], at)
+        fault("torn-log")
+        _write_all(self._handle, record[half:], at + half)
         self.end = End(at + len(record), epoch, crc)
         return self.end
+
+    def cut(self, end: End) -> None:
+        """Leave what comes before ``end``: whole records."""
+        os.ftruncate(self._handle, end.length)
+        self.end = end
 
     def sync(self, end: int) -> None:
         """Wait until everything before ``end`` is on the disk.
 
         One thread syncs for all that have written by then; those that come meanwhile are served together by the next.
+        After a sync that failed none succeeds: the system may have dropped pages that it could not write, and would
+        call the next one a success.
         """
-        with self._change:
-            while self._busy and self._synced < end:
-                self._change.wait()
+        with self._syncing:
             if self._synced >= end:
                 return
-            self._require_sound()
-            self._busy, target = True, self.end
-        try:
-            os.fdatasync(self._handle)
+            if self._failed is not None:
+                raise self._failed
+            target = self.end
+            try:
+                os.fdatasync(self._handle)
+            except OSError as refused:
+                self._failed = refused
+                raise
+            self._synced = max(self._synced, target.length)
             self._durable(target)
-        except OSError as refused:
-            self._failed = refused
-            raise
-        finally:
-            with self._change:
-                self._busy = False
-                self._synced = self._synced if self._failed else max(self._synced, target.length)
-                self._change.notify_all()
 
     def vouch(self, end: End) -> None:
         """Tell how far the log is written where nobody waits for a sync."""
@@ -262,27 +271,18 @@ class Log:
 
     def retire(self) -> None:
         """Delete the log, once a manifest has taken all of it in: whoever waits for a sync need not any more."""
-        with self._change:
-            while self._busy:
-                self._change.wait()
-            self._synced = self.end.length
-            self._change.notify_all()
-            os.close(self._handle)
-        self.file.unlink(missing_ok=True)
+        with self._syncing:
+            self._synced = sys.maxsize
+            self.close()
+        with suppress(OSError):  # it is passed over as it is, and deleted some other time
+            self.file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file and leave it there."""
-        os.close(self._handle)
-
-    def _require_sound(self) -> None:
-        # After a failed sync the system may have dropped pages it could not write: only replay tells what is there.
-        if self._failed is not None:
-            raise StorageError(
-                "the change log can no longer be written",
-                where=str(self.file),
-                detail=f"A sync failed: {self._failed.strerror}.",
-                hint="Close the warehouse and open it again; it continues from the last durable epoch.",
-            ) from self._failed
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            with suppress(OSError):
+                os.close(handle)
 
 
 def _write_all(handle: int, content: bytes, at: int) -> None:

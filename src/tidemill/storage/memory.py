@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from threading import RLock
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from tidemill.model.types import Field
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map, map_fields
 from tidemill.storage.compact import fold
+from tidemill.storage.files import TemporaryFolder
 from tidemill.storage.forget import remaining
 from tidemill.storage.parts import TablePart, Tail, check_number, check_reach, counts, stored_schema
 from tidemill.storage.runs import write_table
@@ -30,26 +32,81 @@ COMPACT_AT = 4096
 a few rows for each one that came, and a map takes at most about twice the space that it must."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _History:
     """The settled part of a map: tables, and what is known of them since they were last summed.
 
     ``changes`` is how many they took in since then, ``summed`` how many rows they had then.
     """
 
-    parts: list[TablePart] = field(default_factory=list)
+    parts: tuple[TablePart, ...] = ()
     changes: int = 0
     summed: int = 0
 
-    def end(self, epoch: int) -> None:
-        """All of it counts only before ``epoch``."""
-        self.parts = [part if part.ended is not None else replace(part, ended=epoch) for part in self.parts]
+    def ended(self, epoch: int) -> _History:
+        """The same, counting only before ``epoch``."""
+        parts = (part if part.ended is not None else replace(part, ended=epoch) for part in self.parts)
+        return replace(self, parts=tuple(parts))
 
-    def forget(self, oldest: int) -> int:
-        """Drop what ended before the oldest epoch that is kept; returns its bytes."""
-        gone = [part for part in self.parts if part.ended is not None and part.ended <= oldest]
-        self.parts = [part for part in self.parts if part.ended is None or part.ended > oldest]
-        return sum(part.table.nbytes for part in gone)
+    def reaching(self, oldest: int) -> _History:
+        """What is left without that which ended before the oldest epoch that is kept."""
+        return replace(self, parts=tuple(p for p in self.parts if p.ended is None or p.ended > oldest))
+
+    @property
+    def bytes(self) -> int:
+        """How much memory its tables take."""
+        return sum(part.table.nbytes for part in self.parts)
+
+
+_NOTHING = _History()
+
+
+class _Now(NamedTuple):
+    """All that a commit leaves. The next one takes its place in one step, so there is never half of it."""
+
+    epoch: int
+    oldest: int
+    catalog: Mapping[str, object]
+    positions: Mapping[str, str]
+    histories: Mapping[str, _History]
+    tail: Tail
+
+    def history(self, name: str) -> _History:
+        """The settled part of a map."""
+        return self.histories.get(name, _NOTHING)
+
+    def having(self, name: str, history: _History, tail: Tail | None = None) -> _Now:
+        """The same with another settled part of a map."""
+        return self._replace(histories={**self.histories, name: history}, tail=tail or self.tail)
+
+    def settled(self, name: str) -> _Now:
+        """The same with the loose changes of a map in a table."""
+        part = self.tail.part(name)
+        if part is None:
+            return self
+        history, count = self.history(name), self.tail.count(name)
+        history = replace(history, parts=(*history.parts, part), changes=history.changes + count)
+        return self.having(name, history, self.tail.without(name))
+
+    def after(self, epoch: Epoch) -> _Now:
+        """What is current after ``epoch``, whose changes are added to a tail of its own."""
+        now = self._replace(tail=self.tail.copy())
+        for name in epoch.dropped:
+            kept = {other: history for other, history in now.histories.items() if other != name}
+            now = now._replace(histories=kept, tail=now.tail.without(name))
+        for name in epoch.replaced:
+            now = now.settled(name)
+            now = now.having(name, now.history(name).ended(epoch.number))
+        return now.appended(epoch)
+
+    def appended(self, epoch: Epoch) -> _Now:
+        """What is current once the changes of ``epoch`` are at the end of the tail, which must be its newest."""
+        for name, change in epoch.changes.items():
+            if len(change):
+                self.tail.add(epoch.number, name, change)
+        positions = {**self.positions, **epoch.positions} if epoch.positions else self.positions
+        catalog = self.catalog if epoch.catalog is None else epoch.catalog
+        return _Now(epoch.number, self.oldest, catalog, positions, self.histories, self.tail)
 
 
 class MemoryStore:
@@ -67,35 +124,31 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._epoch = 0
-        self._oldest = 0
-        self._catalog: Mapping[str, object] = {}
-        self._positions: Mapping[str, str] = {}
-        self._histories: dict[str, _History] = {}
-        self._tail = Tail()
-        self._folder: TemporaryDirectory[str] | None = None
+        self._now = _Now(0, 0, {}, {}, {}, Tail())
+        self._unsure = False
+        self._folder: TemporaryFolder | None = None
         self._files: list[tuple[TablePart, Run]] = []
         self._closed = False
 
     @property
     def epoch(self) -> int:
         """The last committed epoch; 0 before the first."""
-        return self._epoch
+        return self._now.epoch
 
     @property
     def oldest(self) -> int:
         """The oldest epoch that time travel still reaches."""
-        return self._oldest
+        return self._now.oldest
 
     @property
     def catalog(self) -> Mapping[str, object]:
         """The committed catalog; empty at first."""
-        return self._catalog
+        return self._now.catalog
 
     @property
     def positions(self) -> Mapping[str, str]:
         """Where each source stood at the last epoch."""
-        return self._positions
+        return self._now.positions
 
     def read(
         self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
@@ -104,31 +157,30 @@ class MemoryStore:
         with self._lock:
             self._require_open()
             # A feed that takes the last few changes must not pay for gathering all of them.
-            if since is None and self._tail.count(name) > SETTLE_AT:
-                self._settle(name)
-            return self._snapshot(self._histories, self._tail).read(name, fields, until=until, since=since)
+            if since is None and self._now.tail.count(name) > SETTLE_AT:
+                self._now = self._now.settled(name)
+            return _snapshot(self._now).read(name, fields, until=until, since=since)
 
     def pin(self) -> Snapshot:
         """The current epoch, to be read later as it is now."""
         with self._lock:
             self._require_open()
-            histories = {name: _History(list(history.parts)) for name, history in self._histories.items()}
-            return self._snapshot(histories, self._tail.copy())
+            return _snapshot(self._now._replace(tail=self._now.tail.copy()))
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[Run, ...]:
         """The map's rows in files of a temporary folder, for runtimes that read nothing but files."""
         with self._lock:
             self._require_open()
-            bound = check_reach(self._oldest, self._epoch, None, until)
-            self._settle(name)
-            return tuple(self._file_of(part) for part in self._history(name).parts if counts(part, bound))
+            bound = check_reach(self.oldest, self.epoch, None, until)
+            self._now = self._now.settled(name)
+            return tuple(self._file_of(part) for part in self._now.history(name).parts if counts(part, bound))
 
     def rows(self, name: str) -> int:
         """How many rows the map's changes hold, before summing."""
         with self._lock:
             self._require_open()
-            settled = sum(int(p.table.num_rows) for p in self._history(name).parts if p.ended is None)
-            return settled + self._tail.rows(name)
+            settled = sum(int(p.table.num_rows) for p in self._now.history(name).parts if p.ended is None)
+            return settled + self._now.tail.rows(name)
 
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files of an epoch to come; it lives as long as the store."""
@@ -145,64 +197,77 @@ class MemoryStore:
         return False
 
     def commit(self, epoch: Epoch) -> None:
-        """Take the epoch in."""
+        """Take the epoch in. The last step makes it current; before that it is not there."""
         with self._lock:
-            check_number(epoch.number, self._epoch)
-            for name in epoch.dropped:
-                self._histories.pop(name, None)
-                self._tail.forget(name)
-            for name in epoch.replaced:
-                self._settle(name)
-                self._history(name).end(epoch.number)
-            for name, change in epoch.changes.items():
-                if len(change):
-                    self._tail.add(epoch.number, name, change)
-            if epoch.positions:
-                self._positions = {**self._positions, **epoch.positions}
-            if epoch.catalog is not None:
-                self._catalog = epoch.catalog
-            self._epoch = epoch.number
+            self._require_open()
+            now = self._now
+            check_number(epoch.number, now.epoch)
+            if epoch.number == now.epoch or epoch.dropped or epoch.replaced:
+                self._now = now.after(epoch)
+                return
+            # To copy the tail would cost more than the epoch: what is added is behind all others, and cut off again.
+            self._unsure = True
+            self._now = now.appended(epoch)
+            self._unsure = False
+
+    def require_writable(self) -> None:
+        """Refuse where the store is closed."""
+        with self._lock:
+            self._require_open()
+
+    def recover(self) -> None:
+        """Be the last commit, where an exception has left a part of the next one."""
+        with self._lock:
+            self._require_open()
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
         """Whether the map has taken in so many small changes that summing them is worth while. There are no files
         that could be left as they are, so ``most`` says nothing here."""
         with self._lock:
-            history = self._history(name)
+            history = self._now.history(name)
             came = self.rows(name) - history.summed
-            return self._tail.count(name) + history.changes > SETTLE_AT and came > max(COMPACT_AT, history.summed)
+            return self._now.tail.count(name) + history.changes > SETTLE_AT and came > max(COMPACT_AT, history.summed)
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
         """Sum what time travel no longer tells apart; returns bytes freed."""
         with self._lock:
+            self._require_open()
             return sum(self._compact(name, map_) for name, map_ in maps.items())
 
     def trim(self, name: str, until: int, most: int | None = None) -> int:
         """Let go of what a log of changes has of epochs up to ``until``, and of all but its newest ``most`` rows."""
         with self._lock:
+            self._require_open()
+            now = self._now
             if most is not None:
-                until = max(until, self._tail.older(name, most))
-            self._tail.trim(name, until)
-            history = self._history(name)
-            history.parts = [part.after(until) for part in history.parts if part.last > until]
+                until = max(until, now.tail.older(name, most))
+            history = now.history(name)
+            parts = tuple(part.after(until) for part in history.parts if part.last > until)
+            self._now = now.having(name, replace(history, parts=parts), now.tail.trimmed(name, until))
             return until
 
     def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
         """Let go of rows that nobody will ask for again, of all epochs; it is little work, so it is done at once."""
         with self._lock:
+            self._require_open()
             for one in forgotten:
                 self._forget(one)
 
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs: frees replaced content at once, the rest when it is compacted."""
         with self._lock:
-            self._oldest = max(self._oldest, self._epoch - max(keep, 1) + 1)
-            return sum(history.forget(self._oldest) for history in self._histories.values())
+            self._require_open()
+            now = self._now
+            oldest = max(now.oldest, now.epoch - max(keep, 1) + 1)
+            histories = {name: history.reaching(oldest) for name, history in now.histories.items()}
+            self._now = now._replace(oldest=oldest, histories=histories)
+            return sum(history.bytes - histories[name].bytes for name, history in now.histories.items())
 
     def close(self) -> None:
         """Forget everything, and remove the temporary folder, if there is one."""
         with self._lock:
             self._closed = True
-            self._histories, self._tail, self._files = {}, Tail(), []
+            self._now, self._files = _Now(self.epoch, self.oldest, {}, {}, {}, Tail()), []
             if self._folder is not None:
                 self._folder.cleanup()
                 self._folder = None
@@ -210,56 +275,37 @@ class MemoryStore:
     def _require_open(self) -> None:
         if self._closed:
             raise StorageError("the warehouse is closed", detail="What it held was in memory alone.")
-
-    def _history(self, name: str) -> _History:
-        return self._histories.get(name) or self._histories.setdefault(name, _History())
-
-    def _snapshot(self, histories: Mapping[str, _History], tail: Tail) -> Snapshot:
-        nothing = _History()
-        return Snapshot(
-            epoch=self._epoch,
-            oldest=self._oldest,
-            catalog=self._catalog,
-            positions=self._positions,
-            parts=lambda name: histories.get(name, nothing).parts,
-            tail=tail,
-        )
-
-    def _settle(self, name: str) -> None:
-        part = self._tail.part(name)
-        if part is not None:
-            history = self._history(name)
-            history.parts.append(part)
-            history.changes += self._tail.count(name)
-            self._tail.forget(name)
+        if self._unsure:
+            self._now.tail.cut(self._now.epoch)
+            self._unsure = False
 
     def _compact(self, name: str, map_: Map) -> int:
-        self._settle(name)
-        history = self._history(name)
+        now = self._now.settled(name)
+        history = now.history(name)
         live = [part for part in history.parts if part.ended is None]
         if not live:
             return 0
         schema = stored_schema(map_fields(map_))
         before = pa.concat_tables([part.load(schema) for part in live])
-        after = [TablePart(table, first, last) for table, first, last in fold(before, map_, self._oldest, whole=True)]
-        history.parts = [part for part in history.parts if part.ended is not None] + after
-        history.changes, history.summed = 0, sum(part.table.num_rows for part in after)
+        after = [TablePart(table, first, last) for table, first, last in fold(before, map_, now.oldest, whole=True)]
+        parts = (*(part for part in history.parts if part.ended is not None), *after)
+        self._now = now.having(name, _History(parts, summed=sum(part.table.num_rows for part in after)))
         return int(before.nbytes - sum(part.table.nbytes for part in after))
 
     def _forget(self, forgotten: Forgotten) -> None:
-        self._settle(forgotten.map)
-        history = self._history(forgotten.map)
+        now = self._now.settled(forgotten.map)
+        history = now.history(forgotten.map)
         tables = [part.table for part in history.parts]
         kept = remaining(tables, forgotten)
-        parts = [replace(part, table=table) for part, table in zip(history.parts, kept, strict=True)]
-        history.parts = [part for part in parts if part.table.num_rows]
+        parts = (replace(part, table=table) for part, table in zip(history.parts, kept, strict=True))
         gone = sum(table.num_rows for table in tables) - sum(table.num_rows for table in kept)
-        history.summed = max(history.summed - gone, 0)
+        left = replace(history, parts=tuple(p for p in parts if p.table.num_rows), summed=max(history.summed - gone, 0))
+        self._now = now.having(forgotten.map, left)
 
     def _temporary(self) -> Path:
         if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="tidemill-")
-        return Path(self._folder.name)
+            self._folder = TemporaryFolder()
+        return self._folder.path
 
     def _file_of(self, part: TablePart) -> Run:
         known = next((run for written, run in self._files if written is part), None)
@@ -270,3 +316,14 @@ class MemoryStore:
         run = Run(file, part.table.num_rows, file.stat().st_size, part.first, part.last)
         self._files.append((part, run))
         return run
+
+
+def _snapshot(now: _Now) -> Snapshot:
+    return Snapshot(
+        epoch=now.epoch,
+        oldest=now.oldest,
+        catalog=now.catalog,
+        positions=now.positions,
+        parts=lambda name: now.history(name).parts,
+        tail=now.tail,
+    )

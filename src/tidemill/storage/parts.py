@@ -119,18 +119,34 @@ class Tail:
         newest = max(sum(1 for _ in takewhile(lambda rows: rows <= most, sizes)), 1)
         return self._numbers[name][-newest] - 1
 
-    def trim(self, name: str, until: int) -> None:
-        """Let go of what map ``name`` has of epochs up to ``until``."""
+    def trimmed(self, name: str, until: int) -> Tail:
+        """The same tail without what map ``name`` has of epochs up to ``until``."""
         gone = bisect_right(self._numbers.get(name, ()), until)
-        if gone:
-            self._rows[name] -= sum(map(len, self._changes[name][:gone]))
-            del self._numbers[name][:gone], self._changes[name][:gone]
+        if not gone:
+            return self
+        result = self.without(name)
+        for number, change in zip(self._numbers[name][gone:], self._changes[name][gone:], strict=True):
+            result.add(number, name, change)
+        return result
 
-    def forget(self, name: str) -> None:
-        """Let go of what map ``name`` has here."""
-        self._numbers.pop(name, None)
-        self._changes.pop(name, None)
-        self._rows.pop(name, None)
+    def without(self, name: str) -> Tail:
+        """The same tail without map ``name``; it shares what it has of the others, and takes its place."""
+        result = Tail()
+        result.epochs, result.reached = self.epochs, self.reached
+        result._numbers = {other: numbers for other, numbers in self._numbers.items() if other != name}
+        result._changes = {other: changes for other, changes in self._changes.items() if other != name}
+        result._rows = Counter({other: rows for other, rows in self._rows.items() if other != name})
+        return result
+
+    def cut(self, epoch: int) -> None:
+        """Let go of everything after ``epoch``: what an epoch has left here that was never committed."""
+        for name in {*self._numbers, *self._changes}:
+            kept = bisect_right(self._numbers.setdefault(name, []), epoch)
+            changes = self._changes.setdefault(name, [])
+            del self._numbers[name][kept:], changes[kept:]
+            self._rows[name] = sum(map(len, changes))
+            if not changes:
+                del self._numbers[name], self._changes[name], self._rows[name]
 
     def copy(self) -> Tail:
         """The same tail, deaf to what is added later."""

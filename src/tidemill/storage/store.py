@@ -88,6 +88,15 @@ class Store(Readable, Protocol):
     def append(self, epoch: Epoch) -> Callable[[], None]:
         """Make the epoch visible; the returned function waits until it is durable, together with others who wait."""
 
+    def require_writable(self) -> None:
+        """Refuse where nothing can be committed."""
+
+    def recover(self) -> None:
+        """Be the last commit that was made, whole and durable, where an exception has left one half made.
+
+        ``CommitUnknown`` where nobody can tell what was made: then only opening the store again does.
+        """
+
     def refresh(self) -> bool:
         """Let a store that is open for reading see what was committed since; whether there was anything."""
 

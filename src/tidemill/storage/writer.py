@@ -7,10 +7,11 @@ leaves the log as it is: were it to take the log in, merging runs would make new
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2s
 from itertools import count
 
@@ -18,10 +19,10 @@ import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet, Epoch
 from tidemill.model.errors import LockHeld
-from tidemill.storage.files import explained, fault
-from tidemill.storage.layout import Current, Layout
+from tidemill.storage.files import damaged, fault, sync_folder
+from tidemill.storage.layout import Current, Layout, recover
 from tidemill.storage.lock import WriterLock
-from tidemill.storage.log import End, Log, encode, log_file
+from tidemill.storage.log import End, Log, encode, log_file, replay
 from tidemill.storage.manifest import FULL_EVERY, Manifest, State, manifest_file, write_manifest
 from tidemill.storage.mark import Mark, MarkFile, boot_id
 from tidemill.storage.parts import with_epoch
@@ -38,7 +39,10 @@ Runs = Mapping[str, tuple[StoredRun, ...]]
 
 
 class Writer:
-    """Turns what is current into what is current after a commit, durably. Its caller lets in one thread at a time."""
+    """Turns what is current into what is current after a commit, durably. Its caller lets in one thread at a time.
+
+    An error within any of its steps leaves what the folder says to be read again, by ``recover``.
+    """
 
     def __init__(self, layout: Layout, lock: WriterLock, now: Current, *, synced: bool) -> None:
         self._layout = layout
@@ -50,16 +54,29 @@ class Writer:
         self._synced = synced
         self._log: Log | None = None
         self._numbers = count(1)
+        self._written: list[str] = []
+        self._merged: list[str] = []
+
+    def require_own(self) -> None:
+        """Refuse to write in a process that was forked."""
+        self._lock.require_own()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process was forked from the one that writes."""
+        return self._lock.forked
 
     def append(self, now: Current, epoch: Epoch) -> tuple[Current, Callable[[], None]]:
-        """Put a small epoch into the log; returns what is current then, and a wait until it is durable."""
-        with explained(f"commit epoch {epoch.number}", self._layout.log):
-            self._lock.check()
-            record = encode(epoch)
-            if self._log is None:
-                begin, seal = now.state.log_start
-                self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._vouch)
-            log, end = self._log, self._log.append(record, epoch.number)
+        """Put a small epoch into the log; returns what is current then, and a wait until it is durable.
+
+        The epoch is committed by the last byte of its record.
+        """
+        self._lock.check()
+        record = encode(epoch)
+        if self._log is None:
+            begin, seal = now.state.log_start
+            self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._vouch)
+        log, end = self._log, self._log.append(record, epoch.number)
         for name, change in epoch.changes.items():
             if len(change):
                 now.tail.add(epoch.number, name, change)
@@ -68,12 +85,11 @@ class Writer:
             now.tail.reached.append((epoch.number, dict(epoch.positions)))
         positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
         after = replace(now, epoch=epoch.number, positions=positions)
-        return after, lambda: self._settle(log, end)
+        return after, partial(self._wait, log, end)
 
-    def _settle(self, log: Log, end: End) -> None:
+    def _wait(self, log: Log, end: End) -> None:
         if self._synced:
-            with explained("sync the change log", log.file, "Open the warehouse again and look at its epoch."):
-                log.sync(end.length)
+            log.sync(end.length)
         elif log is self._log:
             log.vouch(end)
         fault("after-log")
@@ -84,6 +100,51 @@ class Writer:
         boot = "" if self._synced else boot_id()
         self._mark.move(Mark(state.sequence, state.seal, self._lock.token, end.epoch, end.length, end.crc, boot))
 
+    def recover(self, before: Current) -> Current:
+        """What the folder says, after an error on the way from ``before``: the commit is in it whole, or not at all.
+
+        Runs that no manifest names are deleted, half a record is cut off, and what was committed is made durable.
+        """
+        if not manifest_file(self._layout.manifests, before.state.sequence + 1).exists():
+            self._discard(self._written)
+        now = recover(self._layout)
+        self._discard(self._written, now.state.files())
+        self._written = []
+        if now.state.sequence != before.state.sequence:
+            sync_folder(self._layout.manifests)  # before the log goes that it has taken in
+        self._state = now.state
+        self._resume_log(now)
+        return now
+
+    def _resume_log(self, now: Current) -> None:
+        """Go on after the last whole record of this writer's log, if there is one."""
+        begin, seal = now.state.log_start
+        file = log_file(self._layout.log, begin, self._lock.token)
+        if self._log is not None and self._log.file != file:
+            self._log.retire()
+            self._log = None
+        if not file.exists():
+            return
+        whole = replay(file, seal or None).end or End(crc=seal)
+        if self._log is None:
+            self._log = Log(file, seal, self._vouch, resumed=whole)
+        elif whole.length < self._log.end.length:
+            had = f"It had {self._log.end.length} bytes of whole records, and now has {whole.length}."
+            raise damaged(file, had)
+        self._log.cut(whole)
+        self._wait(self._log, whole)
+
+    def discard_merged(self, now: Current) -> None:
+        """Delete runs that were merged for a manifest that did not come to be."""
+        merged, self._merged = self._merged, []
+        self._discard(merged, now.state.files())
+
+    def _discard(self, files: Iterable[str], named: Collection[str] = ()) -> None:
+        for file in files:
+            if file not in named:
+                with suppress(OSError):  # a vacuum deletes it
+                    (self._layout.maps / file).unlink(missing_ok=True)
+
     def full(self, now: Current) -> bool:
         """Whether the log holds so much that a manifest should take it in."""
         size = self._log.end.length if self._log else 0
@@ -91,26 +152,17 @@ class Writer:
 
     def commit(self, now: Current, epoch: Epoch) -> Current:
         """Write an epoch as runs and commit it by a manifest of its own."""
-        if epoch.dropped or epoch.replaced:
-            # What waits belongs to the maps as they were: it must have its runs before they end.
-            now = self.checkpoint(now)
-        with explained(f"commit epoch {epoch.number}", self._layout.root), self._orphans_removed() as written:
-            fault("before-data")
-            added = self._write_changes(now, epoch, written)
-            commit = replace(
-                self.next(now),
-                epoch=epoch.number,
-                positions=epoch.positions,
-                catalog=epoch.catalog,
-                dropped=tuple(epoch.dropped),
-                replaced=tuple(epoch.replaced),
-                added=added,
-            )
-            return self._publish(now, commit, written)
-
-    def checkpoint(self, now: Current) -> Current:
-        """Take what waits in the log into a manifest."""
-        return self.publish(now, self.next(now)) if now.tail.epochs else now
+        fault("before-data")
+        commit = replace(
+            self.next(now),
+            epoch=epoch.number,
+            positions=epoch.positions,
+            catalog=epoch.catalog,
+            dropped=tuple(epoch.dropped),
+            replaced=tuple(epoch.replaced),
+            added=self._write_changes(now, epoch),
+        )
+        return self.publish(now, commit)
 
     def next(self, now: Current) -> Manifest:
         """A manifest that changes nothing yet."""
@@ -125,20 +177,18 @@ class Writer:
             written=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
-    def substitute(self, now: Current, removed: Sequence[StoredRun], added: Runs) -> Current:
-        """Commit a manifest that puts runs in the place of others; what waits in the log goes on waiting."""
+    def substitution(self, now: Current, removed: Sequence[StoredRun], added: Runs) -> Manifest:
+        """A manifest that puts runs in the place of others; what waits in the log goes on waiting."""
         gone = tuple(run.file for run in removed)
-        manifest = replace(self.next(now), epoch=now.state.epoch, log=now.state.log_start, removed=gone, added=added)
-        return self.publish(now, manifest)
+        return replace(self.next(now), epoch=now.state.epoch, log=now.state.log_start, removed=gone, added=added)
 
     def publish(self, now: Current, manifest: Manifest, *, whole: bool = False) -> Current:
-        """Commit a manifest, with all that waits in the log unless it says that the log goes on."""
-        with explained(f"commit manifest {manifest.sequence}", self._layout.root), self._orphans_removed() as written:
-            return self._publish(now, manifest, written, whole=whole)
+        """Commit a manifest, with all that waits in the log unless it says that the log goes on.
 
-    def _publish(self, now: Current, manifest: Manifest, written: list[StoredRun], *, whole: bool = False) -> Current:
+        It is committed as soon as its file has its name.
+        """
         if manifest.log is None:
-            manifest = self._with_tail(now, manifest, written)
+            manifest = self._with_tail(now, manifest)
         sync_runs(self._layout.maps, (run for runs in manifest.added.values() for run in runs))
         after = manifest.apply(now.state)
         if whole or manifest.sequence % FULL_EVERY == 1:
@@ -155,15 +205,15 @@ class Writer:
                 hint="Nothing was written. Open the warehouse again.",
             ) from None
         fault("after-manifest")
-        written.clear()
+        self._written = []
         self._state = after
         if manifest.log is not None:
             if self._vouched.length:
                 self._vouch(self._vouched)
             return replace(now, state=after)
-        if self._log is not None:
-            self._log.retire()
-            self._log = None
+        log, self._log = self._log, None
+        if log is not None:
+            log.retire()
         self.vouch(after)
         return Current.of(after)
 
@@ -172,13 +222,13 @@ class Writer:
         self._vouched = End()
         self._mark.move(_mark_of(state))
 
-    def _with_tail(self, now: Current, manifest: Manifest, written: list[StoredRun]) -> Manifest:
+    def _with_tail(self, now: Current, manifest: Manifest) -> Manifest:
         """The manifest with one run more for each map that has changes in the log."""
         added = dict(manifest.added)
         for name in now.tail.names():
             part = now.tail.part(name)
             if part is not None:
-                run = self._write(part.table, now.state, name, written)
+                run = self._write(part.table, now.state, name, self._written)
                 added[name] = (*added.get(name, ()), run)
         reached = {**now.positions, **manifest.positions}
         moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
@@ -186,54 +236,38 @@ class Writer:
         ids = {name: map_id(name, now.state.ids) for name in added.keys() - known}
         return replace(manifest, positions=moved, reached=tuple(now.tail.reached), ids=ids, added=added)
 
-    def _write_changes(self, now: Current, epoch: Epoch, written: list[StoredRun]) -> Runs:
+    def _write_changes(self, now: Current, epoch: Epoch) -> Runs:
         added: dict[str, tuple[StoredRun, ...]] = {}
         for name, change in epoch.changes.items():
             if len(change):
-                added[name] = tuple(self._write_change(now.state, name, change, epoch.number, written))
+                added[name] = tuple(self._write_change(now.state, name, change, epoch.number))
         return added
 
-    def _write_change(
-        self, state: State, name: str, change: ChangeSet, number: int, written: list[StoredRun]
-    ) -> Iterator[StoredRun]:
+    def _write_change(self, state: State, name: str, change: ChangeSet, number: int) -> Iterator[StoredRun]:
         """One run, or one for each staged file. Files from elsewhere are copied: they are not ours to link."""
         staged = change.files or ()
         if not staged or not all(file.resolve().is_relative_to(self._layout.staging) for file in staged):
-            yield self._write(with_epoch(change.arrow(), number), state, name, written)
+            yield self._write(with_epoch(change.arrow(), number), state, name, self._written)
             return
         for file in staged:
-            if written:
-                fault("between-files")
-            run = adopt_run(file, number, self._layout.maps, self._new_file(state, name))
+            run = adopt_run(file, number, self._layout.maps, self._new_file(state, name, self._written))
             if run is not None:
-                written.append(run)
                 yield run
 
     def write(self, table: pa.Table, now: Current, name: str) -> StoredRun:
         """Store rows of a map, each with its epoch, as a run for a manifest to come."""
-        return self._write(table, now.state, name, [])
+        return self._write(table, now.state, name, self._merged)
 
-    def _write(self, table: pa.Table, state: State, name: str, written: list[StoredRun]) -> StoredRun:
+    def _write(self, table: pa.Table, state: State, name: str, written: list[str]) -> StoredRun:
+        return write_run(table, self._layout.maps, self._new_file(state, name, written))
+
+    def _new_file(self, state: State, name: str, written: list[str]) -> str:
+        """A file name that no run ever had: the token is this writer's alone. It is noted before the file is there."""
         if written:
             fault("between-files")
-        run = write_run(table, self._layout.maps, self._new_file(state, name))
-        written.append(run)
-        return run
-
-    def _new_file(self, state: State, name: str) -> str:
-        """A file name that no run ever had: the token is this writer's alone."""
-        return f"{map_id(name, state.ids)}/{self._lock.token:08}-{next(self._numbers):08}.parquet"
-
-    @contextmanager
-    def _orphans_removed(self) -> Iterator[list[StoredRun]]:
-        """A list for the runs that a commit writes; those still in it when the commit fails are deleted."""
-        written: list[StoredRun] = []
-        try:
-            yield written
-        except BaseException:
-            for run in written:
-                (self._layout.maps / run.file).unlink(missing_ok=True)
-            raise
+        file = f"{map_id(name, state.ids)}/{self._lock.token:08}-{next(self._numbers):08}.parquet"
+        written.append(file)
+        return file
 
     def close(self) -> None:
         """Let the next writer in."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.odl_writing import odl_of
 from tidemill.compiler.frontends.oql import Define
 from tidemill.compiler.frontends.statements import Oql
@@ -94,9 +94,10 @@ class Objects:
             if self._open is not None:
                 yield self._open
                 return
-            draft = self._open = self._begun()
-            self._engine.drafting = True
+            draft = self._begun()
             try:
+                self._open = draft
+                self._engine.drafting = True
                 yield draft
                 self._commit(draft)
             finally:
@@ -293,14 +294,15 @@ class Objects:
         It is kept with strategy ``lineage`` where ``strategy`` does not say otherwise. Of several definitions the last
         view is returned.
         """
-        catalog, found = self._engine.catalog, read_oql(Oql(text, "oql"), self._module, self._engine.catalog.relations)
+        found = read_oql(Oql(text, "oql"), self._module, self._engine.committed.relations)
         defined = [one for one in found if isinstance(one, Define)]
         if len(defined) < len(found):
             raise ParseError("only definitions were expected", where="oql", hint="Say define name() as query.")
         for one in defined:
             asked = {"strategy": "lineage"} | options
-            self._engine.create_view(catalog.define(one.name, one.text, asked, self._engine.store.epoch))
-        return ViewHandle(self._engine, catalog.view(defined[-1].name))
+            view = self._engine.committed.define(one.name, one.text, asked, self._engine.store.epoch)
+            self._engine.create_view(view)
+        return ViewHandle(self._engine, self._engine.committed.view(defined[-1].name))
 
     def query(self, text: str) -> Result:
         """The answer to a query in OQL, as of the last epoch."""
@@ -366,7 +368,8 @@ def _declare(engine: Engine, module: Module) -> None:
                 where=f"module {module.schema.name}",
                 hint="Drop it first, or give the extent another name.",
             )
-    for table in module.stored.values():
-        engine.catalog.add(table)
-    engine.catalog.module = module
-    engine.commit(Epoch(engine.store.epoch, catalog=engine.catalog.to_json()))()
+    with engine.defining() as catalog:
+        for table in module.stored.values():
+            catalog.add(table)
+        catalog.module = module
+        engine.commit_catalog()

@@ -15,7 +15,7 @@ from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.statements import Program, Stage
-from tidemill.runtimes.checks import check_change, check_key
+from tidemill.runtimes.checks import HEAVY, check_change, check_key
 from tidemill.runtimes.native import backends, state
 from tidemill.runtimes.native.backends import Backends, StoredState
 from tidemill.runtimes.native.base import Places
@@ -137,7 +137,7 @@ class NativeRuntime:
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse a row that leaves and is not there, and a second row with one primary key; sum the change by row."""
         net = summed(change.pairs())
-        if table.primary_key or min(net.values(), default=0) < 0:
+        if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > HEAVY:
             contents = self._state.relation(table.name)
             if not adds_new_keys(table, net, contents):
                 check_change(table, net, *held_by(table, contents, net, self._near(table)))
@@ -284,6 +284,10 @@ class NativeRuntime:
             changes = {name: change for stage in self._ran.values() for name, change in self._changes(stage)}
         self._state.settle()
         return changes
+
+    def check_weights(self) -> None:
+        """Look at the sums of all that the epoch has touched."""
+        self._state.check_weights()
 
     def _changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
         runner = self._backends.runner(stage.name)

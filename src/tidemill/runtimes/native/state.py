@@ -17,6 +17,7 @@ from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps, read_together, sources_of
 from tidemill.program.statements import Parts, Replace, Source, Stage, Version
+from tidemill.runtimes.checks import require_countable
 from tidemill.runtimes.native.base import Base, ColumnBase, Places
 from tidemill.runtimes.native.layered import Layered
 from tidemill.runtimes.native.maps import Contents, Journaled, Pairs, RingMap
@@ -262,6 +263,14 @@ class State:
             pairs = maps[map_.name].changes() if maps else []
             if pairs:
                 yield map_.name, ChangeSet.of(pairs, map_fields(map_))
+
+    def check_weights(self) -> None:
+        """Refuse an epoch after which a row or group occurs more often than 64 bits can count."""
+        for journaled in self._all():
+            for key, _, new in journaled.touched():
+                weight = new[0] if isinstance(new, tuple) else new
+                if isinstance(weight, int):
+                    require_countable(weight, repr(key))
 
     def _all(self) -> Iterator[Journaled[object]]:
         for held in self._contents.values():

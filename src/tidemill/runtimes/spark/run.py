@@ -198,6 +198,9 @@ class SparkRuntime:
         self._forget_epoch()
         return changes
 
+    def check_weights(self) -> None:
+        """Weights are Spark's BIGINT, whose sums it checks itself."""
+
     def rollback(self) -> None:
         """Undo the epoch."""
         self._forget_epoch()
