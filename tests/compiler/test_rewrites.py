@@ -17,8 +17,9 @@ from tidemill.compiler.rewrites.apart import apart
 from tidemill.compiler.rewrites.canonical import canonical
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.normalize import normalize
+from tidemill.compiler.rewrites.outer import outer
 
-REWRITES = {"normalize": normalize, "apart": apart, "canonical": canonical, "decorrelate": decorrelate}
+REWRITES = {"normalize": normalize, "apart": apart, "outer": outer, "decorrelate": decorrelate}
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)

@@ -123,20 +123,25 @@ def _project(node: r.Project, around: Surroundings) -> ZSet:
 
 
 def _join(node: r.Join, around: Surroundings) -> ZSet:
+    return _pairs(node, around.rows(node.left), around.rows(node.right), around)
+
+
+def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: Surroundings) -> ZSet:
+    """The rows of both sides for which the condition is true."""
     result = ZSet()
     # Columns that must be equal split the right side, so that hopeless pairs are not looked at; the condition decides.
     equal = _equal_columns(node)
     matches: dict[Row, list[tuple[Row, int]]] = {}
-    for other, times in around.rows(node.right).items():
+    for other, times in right.items():
         matches.setdefault(tuple([other[position] for _, position in equal]), []).append((other, times))
-    for one, weight in around.rows(node.left).items():
+    for one, weight in left.items():
         for other, times in matches.get(tuple([one[position] for position, _ in equal]), ()):
             if node.condition is None or holds(node.condition, one + other, node.fields, around):
                 result.add(one + other, weight * times)
     return result
 
 
-def _equal_columns(node: r.Join) -> list[tuple[int, int]]:
+def _equal_columns(node: r.Join | r.OuterJoin) -> list[tuple[int, int]]:
     """Where the columns stand, left and right, that the join's condition wants to be equal."""
     left, right = names_of(node.left.fields), names_of(node.right.fields)
     found = []
@@ -155,7 +160,7 @@ def _union_all(node: r.UnionAll, around: Surroundings) -> ZSet:
 
 def _outer_join(node: r.OuterJoin, around: Surroundings) -> ZSet:
     left, right = around.rows(node.left), around.rows(node.right)
-    pairs = _join(r.Join(node.left, node.right, node.condition), around)
+    pairs = _pairs(node, left, right, around)
     width = len(node.left.fields)
     met = [{pair[:width] for pair in pairs}, {pair[width:] for pair in pairs}]
     if node.keeps_left:
@@ -278,6 +283,12 @@ MOST_ROUNDS = 10_000
 """A recursive query that still finds rows after so many rounds is taken to have no end."""
 
 
+def _with(node: r.With, around: Surroundings) -> ZSet:
+    for name, relation in node.definitions:
+        around = Surroundings({**around.tables, name: around.rows(relation)}, around.outer)
+    return around.rows(node.body)
+
+
 def _recursive(node: r.Recursive, around: Surroundings) -> ZSet:
     found = ZSet()
     last = around.rows(node.base)
@@ -380,6 +391,7 @@ _MEANING: dict[type[Relation], Callable[[Any, Surroundings], ZSet]] = {
     r.TopK: _top_k,
     r.Window: _window,
     r.Recursive: _recursive,
+    r.With: _with,
     Layered: _layered,
     Match: _match,
 }

@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.memo import memoized
 from tidemill.algebra.ordering import Order
 from tidemill.algebra.scalars import Named, Scalar
 from tidemill.algebra.windows import WindowCall
 from tidemill.model.types import Field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Relation(ABC):
     """A node of the algebra."""
 
@@ -58,6 +59,7 @@ class Scan(Relation):
     columns: tuple[Field, ...]
 
     @property
+    @memoized
     def fields(self) -> tuple[Field, ...]:
         if not self.alias:
             return self.columns
@@ -108,6 +110,7 @@ class Project(Unary):
     outputs: tuple[Named, ...]
 
     @property
+    @memoized
     def fields(self) -> tuple[Field, ...]:
         return tuple(output.field for output in self.outputs)
 
@@ -119,6 +122,7 @@ class Join(Binary):
     condition: Scalar | None = None
 
     @property
+    @memoized
     def fields(self) -> tuple[Field, ...]:
         return self.left.fields + self.right.fields
 
@@ -132,6 +136,7 @@ class OuterJoin(Binary):
     keeps_right: bool
 
     @property
+    @memoized
     def fields(self) -> tuple[Field, ...]:
         left = (replace(f, nullable=f.nullable or self.keeps_right) for f in self.left.fields)
         right = (replace(f, nullable=f.nullable or self.keeps_left) for f in self.right.fields)
@@ -162,6 +167,7 @@ class UnionAll(Relation):
     inputs: tuple[Relation, ...]
 
     @property
+    @memoized
     def fields(self) -> tuple[Field, ...]:
         first, *rest = (relation.fields for relation in self.inputs)
         nullable = [any(fields[i].nullable for fields in (first, *rest)) for i in range(len(first))]
@@ -176,6 +182,7 @@ class Aggregate(Unary):
     aggregates: tuple[AggregateCall, ...]
 
     @property
+    @memoized
     def fields(self) -> tuple[Field, ...]:
         return tuple(key.field for key in self.keys) + tuple(call.field for call in self.aggregates)
 
@@ -236,6 +243,21 @@ class Window(Unary):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.input.fields + tuple(call.field for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class With(Relation):
+    """``body``, where the rows of each of ``definitions`` are a relation of that name, for those after it as well.
+
+    What many places read is written once, so that a query is as long as its text.
+    """
+
+    definitions: tuple[tuple[str, Relation], ...]
+    body: Relation
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.body.fields
 
 
 @dataclass(frozen=True, slots=True)

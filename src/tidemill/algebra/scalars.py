@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tidemill.algebra.relations import Relation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Scalar(ABC):
     """An expression over the columns of one row."""
 

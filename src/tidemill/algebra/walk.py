@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any, TypeVar, overload
 
 from tidemill.algebra import relations as r
 from tidemill.algebra.layers import Layered
 from tidemill.algebra.matching.match import Match
+from tidemill.algebra.memo import memoized
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import (
     Call,
@@ -33,6 +35,9 @@ from tidemill.model.types import BOOLEAN, DOUBLE, Decimal
 
 Node = TypeVar("Node", Scalar, Relation)
 
+PLAIN = frozenset((Column, Literal))
+"""Most expressions are one of these, which have nothing below them. Their very type tells them, as that is fast."""
+
 Nested = Subquery | Exists | Quantified
 """The expressions that hold a relation."""
 
@@ -43,6 +48,8 @@ def children(node: Scalar) -> tuple[Scalar, ...]: ...
 def children(node: Relation) -> tuple[Relation, ...]: ...
 def children(node: Scalar | Relation) -> tuple[Scalar, ...] | tuple[Relation, ...]:
     """The nodes directly below ``node``, of its own kind: expressions of an expression, inputs of a relation."""
+    if type(node) in PLAIN:
+        return ()
     if isinstance(node, Scalar):
         return _scalars_below(node)
     return _relations_below(node)
@@ -73,6 +80,8 @@ def _relations_below(node: Relation) -> tuple[Relation, ...]:
     match node:
         case r.UnionAll():
             return node.inputs
+        case r.With():
+            return (*(relation for _, relation in node.definitions), node.body)
         case r.Recursive():
             return (node.base, node.step)
         case Layered():
@@ -119,6 +128,9 @@ def _with_relations(node: Relation, below: Sequence[Relation]) -> Relation:
     match node:
         case r.UnionAll():
             return replace(node, inputs=tuple(below))
+        case r.With():
+            names = (name for name, _ in node.definitions)
+            return r.With(tuple(zip(names, below[:-1], strict=True)), below[-1])
         case r.Recursive():
             return replace(node, base=below[0], step=below[1])
         case Layered():
@@ -200,10 +212,12 @@ def _with_all_expressions(node: Relation, scalars: Iterator[Scalar]) -> Relation
 
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:
     """``node`` with ``change`` applied to every node in it, children first; to relations in subqueries, too."""
+    if type(node) in PLAIN:
+        return change(node)
     node = node if isinstance(node, Scalar) else _transform_subqueries(node, change)
     before = children(node)
     after = tuple(transform(child, change) for child in before)
-    return change(node if after == before else with_children(node, after))
+    return change(node if all(map(is_, after, before)) else with_children(node, after))
 
 
 def _transform_subqueries(node: Any, change: Callable[[Any], Any]) -> Any:
@@ -231,6 +245,8 @@ def with_subqueries(relation: Relation, change: Callable[[Any], Scalar]) -> Rela
 
 def subqueries(scalar: Scalar) -> list[Nested]:
     """The subqueries in ``scalar``, from left to right; those within them are not listed."""
+    if type(scalar) in PLAIN:
+        return []
     if isinstance(scalar, Quantified):
         return [scalar, *subqueries(scalar.condition)]
     if isinstance(scalar, Nested):
@@ -258,6 +274,7 @@ def scans(relation: Relation) -> set[str]:
     """The names of the tables, streams and views that ``relation`` reads."""
     nodes = list(walk_all(relation))
     own = {node.name for node in nodes if isinstance(node, r.Recursive)}
+    own.update(name for node in nodes if isinstance(node, r.With) for name, _ in node.definitions)
     return {node.relation for node in nodes if isinstance(node, r.Scan)} - own
 
 
@@ -277,12 +294,17 @@ def columns_in(scalar: Scalar) -> set[str]:
 
 def outer_columns(relation: Relation) -> set[str]:
     """The columns that expressions in ``relation`` read and no node in it has: what a subquery is correlated by."""
-    read: set[str] = set()
-    bound: set[str] = set()
-    for node in walk(relation):
-        bound.update(field.name for field in node.fields)
-        read.update(*map(columns_in, expressions(node)))
-    return read - bound
+    read, bound = _read_and_bound(relation)
+    return set(read - bound)
+
+
+@memoized
+def _read_and_bound(relation: Relation) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns that expressions in ``relation`` read, and those that a node in it has."""
+    below = [_read_and_bound(child) for child in children(relation)]
+    own = (field.name for field in relation.fields)
+    read = frozenset().union(*(read for read, _ in below), *map(columns_in, expressions(relation)))
+    return read, frozenset().union(*(bound for _, bound in below), own)
 
 
 def is_nullable(scalar: Scalar) -> bool:

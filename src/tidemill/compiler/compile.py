@@ -9,6 +9,7 @@ from tidemill.algebra.relations import Relation
 from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_partition, check_viewlets, choose
 from tidemill.compiler.loops import Keys
 from tidemill.compiler.rewrites.decorrelate import decorrelate
+from tidemill.compiler.rewrites.definitions import hoist
 from tidemill.compiler.rewrites.distinct_aggregates import distinct_aggregates
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.compiler.rewrites.outer import outer
@@ -69,7 +70,7 @@ def compile_view(
     relation, _ = sliding(name, relation, method)
     if strategy not in ("partition", "recompute"):
         relation = partitionwise(relation)
-    relation = ranking(normalize(quantifiers(outer(setops(relation)))))
+    relation = ranking(normalize(quantifiers(outer(setops(hoist(relation))))))
     try:
         # Viewlets take subqueries as they are; every other strategy sees joins in their place.
         stages = _stages(relation if strategy == "viewlet" else _joins(relation, strategy), options)

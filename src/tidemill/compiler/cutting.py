@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from math import prod
+from operator import add, or_
 
 from tidemill.algebra.aggregates import needs_bag
+from tidemill.algebra.memo import memoized
 from tidemill.algebra.relations import (
     Aggregate,
     Filter,
@@ -19,22 +23,28 @@ from tidemill.algebra.relations import (
     UnionAll,
     Unnest,
     Values,
+    With,
 )
 from tidemill.algebra.scalars import Literal, Named, column
 from tidemill.algebra.walk import children, scans, walk, walk_all, with_children
 from tidemill.compiler.blocks import count_blocks
-from tidemill.compiler.rewrites.canonical import canonical
+from tidemill.compiler.rewrites.canonical import Form, canonical
 from tidemill.compiler.rewrites.elements import elements, found_by_elements
 from tidemill.compiler.rewrites.identities import identified, sunk
-from tidemill.compiler.rewrites.rename import fresh, rename
+from tidemill.compiler.rewrites.rename import rename, short
 from tidemill.compiler.rewrites.repeats import GROUPED, core, is_grouped, repeats, shared
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
-from tidemill.model.types import Field
 
 MOST_BLOCKS = 9
 """A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
 
+
+MOST_ALIKE = 6
+"""The change of a relation that a join reads n times has 2**n - 1 terms; where n is larger, a side becomes a stage."""
+
+MOST_JOINED = 50
+"""A join of more relations than this is cut: each of its relations has a trigger that visits all others."""
 
 MANY_BLOCKS = 4
 """A sum of so many blocks that stands in a view twice is computed once."""
@@ -49,13 +59,17 @@ class Cutter:
         self._occurrences = repeats(relation)
         self._shared = shared(relation)
         self._recursive = {node.name for node in walk_all(relation) if isinstance(node, Recursive)}
-        self._scans: dict[Relation, Scan] = {}
+        self._scans: dict[Form, Scan] = {}
+        self._definitions: dict[str, Relation] = {}
         self.stages: list[tuple[str, Relation]] = []
         """Name and tree of each stage; a tree reads earlier stages by scans."""
         self.identities: dict[str, frozenset[str]] = {}
 
     def opened(self, node: Relation) -> Relation:
         """The tree of one stage: its own grouping stays, the grouped subqueries below it are cut out."""
+        if isinstance(node, With):
+            self._definitions = dict(node.definitions)
+            return self.opened(node.body)
         if isinstance(node, Aggregate) and any(map(needs_bag, node.aggregates)):
             return replace(node, input=self._single(self._closed(node.input)))
         if isinstance(node, GROUPED):
@@ -104,6 +118,8 @@ class Cutter:
         return self._inside(node)
 
     def _inside(self, node: Relation) -> Relation:
+        if isinstance(node, Scan) and node.relation in self._definitions:
+            return self._defined(node)
         if isinstance(node, Scan) and self._tables is not None:
             return self._with_key(node)
         if isinstance(node, Unnest) and self._tables is not None:
@@ -119,6 +135,11 @@ class Cutter:
             sides = zip(children(node), cut, strict=True)
             return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
         return with_children(node, [self._closed(child) for child in children(node)])
+
+    def _defined(self, scan: Scan) -> Relation:
+        """The scan of a definition, which is a stage from its first reader on."""
+        stage = self._stage(self._definitions[scan.relation], None)
+        return rename(replace(stage, alias=scan.alias), [f.name for f in scan.fields])
 
     def _with_key(self, scan: Scan) -> Relation:
         """The scan with the key of its table within reach of its stage, and the columns that it had."""
@@ -145,12 +166,22 @@ class Cutter:
 
         A sum with constant rows is cut out last: its rows decide conditions, and would not if they were stored.
         """
-        few = list(sides)
+        few = self._unlike(*sides)
         places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
         for place in sorted(places, key=lambda i: (_has_constants(sides[i]), count_blocks(sides[i]))):
             if prod(map(count_blocks, few)) > MOST_BLOCKS:
                 few[place] = self._read(few[place])
         return few
+
+    def _unlike(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join, of which one is cut out where both together read too much, or one relation too often."""
+        times = [count_scans(side) for side in sides]
+        both = times[0] + times[1]
+        often = [name for name, n in both.items() if n > MOST_ALIKE] or (both if both.total() > MOST_JOINED else ())
+        if not often:
+            return list(sides)
+        place = max((0, 1), key=lambda i: sum(times[i][name] for name in often))
+        return [self._read(side) if i == place else side for i, side in enumerate(sides)]
 
     def _is_whole(self, node: Relation) -> bool:
         """Whether all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
@@ -185,14 +216,19 @@ def _read_of(relation: Relation) -> set[str]:
     return set() if isinstance(relation, GROUPED) else set().union(*map(_read_of, children(relation)))
 
 
+@memoized
+def count_scans(relation: Relation) -> Counter[str]:
+    """How often a block of ``relation`` reads each relation, at most.
+
+    >>> edges = Scan("edges", "e", ())
+    >>> count_scans(Join(edges, UnionAll((edges, edges))))
+    Counter({'edges': 2})
+    """
+    if isinstance(relation, Scan):
+        return Counter((relation.relation,))
+    below = [Counter() if isinstance(relation, GROUPED) else count_scans(child) for child in children(relation)]
+    return reduce(or_ if isinstance(relation, UnionAll) else add, below, Counter())
+
+
 def _has_constants(relation: Relation) -> bool:
     return isinstance(relation, UnionAll) and any(isinstance(part, Values) for part in relation.inputs)
-
-
-def short(fields: Sequence[Field]) -> list[str]:
-    """Column names for a stage's output: ``amount`` for ``o.amount`` where that is still clear."""
-    names: list[str] = []
-    for field in fields:
-        qualifier, _, name = field.name.rpartition(".")
-        names.append(fresh(name if qualifier.isidentifier() and name.isidentifier() else field.name, names))
-    return names

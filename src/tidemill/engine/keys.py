@@ -68,6 +68,11 @@ def _known(node: Relation, keys: Mapping[str, Iterable[str]]) -> _Known | None:
     match node:
         case r.Scan(relation=name, alias=alias):
             return _Known(frozenset(f"{alias}.{key}" if alias else key for key in keys[name])) if name in keys else None
+        case r.With(definitions=definitions, body=body):
+            for name, relation in definitions:
+                below = _known(relation, keys)
+                keys = keys if below is None else {**keys, name: below.key}
+            return _known(body, keys)
         case r.Aggregate():
             return _Known(frozenset(key.name for key in node.keys))
         case r.Intersect() | r.Except():

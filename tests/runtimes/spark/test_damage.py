@@ -1,4 +1,4 @@
-"""Damaged files on Spark, which reads them itself: told before it is given them, or by the pages that it reads."""
+"""Damaged files on Spark, which reads them itself: told before it is given them."""
 
 from __future__ import annotations
 
@@ -73,18 +73,15 @@ def test_flips_in_runs_are_told(folder: Path, spark: SparkSession) -> None:
         file.write_bytes(whole)
 
 
-def test_a_page_that_goes_bad_later_is_told_by_spark(folder: Path, spark: SparkSession) -> None:
+def test_a_page_that_goes_bad_later_is_told_by_its_own_checksum(folder: Path, spark: SparkSession) -> None:
     with tidemill.open(folder, spark=spark, runtime="spark", read_only=True) as wh:
-        frame = wh.table("t").df()
-        assert frame.count() == 2 * ROWS
+        assert wh.table("t").df().count() == 2 * ROWS
         for file in sorted((folder / "maps").rglob("*.parquet")):
             column = pq.read_metadata(file).row_group(0).column(0)
             if pq.read_metadata(file).num_rows > 1000:
                 flip(file, column.data_page_offset + column.total_compressed_size // 2)
         with pytest.raises(Corrupt, match="could not verify page integrity"):
             wh.table("t").arrow()
-        with pytest.raises(Exception, match="could not verify page integrity"):
-            frame.agg({"id": "sum"}).collect()
 
 
 def test_merging_never_gives_damage_a_good_checksum(folder: Path, spark: SparkSession) -> None:

@@ -74,5 +74,7 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
             raise TypeMismatch(f"argument {position + 1} must be a constant")
     given = narrow_literals(arguments) if name in OPERATORS else arguments
     types, of = function.infer([argument.type for argument in given])
+    if function.check is not None:
+        function.check([argument.value if isinstance(argument, Literal) else None for argument in given])
     converted = (convert(argument, type_) for argument, type_ in zip(given, types, strict=True))
     return Call(name, tuple(converted), of)

@@ -26,6 +26,7 @@ class Function:
     ``constants``: the positions of arguments that Spark wants to be constants.
     ``specialize``: a Python expression for arguments of certain types, where one for all types would be slow or wrong.
     ``spelling``: the Spark SQL, from the texts and types of the arguments, where one template would not do for all.
+    ``check``: refuses arguments by their values, of which those that are no constants are None.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Function:
     constants: tuple[int, ...] = ()
     specialize: Callable[[Sequence[Type], Type], str] | None = None
     spelling: Callable[[Sequence[str], Sequence[Type], Type], str] | None = None
+    check: Callable[[Sequence[Any]], None] | None = None
 
     def nullable(self, arguments: Sequence[bool]) -> bool:
         """Whether the result can be NULL, given whether each argument can be."""

@@ -6,7 +6,8 @@ its columns are prefixed with it. So the columns of a join never clash, at any d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlglot import exp
 from tidemill.algebra.matching.match import Output
 from tidemill.algebra.relations import Filter, Relation, Scan, Values
 from tidemill.algebra.scalars import column
+from tidemill.algebra.walk import outer_columns, scans
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.clauses import refuse_clauses
 from tidemill.compiler.frontends.constants import constant_rows
@@ -33,6 +35,8 @@ from tidemill.compiler.frontends.selects import Selection
 from tidemill.compiler.frontends.sessions import sessions_of
 from tidemill.compiler.frontends.setops import from_set_operation
 from tidemill.compiler.frontends.time_windows import with_time_windows
+from tidemill.compiler.rewrites.definitions import FEW_LEAVES, count_leaves
+from tidemill.compiler.rewrites.rename import rename, short
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import Field
 
@@ -55,7 +59,8 @@ class Queries:
     """What a query may refer to: known relations, and the common table expressions in sight.
 
     ``prefix`` goes before the names of the columns that the query makes; that of the outermost query is empty.
-    ``outer`` are the columns around a query that stands in an expression.
+    ``outer`` are the columns around a query that stands in an expression. ``definitions`` are the common table
+    expressions that are read by name, for ``translate`` to put around the whole; None where none can be.
     """
 
     source: Source
@@ -64,6 +69,7 @@ class Queries:
     tables: Mapping[str, Callable[[str], Rows]] = field(default_factory=dict)
     prefix: str = ""
     outer: Scope | None = None
+    definitions: list[tuple[str, Relation]] | None = None
 
     def rows(self, node: exp.Expr) -> Rows:
         """The rows of a query: SELECT, UNION, VALUES, or one of them in parentheses."""
@@ -106,15 +112,19 @@ ABOVE = ("group", "having", "qualify")
 def with_tables(self: Queries, node: exp.Expr) -> Queries:
     """What is in sight after the WITH of ``node``: each expression sees those before it, and hides its namesakes.
 
-    An expression is translated anew wherever it is read, because each reading needs aliases of its own; the compiler
-    finds equal subqueries again and keeps them once.
+    A small expression is translated anew wherever it is read, because each reading needs aliases of its own; the
+    compiler finds equal subqueries again and keeps them once. One that reads many relations, and is itself read more
+    than once, is translated once and read by name: a chain of such would double with each of them.
     """
     clause = node.args.get("with_")
     if clause is None:
         return self
     recursive = bool(clause.args.get("recursive"))
+    readings = Counter(table.name.lower() for table in node.find_all(exp.Table) if not table.db)
     for expression in clause.expressions:
         table = common_table(self, expression, recursive)
+        if readings[expression.alias.lower()] > 1 and self.definitions is not None:
+            table = read_once(self.relations, self.definitions, table)
         self = replace(self, tables={**self.tables, expression.alias.lower(): table})
     return self
 
@@ -129,6 +139,35 @@ def common_table(self: Queries, node: exp.CTE, recursive: bool = False) -> Calla
         return from_recursion(below, node, base, steps) if steps else base
 
     return rows
+
+
+def read_once(
+    relations: Iterable[str], definitions: list[tuple[str, Relation]], table: Callable[[str], Rows]
+) -> Callable[[str], Rows]:
+    """A common table expression that several places read: the first of them finds out whether it is worth a name."""
+    known: list[Callable[[str], Rows]] = []
+
+    def rows(alias: str) -> Rows:
+        if not known:
+            first = table(alias)
+            # It must see nothing but whole relations: no rows around it, nor those that a recursion found last.
+            whole = scans(first.relation) <= {*relations, *(name for name, _ in definitions)}
+            large = count_leaves(first.relation) > FEW_LEAVES and whole and not outer_columns(first.relation)
+            known.append(defined(first, alias, definitions) if large else table)
+            if not large:
+                return first
+        return known[0](alias)
+
+    return rows
+
+
+def defined(rows: Rows, alias: str, definitions: list[tuple[str, Relation]]) -> Callable[[str], Rows]:
+    """``rows`` as one of ``definitions``, which can be read under any alias."""
+    # The alias is unique in the query, and no table has a name of two words.
+    name = f"with {alias}"
+    named = rename(rows.relation, short(rows.relation.fields))
+    definitions.append((name, named))
+    return lambda other: replace(rows, relation=Scan(name, other, named.fields))
 
 
 def from_select(self: Queries, node: exp.Select) -> Rows:

@@ -24,6 +24,7 @@ from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.statements import Definition, Delete, Insert, Statement, Tree, Update
 from tidemill.compiler.frontends.viewdf import from_definition
 from tidemill.compiler.frontends.viewdf_reading import is_definition, read_definition
+from tidemill.compiler.rewrites.definitions import around
 from tidemill.model.errors import ParseError, Place, TypeMismatch
 from tidemill.model.schema import Partitioning, Table, names_of
 from tidemill.model.types import VOID, Field
@@ -85,12 +86,13 @@ def translate(
         relation, partitioning = from_definition(tree, relations, partitionings)
         return Translated(relation, len(relation.fields), partitioning=partitioning)
     tree = resolved(tree, functions)
-    queries = Queries(tree.source, relations)
+    definitions: list[tuple[str, Relation]] = []
+    queries = Queries(tree.source, relations, definitions=definitions)
     if name is None:
         found = ordered(queries, tree.node)
-        return Translated(found.relation, len(found.names), found.order, found.limit, found.offset)
+        return Translated(around(definitions, found.relation), len(found.names), found.order, found.limit, found.offset)
     relation = queries.rows(tree.node).relation
-    return Translated(relation, len(relation.fields))
+    return Translated(around(definitions, relation), len(relation.fields))
 
 
 def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
@@ -107,8 +109,10 @@ def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
 
 def translate_insert(statement: Insert, table: Table, relations: Relations) -> Relation:
     """The rows that come: the table's columns in order, converted to their types; NULL where none is given."""
-    queries = Queries(statement.query.source, relations, prefix="given.")
+    definitions: list[tuple[str, Relation]] = []
+    queries = Queries(statement.query.source, relations, prefix="given.", definitions=definitions)
     given = queries.rows(statement.query.node).relation
+    given = around(definitions, given)
     columns = statement.columns if statement.columns is not None else names_of(table.fields)
     for position, name in enumerate(columns):
         if name not in names_of(table.fields):

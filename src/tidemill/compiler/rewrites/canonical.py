@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
+from weakref import WeakValueDictionary
 
 from tidemill.algebra.layers import Layered
 from tidemill.algebra.matching.match import Match
+from tidemill.algebra.memo import memoized
 from tidemill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -29,21 +31,52 @@ from tidemill.algebra.relations import (
 )
 from tidemill.algebra.scalars import Column, Exists, Named, Quantified, Scalar, Subquery
 from tidemill.algebra.walk import children, expressions, transform, with_children, with_expressions
+from tidemill.model.types import Field
 
 Names = dict[str, str]
 """How the columns of a node are called: old name to canonical name."""
 
 
-def canonical(relation: Relation) -> Relation:
-    """``relation`` under names that follow from its shape alone, so that equal meaning by equal steps compares equal.
+class Form:
+    """The shape of a relation, whatever its columns are called. Relations of one shape have the very same form."""
+
+    __slots__ = ("__weakref__", "_node")
+
+    def __init__(self, node: Relation) -> None:
+        self._node = node  # holds the forms of the inputs, which are found by it as long as it lives
+
+
+_FORMS: WeakValueDictionary[Relation, Form] = WeakValueDictionary()
+"""The forms that somebody holds, each by its topmost node over the forms of its inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Input(Relation):
+    """An input whose form is known, in place of its tree."""
+
+    form: Form
+    columns: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.columns
+
+
+@memoized
+def canonical(relation: Relation) -> Form:
+    """What ``relation`` is under names that follow from its shape alone: equal meaning by equal steps is one form.
 
     A common table expression that is used twice comes out of the front end as two trees with different aliases. They
-    are one stage: found by ``==`` on canonical trees, at the cost of one walk.
+    are one stage: found by their form, which costs one look at each node, since inputs are known by their own forms.
 
     >>> canonical(Scan("orders", "a", ())) == canonical(Scan("orders", "b", ()))
     True
     """
-    return _Namer(count(), {}).name(relation)[0]
+    node = relation
+    if not isinstance(relation, Recursive):  # what a recursion calls itself is read below it
+        node = with_children(relation, [_Input(canonical(child), child.fields) for child in children(relation)])
+    named, _ = _Namer(count(), {}).name(node)
+    return _FORMS.setdefault(named, Form(named))
 
 
 class _Namer:
@@ -57,6 +90,9 @@ class _Namer:
         match node:
             case Scan():
                 return self._name_scan(node)
+            case _Input():
+                known = replace(node, columns=tuple(replace(f, name=self._next()) for f in node.columns))
+                return known, _between(node, known)
             case Filter():
                 below, names = self.name(node.input)
                 return Filter(below, self._renamed(node.condition, names)), names

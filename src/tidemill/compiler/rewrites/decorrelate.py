@@ -43,7 +43,16 @@ from tidemill.algebra.walk import (
 )
 from tidemill.compiler.faults import may_fail
 from tidemill.compiler.rewrites.correlation import Equality, equalities
-from tidemill.compiler.rewrites.domains import dependent, dependent_total, domain_of, join_back, padded, source_of
+from tidemill.compiler.rewrites.definitions import Definitions
+from tidemill.compiler.rewrites.domains import (
+    Domain,
+    dependent,
+    dependent_total,
+    domain_of,
+    join_back,
+    padded,
+    source_of,
+)
 from tidemill.compiler.rewrites.rejection import is_null_over_nothing, is_strict_in
 from tidemill.compiler.rewrites.rename import fresh
 from tidemill.model.types import BIGINT, BOOLEAN
@@ -51,7 +60,8 @@ from tidemill.model.types import BIGINT, BOOLEAN
 
 def decorrelate(relation: Relation) -> Relation:
     """``relation`` without subqueries in its expressions; the same rows."""
-    return _Decorrelation(relation).closed(relation)
+    decorrelation = _Decorrelation(relation)
+    return decorrelation.definitions.rewritten(relation, decorrelation.closed)
 
 
 class _Decorrelation:
@@ -63,6 +73,7 @@ class _Decorrelation:
 
     def __init__(self, relation: Relation) -> None:
         self._taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
+        self.definitions = Definitions(relation)
 
     def closed(self, node: Relation) -> Relation:
         """``node`` without subqueries, with the columns that it had."""
@@ -122,6 +133,7 @@ class _Attachment:
 
     def __init__(self, decorrelation: _Decorrelation, shown: Relation, rejecting: bool, required: bool) -> None:
         self._closed = decorrelation.closed
+        self._once = decorrelation.definitions.once
         self._shown = shown
         self._rejecting = rejecting
         self._required = required
@@ -168,9 +180,18 @@ class _Attachment:
         taken = equalities(total.input)
         if taken is not None and all(outer.isdisjoint(columns_in(scalar)) for scalar in expressions(total)):
             return self._attach_groups(joined, replace(total, input=taken[0]), taken[1], told)
-        domain = domain_of(self._shown, outer, self._domain_alias)
+        domain = self._domain(outer)
         groups = dependent_total(total, domain, complete=not self._rejecting)
-        return join_back(joined, self._closed(told.over(groups)), domain)
+        return self._joined_back(joined, told.over(groups), domain)
+
+    def _domain(self, outer: Collection[str]) -> Domain:
+        """The values that the rows around show to the subquery; it is read wherever these are asked for."""
+        domain = domain_of(self._shown, outer, self._domain_alias)
+        return replace(domain, relation=self._once(domain.relation))
+
+    def _joined_back(self, joined: Relation, rows: Relation, domain: Domain) -> Relation:
+        """Both sides stand in one join for each pattern of NULLs."""
+        return join_back(self._once(joined), self._once(self._closed(rows)), domain)
 
     def _attach_groups(self, joined: Relation, total: Aggregate, found: Sequence[Equality], told: _Told) -> Relation:
         """Groups by what is compared. A NULL equals nothing: it needs no group, and finds none."""
@@ -183,12 +204,14 @@ class _Attachment:
         source = source_of(self._shown, set().union(*map(columns_in, outer)))
         shown = tuple(Named(key.name, one) for key, one in zip(keys, outer, strict=True))
         groups = padded(groups, Project(_known(source, outer), shown))
+        nullable = [one for one in outer if is_nullable(one)]
+        joined = self._once(joined) if nullable else joined
         matched = Join(joined, self._closed(told.over(groups)), conjunction(equal))
-        return _with_unknown(joined, matched, told, [one for one in outer if is_nullable(one)])
+        return _with_unknown(joined, matched, told, nullable)
 
     def _attach_row(self, joined: Relation, relation: Relation) -> tuple[Relation, Scalar]:
         """Any other relation of at most one row: by domain, with a NULL for each value for which it has none."""
-        domain = domain_of(self._shown, outer_columns(relation), self._domain_alias)
+        domain = self._domain(outer_columns(relation))
         value = Named(f"{self._alias}.value", column(relation.fields[0]))
         rows: Relation = Project(dependent(relation, domain), (*domain.keys, value))
         if not self._rejecting:
@@ -197,7 +220,7 @@ class _Attachment:
             none = Call("eq", (column(counted.field), Literal(0, BIGINT)), BOOLEAN)
             missing = Named(value.name, Literal(None, value.scalar.type))
             rows = UnionAll((rows, Project(Filter(counts, none), (*domain.keys, missing))))
-        return join_back(joined, self._closed(rows), domain), Column(value.name, value.scalar.type)
+        return self._joined_back(joined, rows, domain), Column(value.name, value.scalar.type)
 
 
 @dataclass(frozen=True, slots=True)

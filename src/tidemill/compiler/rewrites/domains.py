@@ -107,6 +107,22 @@ def source_of(relation: Relation, outer: Collection[str]) -> Relation:
     return relation
 
 
+def part_with(relation: Relation, outer: Collection[str]) -> Relation:
+    """The part of ``relation`` that ``source_of`` takes, as it stands there: without the filters and columns above."""
+    match relation:
+        case Filter(input=input_):
+            return part_with(input_, outer)
+        case Join(left=left, right=right):
+            for side in (left, right):
+                if {field.name for field in side.fields}.issuperset(outer):
+                    return part_with(side, outer)
+        case Project(input=input_, outputs=outputs):
+            wanted = [output.scalar for output in outputs if output.name in outer]
+            if all(isinstance(scalar, Column) for scalar in wanted):
+                return part_with(input_, set().union(*map(columns_in, wanted)))
+    return relation
+
+
 # ------------------------------------------------------------------------------------------------------ one rule each
 
 

@@ -33,7 +33,7 @@ from tidemill.algebra.walk import (
     with_subqueries,
 )
 from tidemill.compiler.faults import may_fail
-from tidemill.compiler.rewrites.canonical import canonical
+from tidemill.compiler.rewrites.canonical import Form, canonical
 from tidemill.compiler.rewrites.factor import factor
 from tidemill.compiler.rewrites.inline import inline
 from tidemill.compiler.rewrites.repeats import is_grouped, repeats
@@ -61,7 +61,7 @@ def _with_normal_subqueries(node: Relation) -> Relation:
 class _Pushing:
     """Carries conditions, none of which can fail, down from each node to its inputs."""
 
-    def __init__(self, occurrences: Counter[Relation]) -> None:
+    def __init__(self, occurrences: Counter[Form]) -> None:
         self._occurrences = occurrences
 
     def push(self, node: Relation, conditions: Conditions) -> Relation:

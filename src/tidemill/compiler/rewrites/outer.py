@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -13,9 +13,13 @@ from tidemill.algebra.scalars import Call, Column, Exists, Literal, Named, Scala
 from tidemill.algebra.walk import columns_in, conjunction, is_nullable, transform, walk_all
 from tidemill.compiler.blocks import count_blocks
 from tidemill.compiler.rewrites.correlation import equalities
-from tidemill.compiler.rewrites.domains import padded, source_of
+from tidemill.compiler.rewrites.definitions import Definitions
+from tidemill.compiler.rewrites.domains import padded, part_with, source_of
 from tidemill.compiler.rewrites.rename import fresh
 from tidemill.model.types import BIGINT, BOOLEAN, Field
+
+Once = Callable[[Relation], Relation]
+"""Makes of a relation one that may be named many times (see ``Definitions``)."""
 
 
 def outer(relation: Relation) -> Relation:
@@ -26,27 +30,31 @@ def outer(relation: Relation) -> Relation:
     the last one leaves: both are changes of a truth value, which ``quantifiers`` keeps by counting.
 
     Where ``c`` is a set of equalities, ``l`` is joined with the rows of ``r`` and, with NULLs, with the keys of ``l``
-    that ``r`` does not have. That is the same, and names ``l`` once: many outer joins in a row stay one join.
+    that ``r`` does not have. That is the same, and names ``l`` once: many outer joins in a row stay one join. A side
+    that is named more than once is a definition where it is large, so a chain of outer joins is linear in its length.
     """
     taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
+    definitions = Definitions(relation)
 
     def rewritten(node: Relation) -> Relation:
         if not isinstance(node, OuterJoin):
             return node
         alias = fresh("partner", taken)
         taken.add(alias)
-        return _rewritten(node, alias)
+        return _rewritten(node, alias, definitions.once)
 
-    return transform(relation, rewritten)
+    return definitions.rewritten(relation, lambda part: transform(part, rewritten))
 
 
-def _rewritten(node: OuterJoin, alias: str) -> Relation:
+def _rewritten(node: OuterJoin, alias: str, once: Once) -> Relation:
     left, right, condition = node.left, node.right, node.condition
     if node.keeps_left != node.keeps_right:
-        kept, other = (left, right) if node.keeps_left else (right, left)
-        joined = _joined_by_key(kept, other, condition, alias)
+        kept, other = (left, once(right)) if node.keeps_left else (right, once(left))
+        joined = _joined_by_key(kept, other, condition, alias, once)
         if joined is not None:
             return Project(joined, tuple(Named(f.name, column(f)) for f in node.fields))
+        left, right = (left, other) if node.keeps_left else (other, right)
+    left, right = once(left), once(right)
     parts: list[Relation] = [Join(left, right, condition)]
     if node.keeps_left:
         parts.append(_padded(_alone(left, right, condition), node.fields))
@@ -71,7 +79,9 @@ def _padded(rows: Relation, fields: Sequence[Field]) -> Relation:
 # --------------------------------------------------------------------------------------------------- joined by equality
 
 
-def _joined_by_key(kept: Relation, other: Relation, condition: Scalar | None, alias: str) -> Relation | None:
+def _joined_by_key(
+    kept: Relation, other: Relation, condition: Scalar | None, alias: str, once: Once
+) -> Relation | None:
     """``kept`` with its partners, or with NULLs, where equalities decide; None where they do not."""
     taken = None if condition is None else equalities(Filter(other, condition))
     if taken is None or not taken[1]:
@@ -82,6 +92,7 @@ def _joined_by_key(kept: Relation, other: Relation, condition: Scalar | None, al
     # With two keys that can be NULL there would be no one row that stands for what has no key.
     if len(nullable) > 1 or (nullable and count_blocks(other) > 1) or not _read(own) <= {f.name for f in kept.fields}:
         return None
+    kept = _with_source_once(kept, _read(own), once)
     keys = tuple(Named(f"{alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
     groups = Aggregate(_known(partners, [key.scalar for key in keys]), keys, ())
     sides = _partners(groups, _missing(kept, groups, own, alias), other.fields, f"{alias}.keyless")
@@ -119,6 +130,13 @@ def _missing(kept: Relation, groups: Aggregate, own: Sequence[Scalar], alias: st
     counted = padded(replace(groups, aggregates=(count,)), Project(_known(source, own), keys))
     none = Call("eq", (Column(count.name, BIGINT, nullable=False), Literal(0, BIGINT)), BOOLEAN)
     return Filter(counted, none)
+
+
+def _with_source_once(kept: Relation, columns: set[str], once: Once) -> Relation:
+    """``kept`` where the part of it that has the keys, which is named again beside it, may be named many times."""
+    part = part_with(kept, columns)
+    shared = once(part)
+    return transform(kept, lambda node: shared if node is part else node) if shared is not part else kept
 
 
 def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from tidemill.algebra.relations import Project, Relation
 from tidemill.algebra.scalars import Named, column
+from tidemill.model.types import Field
 
 
 def rename(relation: Relation, names: Sequence[str]) -> Relation:
@@ -32,3 +33,12 @@ def fresh(name: str, taken: Collection[str]) -> str:
         number += 1
         candidate = f"{name}_{number}"
     return candidate
+
+
+def short(fields: Sequence[Field]) -> list[str]:
+    """Column names for a stage's output: ``amount`` for ``o.amount`` where that is still clear."""
+    names: list[str] = []
+    for field in fields:
+        qualifier, _, name = field.name.rpartition(".")
+        names.append(fresh(name if qualifier.isidentifier() and name.isidentifier() else field.name, names))
+    return names

@@ -20,18 +20,18 @@ from tidemill.algebra.relations import (
     Window,
 )
 from tidemill.algebra.walk import children, walk
-from tidemill.compiler.rewrites.canonical import canonical
+from tidemill.compiler.rewrites.canonical import Form, canonical
 
 GROUPED = (Aggregate, Distinct, TopK, Window, Match)
 """The nodes whose rows come from a map of their own: each begins a stage."""
 
 
-def repeats(relation: Relation) -> Counter[Relation]:
+def repeats(relation: Relation) -> Counter[Form]:
     """How often each grouped subquery of ``relation`` occurs, by its canonical form."""
     return Counter(canonical(node) for node in walk(relation) if is_grouped(node))
 
 
-def shared(relation: Relation) -> set[Relation]:
+def shared(relation: Relation) -> set[Form]:
     """What is worth a stage because it stands in ``relation`` more than once, by its canonical form: sums, whose blocks
     would multiply, and joins that several terms of a grouped sum have in common. Not what is within these.
     """
@@ -40,8 +40,8 @@ def shared(relation: Relation) -> set[Relation]:
     return _repeated(relation, UnionAll).union(*joins)
 
 
-def _repeated(relation: Relation, kind: type[Relation]) -> set[Relation]:
-    seen: Counter[Relation] = Counter()
+def _repeated(relation: Relation, kind: type[Relation]) -> set[Form]:
+    seen: Counter[Form] = Counter()
 
     def visit(node: Relation) -> None:
         if isinstance(node, kind):

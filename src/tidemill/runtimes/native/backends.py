@@ -18,6 +18,7 @@ from tidemill.model.errors import SetupError
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import sources_of
 from tidemill.program.statements import Stage
 from tidemill.runtimes.native.python import CompiledStage
 from tidemill.storage.store import Readable
@@ -38,6 +39,10 @@ WORTH_ROWS = 20_000
 
 MIRRORED_ROWS = 2_000_000
 """Of larger relations no stage keeps a copy unless it is told to: Python fetches the few rows that it looks up."""
+
+
+WORTH_LOOPS = 1_000
+"""Stages with more loops than this stay in Python unless told otherwise: compiling takes about a second per hundred."""
 
 
 class StoredState:
@@ -90,6 +95,10 @@ class Backends:
             return self._runners.get(name)
         self._work[name] = self._work.get(name, 0) + rows
         if self.choice == "llvm" or self._work[name] >= WORTH_ROWS:
+            loops = sum(1 for _ in sources_of(compiled.stage))
+            if self.choice == "auto" and loops > WORTH_LOOPS:
+                self._reasons[name] = f"its {loops:,} loops would take long to compile"
+                return None
             self._compile(compiled)
         return self._runners.get(name)
 

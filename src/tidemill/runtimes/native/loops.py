@@ -24,6 +24,9 @@ from tidemill.runtimes.native.expressions import Expressions, tidy
 from tidemill.runtimes.native.names import Globals
 from tidemill.runtimes.native.traits import described, simplified
 
+MOST_LOOPS = 16
+"""Loops in one function; those within them stand in a function of their own, since Python nests twenty blocks."""
+
 
 class Loops:
     """Writes one query. ``values`` are the types of the ring values of its target; its other outputs are the key."""
@@ -41,6 +44,7 @@ class Loops:
         self._accesses: dict[Access, str] = {}
         self._used = {name for scalar in scalars_of(query) for name in columns_in(scalar)}
         self._skip = "return"
+        self._open = 0
         self.body = Body("")
 
     @property
@@ -54,7 +58,7 @@ class Loops:
         for condition in self._query.filters:
             self._filter(condition)
         for step in self._query.sources:
-            self._step(step)
+            self._step(step, name)
         outputs = [simplified(output.scalar) for output in self._query.outputs]
         given = () if self._query.weight is None else (simplified(self._query.weight),)
         self._expressions.expect([*given, *outputs])
@@ -62,6 +66,7 @@ class Loops:
         keys = len(outputs) - len(self._values)
         collector = Collector(self, self.body, self._globals, self._values, self._query.weight is not None)
         collector.write(outputs[:keys], outputs[keys:], self._same_row(outputs[:keys]))
+        self.body.close()
         self.body.head = f"def {name}({', '.join(('sums', *self._accesses.values()))}):"
         return self.body
 
@@ -87,7 +92,10 @@ class Loops:
 
     # -- steps --------------------------------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: Step, function: str) -> None:
+        if self._open == MOST_LOOPS:
+            self.body.enter(self._globals.function(f"{function}_further"))
+            self._skip, self._open = "return", 0
         match step:
             case Source():
                 self._source(step)
@@ -111,11 +119,16 @@ class Loops:
             self._find(source, fields, row, entry)
         else:
             rows = self._found(source, [f.name for f in fields])
-            self.body.rows.append((len(self.body.lines) + 1, source.relation, row))
-            self.body.write(f"for {row}, {entry} in {rows}:")
-            self.body.depth += 1
-            self._skip = "continue"
+            self.body.note_row(len(self.body.lines) + 1, source.relation, row)
+            self._loop(f"for {row}, {entry} in {rows}:")
         self._places |= {f"{source.alias}.{f.name}": (row, place) for place, f in enumerate(fields)}
+
+    def _loop(self, head: str) -> None:
+        """Open a loop."""
+        self.body.write(head)
+        self.body.depth += 1
+        self._skip = "continue"
+        self._open += 1
 
     def _entry_of(self, source: Source) -> str:
         """The variable for the weight of the source's row, or for its entry where that has sums."""
@@ -144,7 +157,7 @@ class Loops:
             self.body.write(f"if {' or '.join(nulls)}:")
             self.body.write(f"    {self._skip}")
         self.body.write_row(f"{row} =", [text for text, _ in keys])
-        self.body.rows.append((len(self.body.lines), source.relation, row))
+        self.body.note_row(len(self.body.lines), source.relation, row)
         self.body.write(f"{entry} = {entries}.get({row})")
         self.body.write(f"if {entry} is None:")
         self.body.write(f"    {self._skip}")
@@ -241,9 +254,7 @@ class Loops:
             array = self.hoist(each.array, array)
         names = [self._names.give(f.name, f"{each.alias}.{f.name}") for f in each.columns]
         self._columns |= {f"{each.alias}.{f.name}": name for f, name in zip(each.columns, names, strict=True)}
-        self.body.write(f"for {', '.join(names)} in {_elements(array, len(names) == 2, each.outer)}:")
-        self.body.depth += 1
-        self._skip = "continue"
+        self._loop(f"for {', '.join(names)} in {_elements(array, len(names) == 2, each.outer)}:")
 
     def _order(self, step: Read | Seek, column: str) -> tuple[str, str]:
         """The ordered index that a step needs, and the key under which it looks there."""

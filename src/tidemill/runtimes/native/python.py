@@ -240,7 +240,7 @@ class _Module:
     def add(self, name: str, body: Body) -> None:
         """Append a function."""
         self.lines += ["", "", body.head, *body.lines]
-        self.rows[name] = body.rows
+        self.rows |= {name: body.rows, **body.inner}
 
     def text(self) -> str:
         """The whole module; the constants stand in comments, their values are handed to ``execute``."""

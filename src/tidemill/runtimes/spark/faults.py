@@ -10,8 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from tidemill.model.errors import ArithmeticFault, Corrupt, SetupError, TidemillError, Unsupported
-from tidemill.storage.files import RESTORE
+from tidemill.model.errors import ArithmeticFault, SetupError, Unsupported
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, casts and indexes that cannot be.
 _DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
@@ -21,9 +20,6 @@ _SEQUENCE = re.compile(r"Illegal sequence boundaries: .*|Too long sequence: .*|C
 
 # Spark ends recursive queries after 100 rounds or a million rows, where ours may go on.
 _RECURSION = "[RECURSION_"
-
-# Parquet's own words for a page whose checksum differs.
-_PAGE = "could not verify page integrity"
 
 # What a Python worker raised comes as the text of its traceback, the error at its end.
 _WORKER_FAULT = re.compile(
@@ -45,7 +41,7 @@ def faults(where: str) -> Iterator[None]:
             raise translate(error, where) from error
 
 
-def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillError:
+def translate(error: PySparkException | Py4JJavaError, where: str) -> ArithmeticFault | SetupError | Unsupported:
     """The error that a user sees."""
     text = str(error)
     found = _DATA_EXCEPTION.search(text)
@@ -59,10 +55,6 @@ def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillEr
     raised = _WORKER_FAULT.search(text)
     if raised is not None:
         return ArithmeticFault(raised["what"], where=where, hint=raised["hint"])
-    if _PAGE in text:
-        return Corrupt(
-            "a stored file is damaged", where=where, detail="A page does not match its checksum.", hint=RESTORE
-        )
     if isinstance(error, AnalysisException) or _RECURSION in text:
         return Unsupported("Spark does not take this query", where=where, detail=text.splitlines()[0])
     return SetupError(

@@ -46,11 +46,8 @@ PACE = {
 """What makes small steps fast: plans are not revised while they run nor described at any length, and listing files is
 no job of its own."""
 
-FILES = {"parquet.hadoop.vectored.io.enabled": "false", "parquet.page.verify-checksum.enabled": "true"}
-"""How files are read: vectored reads of Parquet gain nothing on a local disk, and Spark does not count their bytes.
-
-The store compares a file with its checksum before it hands it out. Spark goes on reading it for as long as it runs, so
-it compares the pages that it reads."""
+FILES = {"parquet.hadoop.vectored.io.enabled": "false"}
+"""How files are read: vectored reads of Parquet gain nothing on a local disk, and Spark does not count their bytes."""
 
 MACHINE = {
     "spark.ui.enabled": "false",

@@ -1,0 +1,92 @@
+"""What a rewrite names more than once is written once: a program is as long as the text of its view, or nearly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tidemill.algebra.layers import Layered
+from tidemill.algebra.memo import memoized
+from tidemill.algebra.relations import Recursive, Relation, Scan, Values, With
+from tidemill.algebra.walk import children, expressions, outer_columns, scans, subqueries, transform, walk_all
+from tidemill.compiler.rewrites.rename import fresh, rename, short
+
+FEW_LEAVES = 4
+"""A relation that reads no more relations than this is copied where it is named twice; others become definitions.
+
+A copy can have conditions of its own and be looked up in the tables themselves, a definition is a stage of its own.
+"""
+
+
+def hoist(relation: Relation) -> Relation:
+    """``relation`` with all definitions in it at its top, those that others read before them."""
+    found: list[tuple[str, Relation]] = []
+
+    def without(node: Relation) -> Relation:
+        if not isinstance(node, With):
+            return node
+        found.extend(node.definitions)
+        return node.body
+
+    return around(found, transform(relation, without))
+
+
+def around(definitions: Iterable[tuple[str, Relation]], body: Relation) -> Relation:
+    """``body`` with ``definitions`` in sight."""
+    given = tuple(definitions)
+    return With(given, body) if given else body
+
+
+@memoized
+def count_leaves(relation: Relation) -> int:
+    """How many relations ``relation`` reads, those in the subqueries of its expressions included.
+
+    >>> from tidemill.algebra.relations import UnionAll
+    >>> count_leaves(UnionAll((Scan("r", "r", ()), Scan("r", "r", ()))))
+    2
+    """
+    if isinstance(relation, Scan | Values):
+        return 1
+    nested = (found.relation for scalar in expressions(relation) for found in subqueries(scalar))
+    return sum(map(count_leaves, (*children(relation), *nested)))
+
+
+class Definitions:
+    """The definitions that a rewrite of ``relation`` adds to those that it has."""
+
+    def __init__(self, relation: Relation) -> None:
+        nodes = list(walk_all(relation))
+        self._taken = {name for node in nodes if isinstance(node, With) for name, _ in node.definitions}
+        # The rows last found by a recursion, and partitions, are relations to those within them alone.
+        self._inner = {node.name for node in nodes if isinstance(node, Recursive)}
+        self._inner.update(layer.name for node in nodes if isinstance(node, Layered) for layer in node.layers)
+        self._added: list[tuple[str, Relation]] = []
+
+    def rewritten(self, relation: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:
+        """``relation`` with ``rewrite`` done to its body and to each definition; what that adds comes before it."""
+        definitions: list[tuple[str, Relation]] = []
+        for name, below in relation.definitions if isinstance(relation, With) else ():
+            changed = rewrite(below)
+            definitions += [*self._drained(), (name, changed)]
+        body = rewrite(relation.body if isinstance(relation, With) else relation)
+        return around((*definitions, *self._drained()), body)
+
+    def _drained(self) -> list[tuple[str, Relation]]:
+        added, self._added = self._added, []
+        return added
+
+    def once(self, relation: Relation) -> Relation:
+        """``relation`` as something that may be named many times: itself where it is small, else a definition.
+
+        A subquery that reads the row around it is another one for each row, and stays what it is.
+        """
+        if (
+            count_leaves(relation) <= FEW_LEAVES
+            or outer_columns(relation)
+            or not self._inner.isdisjoint(scans(relation))
+        ):
+            return relation
+        alias = fresh("shared", {name.removeprefix("with ") for name in self._taken})
+        self._taken.add(f"with {alias}")
+        named = rename(relation, short(relation.fields))
+        self._added.append((f"with {alias}", named))
+        return rename(Scan(f"with {alias}", alias, named.fields), [f.name for f in relation.fields])
