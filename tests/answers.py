@@ -88,13 +88,24 @@ class Answers:
         columns = f"* REPLACE ({', '.join(days)})" if days else "*"
         return ZSet.of(map(_frozen, connection.execute(f"SELECT {columns} FROM {name}").fetchall()))
 
-    def spark(self, spark: SparkSession) -> Bags:
-        """By Spark itself, whose column types must be ours as well."""
+    def spark(self, spark: SparkSession, *, lenient: bool = False) -> Bags:
+        """By Spark itself, from the views' own texts; its column types must be ours as well.
+
+        A view that Spark refuses is left out where ``lenient``, and so are those that read it.
+        """
+        from pyspark.errors import AnalysisException
+
         for name in self.tables:
             spark.createDataFrame(self._arrow(name)).createOrReplaceTempView(name)
         answers = {}
         for name, query in self.queries.items():
-            frame = spark.sql(query)
+            try:
+                frame = spark.sql(query)
+            except AnalysisException:
+                if not lenient:
+                    raise
+                spark.catalog.dropTempView(name)
+                continue
             frame.createOrReplaceTempView(name)
             answers[name] = self._read(name, frame.toArrow())
         return answers

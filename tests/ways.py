@@ -57,3 +57,19 @@ def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":mem
     runtime = "spark" if way in SPARK else "native"
     with taking(way), tidemill.open(path, runtime=runtime, spark=spark) as warehouse:
         yield warehouse
+
+
+def interpreting(spark: SparkSession) -> SparkSession:
+    """A session beside ``spark`` that compiles nothing: queries over a few rows are asked once."""
+    from tidemill.runtimes.spark.session import MEANING, PACE
+
+    session = spark.newSession()
+    quick = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    for key, value in (MEANING | PACE | quick).items():
+        session.conf.set(key, value)
+    return session

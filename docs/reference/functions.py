@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from tidemill.algebra.functions import (
+    INTERNAL,
     Function,
     arithmetic,
     arrays,
@@ -32,7 +33,7 @@ THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Functions of the elements of an array", lambdas, lambdas.LAMBDAS),
 )
 
-INTERNAL = frozenset(
+HIDDEN = frozenset(
     {
         "average",
         "bigint_checked",
@@ -50,7 +51,8 @@ _HEAD = """# Functions
 
 What expressions in views may call, written from the registry by `make reference`. Types, NULLs and answers are those
 of Spark 4 in ANSI mode. *NULL* says when the result is NULL: `any` means whenever an argument is, `own rule` that the
-function decides. Arguments are shown as `a`, `b`, `c`.
+function decides. Arguments are shown as `a`, `b`, `c`. Each function takes the types that Spark's takes, with Spark's
+implicit conversions: what Spark refuses, such as `date_add(d, 1.0)`, is a `TypeMismatch`.
 
 Aggregates, window functions, `CASE`, `CAST`, `TRY_CAST`, `IN`, `BETWEEN` and `LIKE` are syntax and part of
 [the SQL reference](sql.md).
@@ -69,16 +71,18 @@ def _themes() -> Iterator[str]:
     for title, module, functions in THEMES:
         yield f"## {title}\n\n{(module.__doc__ or '').strip()}\n"
         yield "| function | in Spark SQL | other names | NULL |\n|---|---|---|---|"
-        for function in (f for f in functions if f.name not in INTERNAL):
-            others = ", ".join(map(_code, names[function.name]))
+        for function in (f for f in functions if f.name not in HIDDEN):
+            # Operators have names of their own within programs only; in SQL they go by their other names.
+            name, *others = (*([] if function.name in INTERNAL else [function.name]), *names[function.name], "")
+            shown = ", ".join(_code(other) for other in others if other)
             nulls = "any" if function.strict else "own rule"
-            yield f"| {_code(function.name)} | {_code(_spelled(function.spark))} | {others} | {nulls} |"
+            yield f"| {_code(name) if name else ''} | {_code(_spelled(function.spark))} | {shown} | {nulls} |"
         yield ""
 
 
 def _forms() -> Iterator[str]:
     yield "## Forms\n\nNames that stand for other expressions, and cost nothing of their own:\n"
-    yield ", ".join(map(_code, sorted(FORMS))) + ".\n"
+    yield ", ".join(map(_code, sorted(FORMS.keys() - INTERNAL))) + ".\n"
     yield "## What no view can call\n\nTheir value changes although no row does, and no change would carry it:\n"
     yield ", ".join(map(_code, sorted(VOLATILE))) + "."
 

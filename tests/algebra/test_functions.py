@@ -77,7 +77,6 @@ def answer(name: str, *arguments: Any) -> Any:
         ("nullif", (1, 1), None),
         ("nvl2", (None, "a", "b"), "b"),
         ("ifnull", (None, 2), 2),
-        ("iff", (True, 1, 2), 1),
         ("between", (2, 1, 3), True),
         ("round", (1.005, 2), 1.01),
         ("round", (Decimal("2.345"), 2), Decimal("2.35")),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
 import tidemill
 from tidemill.engine.verify import leaves_open
+from tidemill.model.errors import SetupError
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT)"
 OPEN = {
@@ -40,3 +44,63 @@ def test_such_views_are_verified_on_spark(query: str) -> None:
         wh.sql(f"{TABLE}; CREATE MATERIALIZED VIEW w AS SELECT id, v FROM t; CREATE MATERIALIZED VIEW x AS {query}")
         wh.apply({"t": [(1, (9 - number, number % 2, 7 - number % 3)) for number in range(8)]})
         assert wh.view("x").verify()
+
+
+VIEWS = {
+    "sums": "SELECT k, SUM(v) AS n, MEDIAN(DISTINCT v) AS m FROM t GROUP BY k",
+    "above": "SELECT MAX(n) AS most FROM sums",
+    "first": "SELECT id FROM t ORDER BY v, id LIMIT 2",
+    "listed": "SELECT k, COLLECT_LIST(v) AS vs FROM t GROUP BY k",
+    "brought": "SELECT id, twice(v) AS w FROM t",
+    "late": "SELECT id FROM t WHERE k = 1",
+}
+ROWS = [(1, (9 - number, number % 2, 7 - number % 3)) for number in range(8)]
+
+
+@pytest.fixture
+def shop() -> Iterator[tidemill.Warehouse]:
+    with tidemill.open(":memory:", runtime="native", backend="python") as wh:
+        wh.register_function("twice", lambda x: 2 * x, arguments=["INT"], returns="INT")
+        wh.sql(TABLE)
+        for name, query in VIEWS.items():
+            options = " WITH (refresh = 'deferred')" if name == "late" else ""
+            wh.sql(f"CREATE MATERIALIZED VIEW {name}{options} AS {query}")
+        wh.apply({"t": ROWS})
+        yield wh
+
+
+def test_small_views_are_verified_by_the_evaluator(shop: tidemill.Warehouse) -> None:
+    checks = shop.verify()
+    assert [check.view for check in checks] == list(VIEWS)
+    assert all(checks) and {check.oracle for check in checks} == {"the evaluator"}
+    assert str(shop.view("first").verify()) == "first: 2 rows, equal to recomputation by the evaluator"
+
+
+def test_there_are_two_oracles(shop: tidemill.Warehouse) -> None:
+    assert shop.view("sums").verify(against="evaluator").oracle == "the evaluator"
+    with pytest.raises(SetupError, match="cannot be verified against"):
+        shop.view("sums").verify(against="duckdb")
+
+
+@pytest.mark.spark
+def test_spark_is_asked_the_text_of_a_view(shop: tidemill.Warehouse) -> None:
+    checks = {check.view: check for check in shop.verify(against="spark")}
+    assert all(checks.values())
+    own = {name for name, check in checks.items() if check.oracle == "Spark, by the view's own text"}
+    assert own >= {"sums", "above", "first", "late"}
+    assert checks["brought"].oracle == "Spark, by the view's translation"
+
+
+@pytest.mark.spark
+def test_spark_can_disagree(shop: tidemill.Warehouse) -> None:
+    """A text that we had misread: the evaluator shares our mistake, and Spark does not."""
+    view = shop._engine.catalog.view("sums")
+    shop._engine.catalog.renew(replace(view, query="SELECT k, SUM(v + 1) AS n, MEDIAN(v) AS m FROM t GROUP BY k"))
+    assert shop.view("sums").verify()
+    found = shop.view("sums").verify(against="spark")
+    assert not found and found.missing and found.extra
+    shop._engine.catalog.renew(
+        replace(view, query="SELECT k, SUM(v * 1.0) AS n, MEDIAN(DISTINCT v) AS m FROM t GROUP BY k")
+    )
+    typed = shop.view("sums").verify(against="spark")
+    assert typed.columns == ("n is BIGINT, not DECIMAL(23,1)",) and not typed

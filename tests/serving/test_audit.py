@@ -113,7 +113,7 @@ def test_a_view_is_brought_up_to_date_and_compared(
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "spend: strong consistency is promised"
     assert told[-2].startswith("spend@1: 3 rows, equal to the answer of shop at ")
-    assert told[-1] == "spend: 2 rows, equal to recomputation"
+    assert told[-1] == "spend: 2 rows, equal to recomputation by the evaluator"
     assert readers(shop) == ["shop_spend"], "the audit takes out what was kept for it"
 
 

@@ -168,8 +168,9 @@ def test_show_lists_and_travels_in_time(shop: Tidemill) -> None:
 def test_explain_and_verify(shop: Tidemill) -> None:
     assert "spend" in shop("explain", "spend").out
     outcome = shop("verify")
-    assert (outcome.code, outcome.out) == (0, "spend: 2 rows, equal to recomputation\n")
-    assert json.loads(shop("verify", "spend", "--json").out) == {"view": "spend", "ok": True, "rows": 2}
+    assert (outcome.code, outcome.out) == (0, "spend: 2 rows, equal to recomputation by the evaluator\n")
+    told = json.loads(shop("verify", "spend", "--against", "evaluator", "--json").out)
+    assert told == {"view": "spend", "ok": True, "rows": 2, "oracle": "the evaluator"}
 
 
 def test_verify_reads_files_too(shop: Tidemill) -> None:
@@ -180,7 +181,7 @@ def test_verify_reads_files_too(shop: Tidemill) -> None:
 
 def test_verify_fails_where_a_view_differs(shop: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Verification("spend", 2, ZSet({("cid", 1): 1}), ZSet())
-    monkeypatch.setattr(ViewHandle, "verify", lambda self: wrong)
+    monkeypatch.setattr(ViewHandle, "verify", lambda self, against=None: wrong)
     outcome = shop("verify")
     assert outcome.code == 1
     assert "missing ('cid', 1)" in outcome.out
@@ -405,7 +406,7 @@ def test_the_demo_verifies_every_view(tidemill: Tidemill, monkeypatch: pytest.Mo
 
 def test_the_demo_says_when_a_view_differs(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Verification("spend", 2, ZSet({("cid", 1): 1}), ZSet())
-    monkeypatch.setattr(ViewHandle, "verify", lambda self: wrong)
+    monkeypatch.setattr(ViewHandle, "verify", lambda self, against=None: wrong)
     outcome = small_demo(tidemill, monkeypatch, "--runtime", "native")
     assert outcome.code == 1
     assert "DIFFERENT" in outcome.out

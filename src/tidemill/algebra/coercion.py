@@ -26,6 +26,34 @@ def common_type(types: Sequence[Type]) -> Type:
     return reduce(_common, types, void)
 
 
+def widest_type(types: Sequence[Type]) -> Type:
+    """The common type of values of which either all or none are texts: GREATEST reads no text as a number.
+
+    >>> str(widest_type([t.INT, t.BIGINT, t.VOID]))
+    'BIGINT'
+    """
+    kinds = {type_ == t.STRING for type_ in types if type_ != t.VOID}
+    if len(kinds) > 1:
+        raise _apart(t.STRING, next(type_ for type_ in types if type_ not in (t.STRING, t.VOID)))
+    return common_type(types)
+
+
+def tightest_type(left: Type, right: Type) -> Type:
+    """The one of two types that holds every value of both, as functions of arrays want it: no DECIMAL is widened.
+
+    >>> str(tightest_type(t.INT, t.DOUBLE))
+    'DOUBLE'
+    """
+    of = widest_type((left, right))
+    if isinstance(of, t.Decimal) and of not in (left, right):
+        raise _apart(left, right)
+    return of
+
+
+def _apart(left: Type, right: Type) -> TypeMismatch:
+    return TypeMismatch(f"{left} and {right} have no common type", hint="Convert one of them with CAST.")
+
+
 def _common(left: Type, right: Type) -> Type:
     if left == right:
         return left
@@ -46,7 +74,7 @@ def _common(left: Type, right: Type) -> Type:
             return t.Array(_common(one, other))
         case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
             return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
-    raise TypeMismatch(f"{left} and {right} have no common type", hint="Convert one of them with CAST.")
+    raise _apart(left, right)
 
 
 def _common_field(left: Field, right: Field) -> Field:
@@ -107,8 +135,16 @@ def cast(scalar: Scalar, target: Type, lenient: bool = False) -> Scalar:
     return Cast(scalar, target, lenient) if lenient and scalar.type != target else convert(scalar, target)
 
 
+def typed(scalar: Scalar) -> Scalar:
+    """``scalar`` as a value of its type: of a literal, one that keeps it whatever its digits are."""
+    return replace(scalar, typed=True) if isinstance(scalar, Literal) else scalar
+
+
 def narrow_literals(arguments: Sequence[Scalar]) -> list[Scalar]:
-    """Integer literals beside a DECIMAL as the narrowest DECIMAL that holds them: ``price * 2`` stays narrow."""
+    """Integer literals beside a DECIMAL as the narrowest DECIMAL that holds them: ``price * 2`` stays narrow.
+
+    ``price * CAST(2 AS INT)`` does not: there the type is said.
+    """
     if not any(isinstance(argument.type, t.Decimal) for argument in arguments):
         return list(arguments)
     return [_narrow(argument) for argument in arguments]
@@ -116,6 +152,6 @@ def narrow_literals(arguments: Sequence[Scalar]) -> list[Scalar]:
 
 def _narrow(argument: Scalar) -> Scalar:
     match argument:
-        case Literal(value=int(value), of=t.Int() | t.BigInt()):
+        case Literal(value=int(value), of=t.Int() | t.BigInt(), typed=False):
             return convert(argument, decimal_for_integer(value))
     return argument

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidemill.model.types import BOOLEAN, Field, Type
@@ -37,10 +37,14 @@ class Column(Scalar):
 
 @dataclass(frozen=True, slots=True)
 class Literal(Scalar):
-    """A constant, in the engine's inner form (see ``model.types``)."""
+    """A constant, in the engine's inner form (see ``model.types``).
+
+    ``typed``: its type was asked for, as by CAST. The type of any other integer follows its digits beside a DECIMAL.
+    """
 
     value: Any
     of: Type
+    typed: bool = field(default=False, compare=False, repr=False, kw_only=True)
 
     @property
     def type(self) -> Type:

@@ -146,25 +146,33 @@ class Verification:
     """A view beside its recomputation. True where they agree, duplicates counted.
 
     ``missing`` are rows that the view should have and has not, or not often enough; ``extra`` those it should not.
+    ``oracle`` says who recomputed it, and ``columns`` which of its columns have another type there.
     """
 
     view: str
     rows: int
     missing: ZSet
     extra: ZSet
+    oracle: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether view and recomputation are the same bag."""
-        return not self.missing and not self.extra
+        """Whether view and recomputation are the same bag, of the same types."""
+        return not self.missing and not self.extra and not self.columns
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __str__(self) -> str:
         if self.ok:
-            return f"{self.view}: {self.rows} rows, equal to recomputation"
-        lines = [f"{self.view}: {len(self.missing)} rows missing, {len(self.extra)} rows too many"]
+            return f"{self.view}: {self.rows} rows, equal to recomputation{self._by}"
+        lines = [f"{self.view}: {len(self.missing)} rows missing, {len(self.extra)} rows too many{self._by}"]
+        lines += [f"  column {column}" for column in self.columns]
         lines += [f"  missing {row} x{weight}" for row, weight in list(self.missing.items())[:5]]
         lines += [f"  extra   {row} x{weight}" for row, weight in list(self.extra.items())[:5]]
         return "\n".join(lines)
+
+    @property
+    def _by(self) -> str:
+        return f" by {self.oracle}" if self.oracle else ""

@@ -1,56 +1,149 @@
-"""Views beside their recomputation: what must hold, whatever keeps them fresh."""
+"""Views beside their recomputation: what must hold, whatever keeps them fresh.
+
+Who recomputes is an *oracle*, and a ``Verification`` names the one that was asked:
+
+- Spark, with the text of the view as its author wrote it, over the rows of the base tables. It shares nothing with us,
+  neither parser nor types, so it is the one that can tell that we have misread a text.
+- Spark, with what we have made of the text: where Spark does not take it (our extensions, functions of users), or
+  where SQL leaves open which rows are right and Spark chose others.
+- The evaluator, in this process: the meaning of our algebra, and quick for small tables.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.matching.match import Match
+from tidemill.algebra.registry import functions_in
 from tidemill.algebra.relations import Aggregate, Relation, TopK, Window
 from tidemill.algebra.walk import walk_all
 from tidemill.algebra.windows import LISTS, OFFSETS, RANKINGS, VALUES, WindowCall
+from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import ZSet
+from tidemill.compiler.compile import compile_view
+from tidemill.compiler.frontends.statements import Oql
 from tidemill.compiler.rewrites.normalize import normalize
 from tidemill.engine.catalog import View
 from tidemill.engine.compare import differences
 from tidemill.engine.engine import Engine
+from tidemill.engine.objects.asked import meant_by
 from tidemill.engine.results import Verification
-from tidemill.model.errors import Unsupported
+from tidemill.model.errors import SetupError, Unsupported
+from tidemill.model.types import Field
 from tidemill.program.graph import Serve
+from tidemill.program.reads import row_wise
+from tidemill.program.statements import Program, Stage
 
 OPEN_AGGREGATES = frozenset(("array_agg", "string_agg", "mode", "min_by", "max_by"))
 """Lists, whose order is not fixed or not to the last, and picks of which several may be equally right."""
 
 
-def verify(engine: Engine, name: str) -> Verification:
-    """A view beside its recomputation from the base tables, as of the epoch that it shows."""
+SPARK, EVALUATOR = "spark", "evaluator"
+ORACLES = (SPARK, EVALUATOR)
+"""What a view can be verified against; left out, small views go to the evaluator and large ones to Spark."""
+
+OWN_TEXT = "Spark, by the view's own text"
+TRANSLATED = "Spark, by the view's translation"
+IN_PROCESS = "the evaluator"
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """The rows that a view must have, who says so, and their columns where these are not ours by construction."""
+
+    rows: ZSet
+    oracle: str
+    fields: Sequence[Field] | None = None
+
+
+def verify(engine: Engine, name: str, against: str | None = None) -> Verification:
+    """A view beside its recomputation from the base tables, as of the epoch that it shows; see ``ORACLES``."""
+    if against not in (None, *ORACLES):
+        raise SetupError(f'views cannot be verified against "{against}"', hint=f"Use one of {', '.join(ORACLES)}.")
     with engine.settled():
         view = engine.catalog.view(name)
-        actual, expected = engine.contents(view.name).zset(), recompute(engine, name)
-        missing, extra = differences(expected, actual, view.fields)
-        return Verification(view.name, sum(actual.values()), missing, extra)
+        actual = engine.contents(view.name).zset()
+        found = _compared(view, actual, _answer(engine, view, against))
+        if not found.ok and found.oracle == OWN_TEXT and _is_open(engine, view):
+            found = _compared(view, actual, _translated(engine, view))
+        return found
 
 
 def recompute(engine: Engine, name: str) -> ZSet:
     """A view from the base tables alone, as of the epoch that it shows: by Spark itself, or by the evaluator."""
     with engine.settled():
-        view = engine.catalog.view(name)
-        until = view.fresh if view.refresh.deferred else None
-        if until is None and not _is_ours(engine, view) and _is_on_spark(engine, view):
-            with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
-                return engine.placement.spark.recompute(view.query, _definitions(engine, view)).zset()
-        return _recompute(engine, view, until)
+        return _answer(engine, engine.catalog.view(name), None).rows
 
 
-def _is_ours(engine: Engine, view: View) -> bool:
-    """Whether only we can say what the rows of a view are, and not Spark.
+def _compared(view: View, actual: ZSet, expected: Recomputed) -> Verification:
+    missing, extra = differences(expected.rows, actual, view.fields)
+    columns = () if expected.fields is None else _retyped(view.fields, expected.fields)
+    return Verification(view.name, sum(actual.values()), missing, extra, expected.oracle, columns)
 
-    Where SQL leaves that open, Spark's choice is as good as ours and may differ. Tables of sources it does not know,
-    nor views by partitions.
-    """
-    if view.cores or view.partitioning or leaves_open(view.relation) or "any_value" in view.query.lower():
+
+def _retyped(ours: Sequence[Field], theirs: Sequence[Field]) -> tuple[str, ...]:
+    """The columns whose types differ, with both."""
+    if len(ours) != len(theirs):
+        return (f"{len(theirs)} columns instead of {len(ours)}",)
+    pairs = zip(ours, theirs, strict=True)
+    return tuple(f"{a.name} is {a.type}, not {b.type}" for a, b in pairs if str(a.type).lower() != str(b.type).lower())
+
+
+def _answer(engine: Engine, view: View, against: str | None) -> Recomputed:
+    until = view.fresh if view.refresh.deferred else None
+    if against is None:
+        quick = until is not None or _is_open(engine, view) or not _is_on_spark(engine, view)
+        against = EVALUATOR if quick or _is_beyond_spark(engine, view) else SPARK
+    if against == EVALUATOR:
+        return Recomputed(_evaluated(engine, view, until), IN_PROCESS)
+    if not _is_beyond_spark(engine, view):
+        with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
+            answer = engine.placement.spark.recompute(view.query, _definitions(engine, view, until))
+            return Recomputed(answer.zset(), OWN_TEXT, answer.fields)
+    return _translated(engine, view)
+
+
+def _translated(engine: Engine, view: View) -> Recomputed:
+    """The view by Spark from what we have made of its text; by the evaluator where Spark has no form of that."""
+    until = view.fresh if view.refresh.deferred else None
+    if until is None:
+        program = Program(view.name, tuple(_stages(engine, view)))
+        if not any(map(row_wise, program.stages)):
+            with suppress(Unsupported):
+                return Recomputed(engine.placement.spark.answer(program).zset(), TRANSLATED)
+    return Recomputed(_evaluated(engine, view, until), IN_PROCESS)
+
+
+def _stages(engine: Engine, view: View) -> Iterator[Stage]:
+    """The stages that compute a view from the base tables, those of the views that it reads before its own."""
+    for name in view.inputs:
+        below = _below(engine, name, view)
+        if below is not None and not below.refresh.deferred:
+            yield from _stages(engine, below)
+    yield from compile_view(view.name, view.relation, engine.catalog.tables, strategy="recompute").stages
+
+
+def _is_beyond_spark(engine: Engine, view: View) -> bool:
+    """Whether Spark cannot know what the text means: tables of sources, partitions, OQL, functions of users."""
+    if view.cores or view.partitioning or isinstance(meant_by(view.query, view.name), Oql):
         return True
-    return any(_is_ours(engine, engine.catalog.views[name]) for name in view.inputs if name in engine.catalog.views)
+    if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
+        return True
+    return any(_is_beyond_spark(engine, below) for below in _views_below(engine, view))
+
+
+def _is_open(engine: Engine, view: View) -> bool:
+    """Whether SQL leaves open what the rows of a view are: then Spark's choice is as good as ours and may differ."""
+    if leaves_open(view.relation) or "any_value" in view.query.lower():
+        return True
+    return any(_is_open(engine, below) for below in _views_below(engine, view))
+
+
+def _views_below(engine: Engine, view: View) -> list[View]:
+    return [engine.catalog.views[name] for name in view.inputs if name in engine.catalog.views]
 
 
 def leaves_open(relation: Relation) -> bool:
@@ -80,11 +173,11 @@ def _counts_rows(call: WindowCall) -> bool:
 
 
 def _is_on_spark(engine: Engine, view: View) -> bool:
-    work = sum(engine.store.rows(name) for name in _definitions(engine, view))
+    work = sum(engine.store.rows(name) for name in _definitions(engine, view, None))
     return engine.placement.choose(work, view.options.get("runtime", "auto"))[0] == "spark"
 
 
-def _recompute(engine: Engine, view: View, until: int | None) -> ZSet:
+def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:
     """The view by the plain evaluator: views that it reads are computed anew as well, from tables alone."""
     inputs = {}
     for name in view.inputs:
@@ -92,19 +185,19 @@ def _recompute(engine: Engine, view: View, until: int | None) -> ZSet:
         if below is None or below.refresh.deferred:
             inputs[name] = engine.contents(name, until).zset()
         else:
-            inputs[name] = _recompute(engine, below, until)
+            inputs[name] = _evaluated(engine, below, until)
     return evaluate(normalize(view.relation), inputs)
 
 
-def _definitions(engine: Engine, view: View) -> dict[str, str | None]:
-    """What the view stands on, lowest first: a view's query, or None for rows to be taken as stored."""
-    found: dict[str, str | None] = {}
+def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str | ChangeSet | None]:
+    """What the view stands on, lowest first: a view's query, rows as they were, or None for rows as they are stored."""
+    found: dict[str, str | ChangeSet | None] = {}
     for name in view.inputs:
         below = _below(engine, name, view)
         if below is None or below.refresh.deferred:
-            found[name] = None
+            found[name] = None if until is None else engine.contents(name, until)
         else:
-            found.update(_definitions(engine, below))
+            found.update(_definitions(engine, below, until))
             found[name] = below.query
     return found
 

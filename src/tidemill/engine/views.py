@@ -98,9 +98,13 @@ class ViewHandle(Bag):
         """The rows that the view must have, computed from the base tables: what a refresh saves."""
         return present_rows(recompute(self._engine, self.name).expand(), self.fields)
 
-    def verify(self) -> Verification:
-        """The view beside its recomputation from the base tables, both ways, duplicates counted."""
-        return verify(self._engine, self.name)
+    def verify(self, against: str | None = None) -> Verification:
+        """The view beside its recomputation from the base tables, both ways, duplicates counted.
+
+        ``against="spark"`` asks Spark the view's own text, as it was written, wherever Spark takes it;
+        ``"evaluator"`` computes it in this process. Left out, the size of the tables decides.
+        """
+        return verify(self._engine, self.name, against)
 
     def certificate(self) -> Certificate:
         """Of a view over sources: how right its rows are, and which state of each source they show."""

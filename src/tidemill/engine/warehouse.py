@@ -20,7 +20,7 @@ from tidemill.engine.functions import forget, register_aggregate, register_funct
 from tidemill.engine.lateness import Replayed, is_head, late_in, replay
 from tidemill.engine.memory import parse_size
 from tidemill.engine.placement import Placement, check_name
-from tidemill.engine.results import Costs, Result
+from tidemill.engine.results import Costs, Result, Verification
 from tidemill.engine.staleness import is_mark
 from tidemill.engine.statements import execute
 from tidemill.engine.subscribe import BUFFER, Subscription
@@ -297,6 +297,10 @@ class Warehouse:
     def view(self, name: str) -> ViewHandle:
         """A view, to be read, followed, explained and verified."""
         return ViewHandle(self._engine, self._engine.committed.view(name))
+
+    def verify(self, *views: str, against: str | None = None) -> list[Verification]:
+        """These views, or all, beside their recomputation from the base tables; ``against`` as for one view."""
+        return [self.view(name).verify(against) for name in views or self.views()]
 
     def tables(self) -> tuple[str, ...]:
         """The names of all tables and streams."""

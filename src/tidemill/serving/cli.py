@@ -19,7 +19,7 @@ from tidemill.serving.bench_command import bench
 from tidemill.serving.follow import as_json_lines, as_text_lines, follow
 from tidemill.serving.mending import check, repair
 from tidemill.serving.objects import COLUMNS, declared, inventory
-from tidemill.serving.opening import FOLDER, Folder, Json, Runtime, RuntimeName, contents, found, opened
+from tidemill.serving.opening import FOLDER, Folder, Json, OracleName, Runtime, RuntimeName, contents, found, opened
 from tidemill.serving.render import fail, json_line, print_json, print_table
 from tidemill.serving.shell import prompt
 from tidemill.serving.staleness import watch_staleness
@@ -388,26 +388,30 @@ def verify(
     warehouse: Folder = FOLDER,
     runtime: Runtime = RuntimeName.auto,
     files: Annotated[bool, typer.Option("--files", help="First compare every file with its checksum.")] = False,
+    against: Annotated[
+        OracleName | None, typer.Option(help="Who recomputes: spark takes each view's own text. Left out: by size.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare views with their recomputation.
 
-    Both ways and with duplicates. The exit code is 1 where one differs.
+    Both ways and with duplicates; says who recomputed them. The exit code is 1 where one differs.
 
     \b
     Examples:
       tidemill verify
       tidemill verify spend top_customers
+      tidemill verify --against spark
       tidemill verify --files
     """
     with opened(warehouse, runtime, read_only=True) as wh:
         if files:
             seen = wh.check_files()
             print(f"{seen.files:,} files, {seen.bytes:,} bytes: as written", file=sys.stderr if as_json else sys.stdout)
-        checks = [wh.view(name).verify() for name in views or wh.views()]
+        checks = wh.verify(*(views or ()), against=against and against.value)
     for one in checks:
         if as_json:
-            print(json_line({"view": one.view, "ok": one.ok, "rows": one.rows}))
+            print(json_line({"view": one.view, "ok": one.ok, "rows": one.rows, "oracle": one.oracle}))
         else:
             print(one)
     if not all(checks):

@@ -28,6 +28,13 @@ class RuntimeName(StrEnum):
     spark = "spark"
 
 
+class OracleName(StrEnum):
+    """Who recomputes a view that is verified."""
+
+    spark = "spark"
+    evaluator = "evaluator"
+
+
 Runtime = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Where views are refreshed.")]
 
 FOLDER = "warehouse"

@@ -29,7 +29,7 @@ from tidemill.algebra.scalars import Call, Literal, Scalar
 from tidemill.algebra.text import KEY
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 
-__all__ = ["FUNCTIONS", "Function", "call"]
+__all__ = ["FUNCTIONS", "Function", "call", "call_named"]
 
 THEMES = (
     ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING, SPREADS,
@@ -38,8 +38,25 @@ THEMES = (
 FUNCTIONS: dict[str, Function] = {function.name: function for theme in THEMES for function in theme}
 """Every function that a ``Call`` may name."""
 
+INTERNAL = frozenset({
+    *(function.name for theme in (TIME_WINDOWS, RING, SPREADS) for function in theme),
+    *(function.name for function in RELATIONS), "add", "subtract", "multiply", "divide", "remainder", "negate",
+    "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
+    "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
+    "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
+    "sequence_of_moments", "week",
+})  # fmt: skip
+"""What operators and other functions are made of: no functions of SQL, and unknown to users by these names."""
+
 OPERATORS = frozenset(function.name for function in (*ARITHMETIC, *RELATIONS))
 """The functions beside which an integer literal is as narrow as its digits."""
+
+
+def call_named(name: str, *arguments: Scalar) -> Scalar:
+    """As ``call``, by a name that a user wrote."""
+    if name.lower() in INTERNAL:
+        raise _unknown(name.lower())
+    return call(name, *arguments)
 
 
 def call(name: str, *arguments: Scalar) -> Scalar:
@@ -67,8 +84,7 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
         return form(call, arguments)
     function = FUNCTIONS.get(name)
     if function is None:
-        near = difflib.get_close_matches(name, [*FUNCTIONS, *FORMS, *ALIASES], n=3)
-        raise UnknownName(f"there is no function {name}", hint=f"Did you mean {' or '.join(near)}?" if near else None)
+        raise _unknown(name)
     for position in function.constants:
         if position < len(arguments) and not isinstance(arguments[position], Literal):
             raise TypeMismatch(f"argument {position + 1} must be a constant")
@@ -78,3 +94,9 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
         function.check([argument.value if isinstance(argument, Literal) else None for argument in given])
     converted = (convert(argument, type_) for argument, type_ in zip(given, types, strict=True))
     return Call(name, tuple(converted), of)
+
+
+def _unknown(name: str) -> UnknownName:
+    known = {*FUNCTIONS, *FORMS, *ALIASES} - INTERNAL
+    near = difflib.get_close_matches(name, sorted(known), n=3)
+    return UnknownName(f"there is no function {name}", hint=f"Did you mean {' or '.join(near)}?" if near else None)

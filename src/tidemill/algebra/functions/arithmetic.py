@@ -40,9 +40,10 @@ def numeric(rule: decimals.Rule, divides: bool = False) -> Inference:
 
 
 def operands(left: Type, right: Type) -> tuple[Type, Type]:
-    """The types of two operands as numbers: a STRING or NULL takes after the other one."""
+    """The types of two operands as numbers: a STRING or NULL takes after the other one, which must not be a STRING."""
     result = _number_beside(left, right), _number_beside(right, left)
-    if not all(map(t.is_numeric, result)):
+    texts = t.STRING in (left, right) and {left, right} <= {t.STRING, t.VOID}
+    if texts or not all(map(t.is_numeric, result)):
         raise TypeMismatch(f"arithmetic on {left} and {right}", hint="Convert them to numbers with CAST.")
     return result
 
@@ -50,9 +51,9 @@ def operands(left: Type, right: Type) -> tuple[Type, Type]:
 def _number_beside(type_: Type, other: Type) -> Type:
     match type_:
         case t.Void():
-            return t.DOUBLE if isinstance(other, t.Void | t.String) else other
+            return t.DOUBLE if isinstance(other, t.Void) else other
         case t.String():
-            return t.DOUBLE if isinstance(other, t.Void | t.String) else beside_string(other)
+            return beside_string(other)
     return type_
 
 

@@ -9,9 +9,9 @@ from itertools import zip_longest
 from typing import Any
 
 from tidemill.algebra.casts import microseconds
-from tidemill.algebra.coercion import common_type
+from tidemill.algebra.coercion import common_type, tightest_type
 from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.functions.function import Function, Inference, always, expect, expect_count
+from tidemill.algebra.functions.function import Function, Inference, Strictly, always, expect, expect_all, expect_count
 from tidemill.algebra.functions.nested import array_distinct, element_of
 from tidemill.algebra.functions.time import add_days, add_microseconds, add_months
 from tidemill.model import types as t
@@ -173,7 +173,7 @@ def _with_value(gives: Type | None = None) -> Inference:
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, 2, 2)
-        common = common_type((element_of(types[0]), types[1]))
+        common = tightest_type(element_of(types[0]), types[1])
         return (t.Array(common), common), gives or t.Array(common)
 
     return infer
@@ -185,9 +185,7 @@ def _same(*parameters: Type) -> Inference:
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, 1 + len(parameters), 1 + len(parameters))
         element_of(types[0])
-        for given, parameter in zip(types[1:], parameters, strict=True):
-            expect(given, parameter)
-        return (types[0], *parameters), types[0]
+        return (types[0], *expect_all(types[1:], parameters)), types[0]
 
     return infer
 
@@ -201,8 +199,7 @@ def _flatten_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 def _repeat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 2)
-    expect(types[1], t.INT)
-    return (types[0], t.INT), t.Array(types[0])
+    return (types[0], expect(types[1], Strictly(t.INT))), t.Array(types[0])
 
 
 def _sequence_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.coercion import common_type
+from tidemill.algebra.coercion import common_type, widest_type
 from tidemill.algebra.functions.function import Function, Inference, expect_count, never, takes
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -44,13 +44,15 @@ def pair(gives: Type = t.BOOLEAN) -> Inference:
     return infer
 
 
-def together(least: int = 1, gives: Type | None = None) -> Inference:
+def together(
+    least: int = 1, gives: Type | None = None, common: Callable[[Sequence[Type]], Type] = common_type
+) -> Inference:
     """Any number of arguments, all brought to their common type, which is the result's unless it ``gives`` another."""
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, least)
-        common = common_type(types)
-        return (common,) * len(types), gives or common
+        of = common(types)
+        return (of,) * len(types), gives or of
 
     return infer
 
@@ -169,6 +171,6 @@ COMPARISON = (
     ),
     Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False),
     Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all),
-    Function("greatest", together(2), greatest, "greatest({args})", strict=False, null_when=all),
-    Function("least", together(2), least, "least({args})", strict=False, null_when=all),
+    Function("greatest", together(2, common=widest_type), greatest, "greatest({args})", strict=False, null_when=all),
+    Function("least", together(2, common=widest_type), least, "least({args})", strict=False, null_when=all),
 )

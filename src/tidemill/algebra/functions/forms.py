@@ -11,10 +11,10 @@ from typing import Any
 from tidemill.algebra.coercion import cast, common_type, convert
 from tidemill.algebra.decimals import decimal_for
 from tidemill.algebra.functions.arithmetic import unary
-from tidemill.algebra.functions.function import expect, expect_count
+from tidemill.algebra.functions.function import Strictly, expect, expect_count
 from tidemill.algebra.scalars import Call, Case, Literal, Scalar
 from tidemill.model import types as t
-from tidemill.model.errors import TypeMismatch, UnknownName
+from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import MAX_PRECISION, Field, Type
 
 Builder = Callable[..., Scalar]
@@ -36,7 +36,7 @@ ALIASES = {
     "len": "length", "char_length": "length", "character_length": "length", "ucase": "upper", "lcase": "lower",
     "substr": "substring", "char": "chr", "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1",
     "cardinality": "size", "array_size": "size", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
-    "weekofyear": "week", "unix_timestamp": "unix_seconds", "to_unix_timestamp": "unix_seconds",
+    "weekofyear": "week",
 }  # fmt: skip
 
 
@@ -113,11 +113,23 @@ def whole(name: str) -> Form:
         _expect(arguments, 1, 2)
         if len(arguments) == 1:
             return call(f"{name}_whole", *arguments)
-        given = arguments[0].type
-        type_ = decimal_for(given) if isinstance(given, t.Int | t.BigInt | t.Decimal) else t.Decimal(30, 15)
+        type_ = _placed(arguments[0].type)
+        expect(arguments[1].type, Strictly(t.INT, null=False))
         return rounding(f"{name}_places")(call, (convert(arguments[0], type_), arguments[1]))
 
     return form
+
+
+def _placed(given: Type) -> Type:
+    """The DECIMAL in which FLOOR and CEIL look for places."""
+    match given:
+        case t.Int() | t.BigInt() | t.Decimal():
+            return decimal_for(given)
+        case t.Double():
+            return t.Decimal(30, 15)
+        case t.String() | t.Void():
+            return t.Decimal(MAX_PRECISION, 18)
+    raise TypeMismatch(f"a number was expected, not {given}", hint="Convert it with CAST.")
 
 
 def rounded_type(type_: Type, places: int) -> Type:
@@ -137,6 +149,8 @@ def trimming(name: str) -> Form:
     def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
         _expect(arguments, 1, 2)
         text, characters = (*arguments, Literal(" ", t.STRING))[:2]
+        for argument in arguments:
+            expect(argument.type, t.STRING)
         return Call(name, (convert(text, t.STRING), convert(characters, t.STRING)), t.STRING)
 
     return form
@@ -156,6 +170,13 @@ def conversion(of: Type, lenient: bool = False) -> Form:
         return cast(arguments[0], of, lenient)
 
     return form
+
+
+def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """UNIX_TIMESTAMP(x): the seconds from 1970 to a date or timestamp. Spark reads texts in one format only."""
+    _expect(arguments, 1, 1)
+    of = expect(arguments[0].type, Strictly(t.TIMESTAMP, (t.DATE,)))
+    return call("unix_seconds", convert(arguments[0], of))
 
 
 def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
@@ -188,7 +209,11 @@ def named_struct(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
     _expect(arguments, 2)
     if len(arguments) % 2:
         raise TypeMismatch("names and values come in pairs")
+    for name in arguments[::2]:
+        expect(name.type, Strictly(t.STRING, null=False))
     names = [str(_constant(name, t.STRING, "a field's name")) for name in arguments[::2]]
+    if len({name.lower() for name in names}) < len(names):
+        raise Unsupported("a record has each of its fields once", hint="Give them different names, with AS.")
     fields = (Field(name, value.type) for name, value in zip(names, arguments[1::2], strict=True))
     return Call("named_struct", tuple(arguments), t.Struct(tuple(fields)))
 
@@ -220,7 +245,6 @@ def _constant(scalar: Scalar, type_: Type, meaning: str) -> Any:
 
 FORMS: dict[str, Form] = {
     "if": if_,
-    "iff": if_,
     "nvl": nvl,
     "ifnull": nvl,
     "nvl2": nvl2,
@@ -242,6 +266,8 @@ FORMS: dict[str, Form] = {
     "datepart": extract,
     "named_struct": named_struct,
     "get_field": get_field,
+    "unix_timestamp": unix_timestamp,
+    "to_unix_timestamp": unix_timestamp,
     "to_date": conversion(t.DATE),
     "to_timestamp": conversion(t.TIMESTAMP),
     "try_to_date": conversion(t.DATE, lenient=True),

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.algebra.coercion import fits
 from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import Type
+from tidemill.model.types import VOID, Type
 
 Inference = Callable[[Sequence[Type]], tuple[tuple[Type, ...], Type]]
 """From the types of the arguments to the types that they are cast to, and the type of the result."""
@@ -67,23 +67,50 @@ def always(arguments: Sequence[bool]) -> bool:
     return True
 
 
-def takes(*parameters: Type, gives: Type, optional: int = 0) -> Inference:
+@dataclass(frozen=True, slots=True)
+class Strictly:
+    """A parameter to which Spark converts fewer types than to others: those of ``sources``, and a bare NULL.
+
+    >>> from tidemill.model.types import BIGINT, INT, STRING
+    >>> day_count = Strictly(INT, (STRING,))
+    >>> day_count.takes(STRING), day_count.takes(BIGINT)
+    (True, False)
+    """
+
+    of: Type
+    sources: tuple[Type, ...] = ()
+    null: bool = True
+
+    def takes(self, given: Type) -> bool:
+        """Whether an argument of that type becomes one of this parameter's."""
+        return given == self.of or given in self.sources or (self.null and given == VOID)
+
+
+Parameter = Type | Strictly
+"""A type to which arguments are converted as ``coercion.fits`` says, or by a stricter rule."""
+
+
+def takes(*parameters: Parameter, gives: Type, optional: int = 0) -> Inference:
     """A fixed signature; the last ``optional`` parameters may be left out."""
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, len(parameters) - optional, len(parameters))
-        wanted = parameters[: len(types)]
-        for given, parameter in zip(types, wanted, strict=True):
-            expect(given, parameter)
-        return wanted, gives
+        return expect_all(types, parameters[: len(types)]), gives
 
     return infer
 
 
-def expect(given: Type, parameter: Type) -> None:
-    """Refuse an argument that does not become a ``parameter`` by itself."""
-    if not fits(given, parameter):
-        raise TypeMismatch(f"an argument of type {parameter} was expected, not {given}", hint="Convert it with CAST.")
+def expect_all(types: Sequence[Type], parameters: Sequence[Parameter]) -> tuple[Type, ...]:
+    """The types to which arguments of ``types`` are converted for as many ``parameters``."""
+    return tuple(expect(given, parameter) for given, parameter in zip(types, parameters, strict=True))
+
+
+def expect(given: Type, parameter: Parameter) -> Type:
+    """The type to which an argument is converted for ``parameter``; what does not become it by itself is refused."""
+    of = parameter.of if isinstance(parameter, Strictly) else parameter
+    if not (parameter.takes(given) if isinstance(parameter, Strictly) else fits(given, parameter)):
+        raise TypeMismatch(f"an argument of type {of} was expected, not {given}", hint="Convert it with CAST.")
+    return of
 
 
 def expect_count(types: Sequence[Type], least: int, most: int | None = None) -> None:

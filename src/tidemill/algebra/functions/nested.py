@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidemill.algebra.coercion import common_type, fits
+from tidemill.algebra.coercion import common_type, fits, widest_type
 from tidemill.algebra.functions.comparison import is_in, order_key
-from tidemill.algebra.functions.function import Function, Inference, always, expect, expect_count, never
+from tidemill.algebra.functions.function import (
+    Function,
+    Inference,
+    Parameter,
+    Strictly,
+    always,
+    expect_all,
+    expect_count,
+    never,
+)
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -79,21 +88,18 @@ def element_of(type_: Type) -> Type:
     raise TypeMismatch(f"an ARRAY was expected, not {type_}")
 
 
-def _of_array(*parameters: Type, gives: Type | None = None, optional: int = 0) -> Inference:
+def _of_array(*parameters: Parameter, gives: Type | None = None, optional: int = 0) -> Inference:
     """An array and then ``parameters``; gives its elements' type unless told otherwise."""
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
         expect_count(types, 1 + len(parameters) - optional, 1 + len(parameters))
         element = element_of(types[0])
-        rest = parameters[: len(types) - 1]
-        for given, parameter in zip(types[1:], rest, strict=True):
-            expect(given, parameter)
-        return (types[0], *rest), gives or element
+        return (types[0], *expect_all(types[1:], parameters[: len(types) - 1])), gives or element
 
     return infer
 
 
-def _same_array(*parameters: Type, optional: int = 0) -> Inference:
+def _same_array(*parameters: Parameter, optional: int = 0) -> Inference:
     """As ``_of_array``, giving an array of the same type."""
 
     def infer(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
@@ -110,7 +116,9 @@ def _array_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 def _contains_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 2)
-    common = common_type((element_of(types[0]), types[1]))
+    common = widest_type((element_of(types[0]), types[1]))
+    if types[1] == t.VOID:
+        raise TypeMismatch("no array contains a bare NULL", hint="Convert it with CAST.")
     return (t.Array(common), common), t.BOOLEAN
 
 
@@ -118,21 +126,21 @@ def _join_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 3)
     if not fits(element_of(types[0]), t.STRING):
         raise TypeMismatch(f"an ARRAY of texts was expected, not {types[0]}")
-    for given in types[1:]:
-        expect(given, t.STRING)
-    return (t.Array(t.STRING), *(t.STRING,) * (len(types) - 1)), t.STRING
+    return (t.Array(t.STRING), *expect_all(types[1:], (Strictly(t.STRING),) * (len(types) - 1))), t.STRING
 
 
 def _record_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     raise TypeMismatch("the names of a record's fields are part of its type")
 
 
+_POSITION = Strictly(t.INT, null=False)
+
 NESTED = (
     Function("array", _array_types, lambda *values: values, "array({args})", strict=False, null_when=never),
     Function("get_item", _of_array(t.INT), get_item, "{0}[{1}]", null_when=always),
     Function("get", _of_array(t.INT), get, "get({args})", null_when=always),
-    Function("element_at", _of_array(t.INT), element_at, "element_at({args})", null_when=always),
-    Function("try_element_at", _of_array(t.INT), try_element_at, "try_element_at({args})", null_when=always),
+    Function("element_at", _of_array(_POSITION), element_at, "element_at({args})", null_when=always),
+    Function("try_element_at", _of_array(_POSITION), try_element_at, "try_element_at({args})", null_when=always),
     Function("size", _of_array(gives=t.INT), len, "size({0})", python="len({0})"),
     Function(
         "array_contains",

@@ -26,6 +26,11 @@ def like(text: str, pattern: str, escape: str = "\\") -> bool:
     return _like(pattern, escape).fullmatch(text) is not None
 
 
+def check_escapes(pattern: str, escape: str) -> None:
+    """Refuse a pattern in which ``escape`` stands before nothing that it could escape."""
+    _like(pattern, escape)
+
+
 @lru_cache(maxsize=1024)
 def _like(pattern: str, escape: str) -> re.Pattern[str]:
     """What stands between two ``%`` is taken where it is first found, for good: nothing is gained by a later place."""
@@ -209,6 +214,9 @@ def split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
     >>> split("a1b22c", "[0-9]+")
     ('a', 'b', 'c')
     """
+    if not pattern and text:
+        # Spark cuts between characters here, and not behind the last one.
+        return (*text[: limit - 1], text[limit - 1 :]) if 0 < limit < len(text) else tuple(text)
     parts: list[str] = []
     start, encoded = 0, text.encode()
     for match in _with_places(pattern).all(encoded):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidemill.algebra.coercion import common_type
-from tidemill.algebra.functions.function import Function, always, expect, expect_count, takes
+from tidemill.algebra.functions.function import Function, Strictly, always, expect_all, expect_count, takes
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -91,8 +91,12 @@ def _padding(have: int, want: int, padding: str) -> str:
     return (padding * missing)[:missing]
 
 
-def locate(search: str, text: str, position: int = 1) -> int:
-    """Where ``search`` first stands in ``text``, from ``position`` on; 0 where it does not."""
+def locate(search: str | None, text: str | None, position: int | None = 1) -> int | None:
+    """Where ``search`` first stands in ``text``, from ``position`` on; 0 where it does not, or from nowhere on."""
+    if position is None:
+        return 0
+    if search is None or text is None:
+        return None
     if position < 1:
         return 0
     return text.find(search, position - 1) + 1 if search else 1
@@ -126,9 +130,9 @@ def sha2(text: str, bits: int) -> str | None:
 def _concat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     arrays = [type_ for type_ in types if isinstance(type_, t.Array)]
     of: Type = common_type(arrays) if arrays else t.STRING
-    for type_ in types:
-        expect(type_, of)
-    return (of,) * len(types), of
+    if arrays and t.VOID in types:
+        raise TypeMismatch("a bare NULL beside arrays", hint="Convert it with CAST.")
+    return expect_all(types, (of,) * len(types)), of
 
 
 def _reverse_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
@@ -137,12 +141,14 @@ def _reverse_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 def _concat_ws_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 1)
-    wanted = tuple(t.Array(t.STRING) if isinstance(type_, t.Array) else t.STRING for type_ in types)
+    wanted = [t.Array(t.STRING) if isinstance(type_, t.Array) else t.STRING for type_ in types]
     if isinstance(types[0], t.Array):
         raise TypeMismatch("the separator must be a STRING")
-    for type_, parameter in zip(types, wanted, strict=True):
-        expect(type_, parameter)
-    return wanted, t.STRING
+    return expect_all(types, wanted), t.STRING
+
+
+def _locate_null(nullable: Sequence[bool]) -> bool:
+    return any(nullable[:2])
 
 
 _TEXT = takes(t.STRING, gives=t.STRING)
@@ -150,6 +156,10 @@ _TEXTS = takes(t.STRING, t.STRING, gives=t.BOOLEAN)
 _TRIM = takes(t.STRING, t.STRING, gives=t.STRING)
 _PAD = takes(t.STRING, t.INT, t.STRING, gives=t.STRING, optional=1)
 _COUNT = takes(t.STRING, t.INT, gives=t.STRING)
+_LOCATE = takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1)
+_BYTES = Strictly(t.STRING)
+"""What is hashed: Spark wants bytes, and a text has some, but a number is not written as one for it."""
+_HASH = takes(_BYTES, gives=t.STRING)
 
 STRINGS = (
     Function("concat", _concat_types, concat, "concat({args})", typed=True),
@@ -171,16 +181,16 @@ STRINGS = (
     Function("lpad", _PAD, pad_left, "lpad({args})"),
     Function("rpad", _PAD, pad_right, "rpad({args})"),
     Function("instr", takes(t.STRING, t.STRING, gives=t.INT), lambda text, sub: text.find(sub) + 1, "instr({args})"),
-    Function("locate", takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1), locate, "locate({args})"),
-    Function("position", takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1), locate, "position({args})"),
+    Function("locate", _LOCATE, locate, "locate({args})", strict=False, null_when=_locate_null),
+    Function("position", _LOCATE, locate, "position({args})", strict=False, null_when=_locate_null),
     Function("startswith", _TEXTS, str.startswith, "startswith({args})", python="{0}.startswith({1})"),
     Function("endswith", _TEXTS, str.endswith, "endswith({args})", python="{0}.endswith({1})"),
     Function("contains", _TEXTS, lambda text, part: part in text, "contains({args})", python="({1} in {0})"),
     Function("split_part", takes(t.STRING, t.STRING, t.INT, gives=t.STRING), split_part, "split_part({args})"),
     Function("ascii", takes(t.STRING, gives=t.INT), first_code, "ascii({0})"),
     Function("chr", takes(t.BIGINT, gives=t.STRING), character, "chr({0})"),
-    Function("md5", _TEXT, lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})"),
-    Function("sha1", _TEXT, lambda text: hashlib.sha1(text.encode()).hexdigest(), "sha1({0})"),
-    Function("sha2", _COUNT, sha2, "sha2({0}, {1})", null_when=always),
+    Function("md5", _HASH, lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})"),
+    Function("sha1", _HASH, lambda text: hashlib.sha1(text.encode()).hexdigest(), "sha1({0})"),
+    Function("sha2", takes(_BYTES, t.INT, gives=t.STRING), sha2, "sha2({0}, {1})", null_when=always),
     Function("space", takes(t.INT, gives=t.STRING), lambda count: " " * count, "space({0})"),
 )

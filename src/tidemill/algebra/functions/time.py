@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tidemill.algebra.casts import MIDNIGHT, cast_value, microseconds, timestamp_of
 from tidemill.algebra.decimals import EXACT
-from tidemill.algebra.functions.function import Function, always, expect_count, takes
+from tidemill.algebra.functions.function import Function, Strictly, always, expect_count, takes
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -162,8 +162,10 @@ def _time_part(name: str) -> Function:
     return Function(name, takes(t.TIMESTAMP, gives=t.INT), compute, f"{name}({{0}})", python=f"{{0}}.{name}")
 
 
-_DAYS = takes(t.DATE, t.INT, gives=t.DATE)
-_COUNT = takes(t.BIGINT, gives=t.TIMESTAMP)
+_DAYS = takes(t.DATE, Strictly(t.INT, (t.STRING,)), gives=t.DATE)
+_MONTHS = takes(t.DATE, t.INT, gives=t.DATE)
+_COUNT = takes(Strictly(t.BIGINT, (t.INT,)), gives=t.TIMESTAMP)
+_SINCE_1970 = takes(Strictly(t.TIMESTAMP), gives=t.BIGINT)
 
 TIME = (
     _date_part("year", lambda day: day.year, "{0}.year"),
@@ -190,7 +192,7 @@ TIME = (
     Function(
         "datediff", takes(t.DATE, t.DATE, gives=t.INT), lambda end, start: (end - start).days, "datediff({0}, {1})"
     ),
-    Function("add_months", _DAYS, add_months, "add_months({0}, {1})"),
+    Function("add_months", _MONTHS, add_months, "add_months({0}, {1})"),
     Function("add_months_to", _moment_types, add_months, "({0} + make_ym_interval(0, {1}))"),
     Function(
         "add_microseconds",
@@ -214,7 +216,9 @@ TIME = (
         null_when=always,
     ),
     Function("make_date", takes(t.INT, t.INT, t.INT, gives=t.DATE), make_date, "make_date({args})"),
-    Function("unix_date", takes(t.DATE, gives=t.INT), lambda day: day.toordinal() - EPOCH_DAY, "unix_date({0})"),
+    Function(
+        "unix_date", takes(Strictly(t.DATE), gives=t.INT), lambda day: day.toordinal() - EPOCH_DAY, "unix_date({0})"
+    ),
     Function(
         "date_from_unix_date",
         takes(t.INT, gives=t.DATE),
@@ -223,17 +227,17 @@ TIME = (
     ),
     Function(
         "unix_seconds",
-        takes(t.TIMESTAMP, gives=t.BIGINT),
+        _SINCE_1970,
         lambda instant: microseconds(instant) // 1_000_000,
         "unix_seconds({0})",
     ),
     Function(
         "unix_millis",
-        takes(t.TIMESTAMP, gives=t.BIGINT),
+        _SINCE_1970,
         lambda instant: microseconds(instant) // 1000,
         "unix_millis({0})",
     ),
-    Function("unix_micros", takes(t.TIMESTAMP, gives=t.BIGINT), microseconds, "unix_micros({0})"),
+    Function("unix_micros", _SINCE_1970, microseconds, "unix_micros({0})"),
     Function("timestamp_seconds", _seconds_types, timestamp_seconds, "timestamp_seconds({0})"),
     Function("timestamp_millis", _COUNT, lambda count: timestamp_of(count * 1000), "timestamp_millis({0})"),
     Function("timestamp_micros", _COUNT, timestamp_of, "timestamp_micros({0})"),

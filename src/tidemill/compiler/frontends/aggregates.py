@@ -7,7 +7,7 @@ ANY_VALUE is MIN.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -20,9 +20,23 @@ from tidemill.algebra.ordering import Order
 from tidemill.algebra.scalars import Case, Literal, Scalar
 from tidemill.algebra.text import spoken
 from tidemill.algebra.walk import columns_in, conjunction, is_nullable
+from tidemill.compiler.frontends.parameters import (
+    Kind,
+    anything,
+    condition,
+    flag,
+    fraction,
+    number,
+    separator,
+    text,
+    whole,
+)
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
-from tidemill.model.types import BOOLEAN, DOUBLE, STRING, VOID, Type
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, STRING, Type
+
+MOST_ACCURATE = 2**31 - 1
+LARGEST_ERROR = 0.39
 
 
 @dataclass(frozen=True)
@@ -98,12 +112,6 @@ class Clauses:
             tuple(parameters),
         )
 
-    def expect(self, least: int, most: int | None = None) -> None:
-        """Refuse too few or too many arguments."""
-        if not least <= len(self.arguments) <= (most or least):
-            wanted = ("no argument", "one argument", "two arguments")[most or least]
-            raise TypeMismatch(f"{spoken(self.name)} takes {wanted}")
-
     def constant(self, scalar: Scalar, of: Type) -> Any:
         """The value of an argument that must be the same for all rows."""
         if columns_in(scalar):
@@ -111,9 +119,35 @@ class Clauses:
         return evaluate_scalar(convert(scalar, of), {})
 
 
+Rule = Callable[[Clauses], AggregateCall]
+"""What an aggregate of these arguments and clauses means."""
+
+
 def aggregate_call(clauses: Clauses) -> AggregateCall:
     """The call, without a name yet, that an aggregate of these arguments and clauses means."""
     return AGGREGATES[clauses.name](clauses)
+
+
+def takes(rule: Rule, *kinds: Kind, optional: int = 0, distinct: bool = True) -> Rule:
+    """``rule`` for arguments of these kinds, of which the last ``optional`` may be missing: all others are refused.
+
+    Without ``distinct`` DISTINCT is refused as well.
+    """
+    counts = range(len(kinds) - optional, len(kinds) + 1)
+
+    def checked(given: Clauses) -> AggregateCall:
+        if len(given.arguments) not in counts:
+            wanted = " or ".join(map(str, counts))
+            raise TypeMismatch(f"{spoken(given.name)} takes {wanted} arguments, not {len(given.arguments)}")
+        if given.distinct and not distinct:
+            raise TypeMismatch(f"{spoken(given.name)} takes no DISTINCT")
+        try:
+            arguments = tuple(kind(argument) for kind, argument in zip(kinds, given.arguments, strict=False))
+        except TypeMismatch as error:
+            raise TypeMismatch(f"{spoken(given.name)}: {error.what}", detail=error.detail, hint=error.hint) from None
+        return rule(replace(given, arguments=arguments))
+
+    return checked
 
 
 def from_count(given: Clauses) -> AggregateCall:
@@ -131,8 +165,7 @@ def from_count(given: Clauses) -> AggregateCall:
 
 def from_count_if(given: Clauses) -> AggregateCall:
     """COUNT_IF(condition) is COUNT(*) FILTER (WHERE condition)."""
-    given.expect(1)
-    condition = _condition(given)
+    (condition,) = given.arguments
     if given.distinct:
         return given.means("count", Case(((condition, condition),), Literal(None, BOOLEAN), BOOLEAN))
     return _restricted(given, condition).means("count", None)
@@ -143,52 +176,29 @@ def _restricted(given: Clauses, condition: Scalar | None) -> Clauses:
     return Clauses(given.name, given.arguments, given.distinct, conjunction(filters), given.order)
 
 
-def of_numbers(function: str) -> Callable[[Clauses], AggregateCall]:
-    """An aggregate of one number."""
+def of_one(function: str) -> Rule:
+    """An aggregate of one argument."""
 
     def rule(given: Clauses) -> AggregateCall:
-        given.expect(1)
-        return given.means(function, _number(given.arguments[0]))
+        return given.means(function, given.arguments[0])
 
     return rule
 
 
-def of_pairs(function: str) -> Callable[[Clauses], AggregateCall]:
+def of_pairs(function: str) -> Rule:
     """An aggregate of two numbers."""
 
     def rule(given: Clauses) -> AggregateCall:
-        given.expect(2)
-        one, other = map(_number, given.arguments)
-        aggregate_type(function, other.type)
+        one, other = given.arguments
         return given.means(function, one, [other])
 
     return rule
 
 
-def _number(scalar: Scalar) -> Scalar:
-    return convert(scalar, DOUBLE) if scalar.type in (STRING, VOID) else scalar
-
-
-def of_conditions(function: str) -> Callable[[Clauses], AggregateCall]:
-    """An aggregate of truth values. That some come twice makes no difference to it."""
+def of_set(function: str) -> Rule:
+    """An aggregate of one argument to which it makes no difference that some values come twice."""
 
     def rule(given: Clauses) -> AggregateCall:
-        given.expect(1)
-        return given.means(function, _condition(given), distinct=False)
-
-    return rule
-
-
-def _condition(given: Clauses) -> Scalar:
-    (condition,) = given.arguments
-    return convert(condition, BOOLEAN) if condition.type == VOID else condition
-
-
-def of_extremes(function: str) -> Callable[[Clauses], AggregateCall]:
-    """The least or the greatest value, whether or not it comes twice."""
-
-    def rule(given: Clauses) -> AggregateCall:
-        given.expect(1)
         return given.means(function, given.arguments[0], distinct=False)
 
     return rule
@@ -196,79 +206,66 @@ def of_extremes(function: str) -> Callable[[Clauses], AggregateCall]:
 
 def from_any_value(given: Clauses) -> AggregateCall:
     """ANY_VALUE: of all values the least that is not NULL, so that the answer is always one."""
-    given.expect(1, 2)
     return given.means("min", given.arguments[0], distinct=False)
 
 
-def of_extremes_by(function: str) -> Callable[[Clauses], AggregateCall]:
+def of_extremes_by(function: str) -> Rule:
     """The first argument in the row in which the second is least or greatest."""
 
     def rule(given: Clauses) -> AggregateCall:
-        given.expect(2)
         argument, by = given.arguments
         return given.means(function, argument, [by], distinct=False)
 
     return rule
 
 
-def from_array_agg(given: Clauses) -> AggregateCall:
-    """ARRAY_AGG and COLLECT_LIST."""
-    given.expect(1)
-    return given.means("array_agg", given.arguments[0])
-
-
 def from_collect_set(given: Clauses) -> AggregateCall:
     """COLLECT_SET is ARRAY_AGG over DISTINCT."""
-    given.expect(1)
     return given.means("array_agg", given.arguments[0], distinct=True)
 
 
 def from_string_agg(given: Clauses) -> AggregateCall:
     """``STRING_AGG(text, separator) WITHIN GROUP (ORDER BY ...)``; without a separator there is nothing between."""
-    given.expect(1, 2)
-    text = convert(given.arguments[0], STRING)
-    separator = given.constant(given.arguments[1], STRING) if len(given.arguments) > 1 else ""
-    if given.distinct and any(term.scalar != given.arguments[0] for term in given.order):
+    text, *separators = given.arguments
+    separator = given.constant(separators[0], STRING) if separators else ""
+    if given.distinct and any(term.scalar != text for term in given.order):
         raise TypeMismatch(f"{given.name.upper()} over DISTINCT is ordered by its argument only")
     return given.means("string_agg", text, ordered=True, parameters=[separator or ""])
 
 
 def from_mode(given: Clauses) -> AggregateCall:
     """``MODE(x)``, or ``MODE() WITHIN GROUP (ORDER BY x)``: of several values that come most often the first."""
-    given.expect(0 if given.order else 1, 2)
+    if bool(given.order) == bool(given.arguments):
+        raise TypeMismatch("MODE takes an argument, or WITHIN GROUP (ORDER BY one expression)")
     argument, descending = _ordered(given) if given.order else (given.arguments[0], False)
     return _unordered(given).means("mode", argument, parameters=[descending])
 
 
 def from_median(given: Clauses) -> AggregateCall:
     """MEDIAN is the percentile at a half."""
-    given.expect(1)
     return _percentile(given, "percentile_cont", given.arguments[0], Literal(0.5, DOUBLE))
 
 
 def from_percentile(given: Clauses) -> AggregateCall:
     """``PERCENTILE(x, share)``, where the share is a constant or an array of constants."""
-    given.expect(2)
     argument, share = given.arguments
     return _percentile(given, "percentile_cont", argument, share)
 
 
 def from_approx_percentile(given: Clauses) -> AggregateCall:
     """``APPROX_PERCENTILE(x, share, accuracy)``: a value of x, here always the exact one."""
-    if len(given.arguments) == 3:
-        given = Clauses(given.name, given.arguments[:2], given.distinct, given.filter, given.order)
-    given.expect(2)
-    argument, share = given.arguments
-    return _percentile(given, "percentile_disc", argument, share, of=_number(argument).type)
+    argument, share, *accuracy = given.arguments
+    if accuracy and not 0 < (given.constant(accuracy[0], BIGINT) or 0) <= MOST_ACCURATE:
+        raise TypeMismatch(f"{given.name.upper()} takes an accuracy between 1 and {MOST_ACCURATE}")
+    return _percentile(given, "percentile_disc", argument, share, of=argument.type)
 
 
-def within_group(function: str) -> Callable[[Clauses], AggregateCall]:
+def within_group(function: str) -> Rule:
     """``PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY x)``."""
 
     def rule(given: Clauses) -> AggregateCall:
-        given.expect(1)
         argument, descending = _ordered(given)
-        return _percentile(_unordered(given), function, argument, given.arguments[0], descending)
+        return _percentile(_unordered(given), function, number(argument), given.arguments[0], descending)
 
     return rule
 
@@ -276,8 +273,6 @@ def within_group(function: str) -> Callable[[Clauses], AggregateCall]:
 def _percentile(
     given: Clauses, function: str, argument: Scalar, share: Scalar, descending: bool = False, of: Type = DOUBLE
 ) -> AggregateCall:
-    argument = _number(argument)
-    aggregate_type(function, argument.type)
     several = isinstance(share.type, t.Array)
     shares = given.constant(share, t.Array(DOUBLE) if several else DOUBLE)
     for one in shares if isinstance(shares, tuple) else (shares,):
@@ -299,48 +294,43 @@ def _unordered(given: Clauses) -> Clauses:
 
 def from_count_distinct(given: Clauses) -> AggregateCall:
     """APPROX_COUNT_DISTINCT, which is exact here; the second argument says how wrong it might have been."""
-    given.expect(1, 2)
-    return given.means("count", given.arguments[0], distinct=True)
+    argument, *errors = given.arguments
+    if errors and not 0 < (given.constant(errors[0], DOUBLE) or 0) <= LARGEST_ERROR:
+        raise TypeMismatch(f"{given.name.upper()} takes an error of at most {LARGEST_ERROR}")
+    return given.means("count", argument, distinct=True)
 
 
-AGGREGATES: dict[str, Callable[[Clauses], AggregateCall]] = {
-    "any": of_conditions("bool_or"),
-    "any_value": from_any_value,
-    "approx_count_distinct": from_count_distinct,
-    "approx_percentile": from_approx_percentile,
-    "array_agg": from_array_agg,
-    "avg": of_numbers("avg"),
-    "bool_and": of_conditions("bool_and"),
-    "bool_or": of_conditions("bool_or"),
-    "collect_list": from_array_agg,
-    "collect_set": from_collect_set,
-    "corr": of_pairs("corr"),
-    "count": from_count,
-    "count_if": from_count_if,
-    "covar_pop": of_pairs("covar_pop"),
-    "covar_samp": of_pairs("covar_samp"),
-    "every": of_conditions("bool_and"),
-    "listagg": from_string_agg,
-    "max": of_extremes("max"),
-    "max_by": of_extremes_by("max_by"),
-    "mean": of_numbers("avg"),
-    "median": from_median,
-    "min": of_extremes("min"),
-    "min_by": of_extremes_by("min_by"),
-    "mode": from_mode,
-    "percentile": from_percentile,
-    "percentile_approx": from_approx_percentile,
-    "percentile_cont": within_group("percentile_cont"),
-    "percentile_disc": within_group("percentile_disc"),
-    "some": of_conditions("bool_or"),
-    "std": of_numbers("stddev_samp"),
-    "stddev": of_numbers("stddev_samp"),
-    "stddev_pop": of_numbers("stddev_pop"),
-    "stddev_samp": of_numbers("stddev_samp"),
-    "string_agg": from_string_agg,
-    "sum": of_numbers("sum"),
-    "var_pop": of_numbers("var_pop"),
-    "var_samp": of_numbers("var_samp"),
-    "variance": of_numbers("var_samp"),
+_CONDITIONS = {
+    **dict.fromkeys(("any", "bool_or", "some"), "bool_or"),
+    **dict.fromkeys(("bool_and", "every"), "bool_and"),
 }
-"""Every aggregate by each of its names in SQL."""
+_NUMBERS = {
+    **dict.fromkeys(("avg", "mean"), "avg"),
+    **dict.fromkeys(("std", "stddev", "stddev_samp"), "stddev_samp"),
+    **dict.fromkeys(("variance", "var_samp"), "var_samp"),
+    **{name: name for name in ("sum", "stddev_pop", "var_pop")},
+}
+
+AGGREGATES: dict[str, Rule] = {
+    **{name: takes(of_set(function), condition) for name, function in _CONDITIONS.items()},
+    **{name: takes(of_one(function), number) for name, function in _NUMBERS.items()},
+    **{name: takes(of_pairs(name), number, number) for name in ("corr", "covar_pop", "covar_samp")},
+    **{name: takes(of_set(name), anything) for name in ("min", "max")},
+    **{name: takes(of_extremes_by(name), anything, anything) for name in ("min_by", "max_by")},
+    **{name: takes(of_one("array_agg"), anything) for name in ("array_agg", "collect_list")},
+    **{name: takes(from_string_agg, text, separator, optional=1) for name in ("listagg", "string_agg")},
+    **{
+        name: takes(from_approx_percentile, number, anything, whole, optional=1)
+        for name in ("approx_percentile", "percentile_approx")
+    },
+    **{name: takes(within_group(name), anything, distinct=False) for name in ("percentile_cont", "percentile_disc")},
+    "any_value": takes(from_any_value, anything, flag, optional=1),
+    "approx_count_distinct": takes(from_count_distinct, anything, fraction, optional=1),
+    "collect_set": takes(from_collect_set, anything),
+    "count": from_count,
+    "count_if": takes(from_count_if, condition),
+    "median": takes(from_median, number),
+    "mode": takes(from_mode, anything, optional=1, distinct=False),
+    "percentile": takes(from_percentile, number, anything),
+}
+"""Every aggregate by each of its names in SQL, with the kinds of arguments that it takes."""

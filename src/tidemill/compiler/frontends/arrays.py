@@ -12,7 +12,7 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
 from tidemill.algebra.scalars import Literal, Scalar
 from tidemill.compiler.frontends.intervals import Span, from_interval, is_interval
-from tidemill.model.errors import TypeMismatch
+from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, DATE, INT, TIMESTAMP, Array, Field, Struct
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def from_arrays_zip(self: Expressions, node: exp.Anonymous) -> Scalar:
     """``ARRAYS_ZIP(a, b)``: structs whose members are called like the arrays, or by number where these have no name."""
     arrays = [self.scalar(argument) for argument in node.expressions]
     names = [_name(argument, place) for place, argument in enumerate(node.expressions)]
+    if len(set(names)) < len(names):
+        raise Unsupported("ARRAYS_ZIP of two arrays of one name", hint="Its structs would have two members of it.")
     members = (Field(name, element_of(array.type)) for name, array in zip(names, arrays, strict=True))
     return convert(call(node.name, *arrays), Array(Struct(tuple(members))))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from tidemill.algebra.casts import can_cast
-from tidemill.algebra.coercion import convert
-from tidemill.algebra.functions import call
+from tidemill.algebra.coercion import convert, typed
+from tidemill.algebra.functions import call, call_named
 from tidemill.algebra.scalars import Cast, Literal, Scalar
 from tidemill.algebra.windows import SESSION
 from tidemill.compiler.frontends import refusals
@@ -19,7 +19,7 @@ from tidemill.compiler.frontends.kinds import from_type
 from tidemill.compiler.frontends.lambdas import HIGHER
 from tidemill.compiler.frontends.sessions import from_session
 from tidemill.compiler.frontends.time_windows import NAME, from_time_window, from_window_time
-from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
 
 if TYPE_CHECKING:
@@ -34,7 +34,18 @@ def from_cast(self: Expressions, node: exp.Cast) -> Scalar:
     if lenient and not isinstance(value, Literal):
         return Cast(value, target, lenient=True)
     converted = convert(value, target)
-    return Cast(value, target, lenient=True) if lenient and isinstance(converted, Cast) else converted
+    if lenient and isinstance(converted, Cast):
+        return Cast(value, target, lenient=True)
+    return converted if _is_suffixed(node.this) else typed(converted)
+
+
+def _is_suffixed(node: exp.Expr) -> bool:
+    """Whether a cast is the suffix of a number: the parser makes one of ``3L``, and the token is longer than the 3."""
+    return (
+        isinstance(node, exp.Literal)
+        and "end" in node.meta
+        and (not node.is_string and node.meta["end"] - node.meta["start"] + 1 > len(node.name))
+    )
 
 
 def check_castable(source: Type, target: Type) -> None:
@@ -45,6 +56,8 @@ def check_castable(source: Type, target: Type) -> None:
 
 def from_extract(self: Expressions, node: exp.Extract) -> Scalar:
     """``EXTRACT(YEAR FROM date)``."""
+    if not isinstance(node.this, exp.Var):
+        raise ParseError("EXTRACT takes the name of a part", where=self.source.place(node), hint="EXTRACT(YEAR FROM x)")
     return call("extract", Literal(node.name, STRING), self.scalar(node.expression))
 
 
@@ -73,7 +86,7 @@ def from_function(self: Expressions, node: exp.Anonymous) -> Scalar:
         return SPECIAL[name](self, node)
     if refusal := refusals.FUNCTIONS.get(name):
         raise refusal.at(self.source.head(node))
-    return call(name, *map(self.scalar, node.expressions))
+    return call_named(name, *map(self.scalar, node.expressions))
 
 
 def from_side_trim(self: Expressions, node: exp.Anonymous) -> Scalar:
@@ -87,7 +100,7 @@ def from_cast_function(self: Expressions, node: exp.Anonymous) -> Scalar:
         raise TypeMismatch(f"{node.name.upper()} takes one argument")
     value, target = self.scalar(node.expressions[0]), CASTS[node.name.lower()]
     check_castable(value.type, target)
-    return convert(value, target)
+    return typed(convert(value, target))
 
 
 def from_clock(self: Expressions, node: exp.Func) -> Scalar:
@@ -135,8 +148,8 @@ def from_grouping(self: Expressions, node: exp.Anonymous) -> Scalar:
 
 
 def from_array(self: Expressions, node: exp.Array) -> Scalar:
-    """``[a, b]`` is ``array(a, b)``."""
-    return call("array", *map(self.scalar, node.expressions))
+    """``[a, b]``, which is no expression."""
+    raise ParseError("a list in brackets is no array", where=self.source.place(node), hint="Write ARRAY(a, b).")
 
 
 CASTS = {

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from sqlglot import exp
 
-from tidemill.algebra.coercion import convert
+from tidemill.algebra.coercion import convert, typed
 from tidemill.algebra.functions import call
 from tidemill.algebra.relations import Relation
 from tidemill.algebra.scalars import Column, Literal, Scalar, Subquery
@@ -51,9 +51,9 @@ class Expressions:
             return self._rule(node)(self, node)
 
     def condition(self, node: exp.Expr) -> Scalar:
-        """A scalar that is true, false or NULL."""
+        """A scalar that is true, false or NULL; a bare NULL is none, as in Spark."""
         scalar = self.scalar(node)
-        if scalar.type not in (BOOLEAN, VOID):
+        if scalar.type != BOOLEAN:
             raise TypeMismatch(f"a condition is BOOLEAN, and this is {scalar.type}", where=self.source.place(node))
         return convert(scalar, BOOLEAN)
 
@@ -76,10 +76,10 @@ def from_column(self: Expressions, node: exp.Column) -> Scalar:
     parts = [part.name.lower() for part in node.parts]
     alias = self.aliases.get(parts[0]) if len(parts) == 1 else None
     if alias is not None and self.aliases_first:
-        return alias
+        return typed(alias)
     found = self.scope.find(parts)
     if found is None and alias is not None:
-        return alias
+        return typed(alias)
     if found is None or (found[1] and not isinstance(found[0].type, Struct | Array)):
         # Only a struct has members, so a column of another type does not hide a table around the query of its name.
         found = self.scope.find_outside(parts) or found

@@ -28,6 +28,10 @@ class Span:
     microseconds: int = 0
 
     def __add__(self, other: Span) -> Span:
+        if (self.months and (other.days or other.microseconds)) or (other.months and (self.days or self.microseconds)):
+            raise TypeMismatch(
+                "an interval is of years and months, or of days and time", hint="Add one after the other."
+            )
         return Span(self.months + other.months, self.days + other.days, self.microseconds + other.microseconds)
 
     def __neg__(self) -> Span:

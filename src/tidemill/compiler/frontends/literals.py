@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 
 from sqlglot import exp
 
@@ -28,13 +29,20 @@ def from_number(text: str) -> Literal:
     Literal(value=Decimal('0.05'), of=Decimal(precision=2, scale=2))
     """
     if "e" in text.lower():
-        return Literal(float(text) + 0.0, DOUBLE)  # the sum is 0.0 where the text says -0.0
+        return _double(text)
     if "." not in text:
         return from_integer(int(text))
     value = decimal.Decimal(text)
     _, digits, exponent = value.as_tuple()
     scale = -int(exponent)
     return Literal(value, _decimal(max(len(digits), scale), scale))
+
+
+def _double(text: str) -> Literal:
+    value = float(text) + 0.0  # the sum is 0.0 where the text says -0.0
+    if math.isinf(value):
+        raise ParseError(f"{text} is too large for a DOUBLE")
+    return Literal(value, DOUBLE)
 
 
 def from_integer(value: int) -> Literal:

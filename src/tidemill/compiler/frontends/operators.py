@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from tidemill.algebra.coercion import common_type, convert
 from tidemill.algebra.functions import call
+from tidemill.algebra.functions.patterns import check_escapes
 from tidemill.algebra.scalars import Case, Literal, Scalar
 from tidemill.compiler.frontends.intervals import Span, from_interval, is_interval
 from tidemill.compiler.frontends.literals import from_literal
@@ -20,8 +21,8 @@ from tidemill.compiler.frontends.quantified import (
     is_membership,
     is_quantified,
 )
-from tidemill.model.errors import Unsupported
-from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
+from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.types import STRING, VOID, Date, Int
 
 if TYPE_CHECKING:
     from tidemill.compiler.frontends.expressions import Expressions
@@ -119,7 +120,7 @@ def from_is(self: Expressions, node: exp.Is) -> Scalar:
     value = self.scalar(node.this)
     if isinstance(node.expression, exp.Null):
         return call("is_null", value)
-    return call("null_safe_eq", convert(value, BOOLEAN), self.scalar(node.expression))
+    return call("null_safe_eq", value, self.scalar(node.expression))
 
 
 def from_between(self: Expressions, node: exp.Between) -> Scalar:
@@ -142,6 +143,8 @@ def from_like(self: Expressions, node: exp.Like | exp.ILike, pattern: Scalar | N
         return _like(node, self.scalar(node.this), pattern or self.scalar(listed))
     # ANY or ALL of a list of patterns: NOT is said of each of them.
     items = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.unnest()]
+    if not items:
+        raise ParseError("LIKE ANY and LIKE ALL take at least one pattern", where=self.source.place(node))
     value = self.scalar(node.this)
     matches = [_like(node, value, self.scalar(item)) for item in items]
     return chained("and" if isinstance(listed, exp.All) else "or", matches)
@@ -149,6 +152,8 @@ def from_like(self: Expressions, node: exp.Like | exp.ILike, pattern: Scalar | N
 
 def _like(node: exp.Like | exp.ILike, value: Scalar, pattern: Scalar) -> Scalar:
     matches = call(BINARY[type(node)], value, pattern)
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        check_escapes(pattern.value, "\\")
     return call("not", matches) if node.args.get("negate") else matches
 
 
@@ -160,9 +165,11 @@ def from_distinct_from(self: Expressions, node: exp.NullSafeNEQ) -> Scalar:
 def from_escape(self: Expressions, node: exp.Escape) -> Scalar:
     """LIKE with an escape character of one's own, which becomes the usual backslash."""
     pattern, mark = self.scalar(node.this.expression), self.scalar(node.expression)
-    if not (isinstance(pattern, Literal) and isinstance(mark, Literal) and len(str(mark.value)) == 1):
-        raise Unsupported("ESCAPE takes a constant pattern and one character")
-    return from_like(self, node.this, Literal(backslashed(pattern.value, mark.value), STRING))
+    match pattern, mark:
+        case Literal(str(text)), Literal(str(character)) if len(character) == 1:
+            check_escapes(text, character)
+            return from_like(self, node.this, Literal(backslashed(text, character), STRING))
+    raise Unsupported("ESCAPE takes a constant pattern and one character")
 
 
 def backslashed(pattern: str, mark: str) -> str:

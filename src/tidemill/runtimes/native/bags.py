@@ -76,7 +76,8 @@ class Bag:
             ends = bag.ascending() if self.call.function in LEAST else bag.descending()
             found = next(ends, None)
             return None if found is None else self.seen(found[0][-1])[0]
-        if self.call.function in PERCENTILES:
+        # Places count every row; those among distinct values are found by looking at all of them.
+        if self.call.function in PERCENTILES and not self.call.distinct:
             return total(self.call, self._around(bag))
         return total(self.call, [(self.seen(place[-1]), weight) for place, weight in bag.ascending()])
 

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame
 
 from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.batch import ChangeSet
+from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, names_of
+from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.statements import Finish, Parts, Program, Source, Stage
 from tidemill.runtimes.spark.bags import Bag
@@ -78,32 +80,55 @@ class Answers:
 
     def frame(self, name: str) -> DataFrame:
         """The current rows of a relation, duplicates as often as they occur."""
-        columns = join(map(quote, names_of(self._frames.fields(name))))
+        fields = self._frames.fields(name)
         if self._is_plain(name):
-            return self._frames.spark.sql(f"SELECT {columns} FROM {self._frames.state(name)}")
-        summed = lower_linear([f"SELECT * FROM {self._frames.state(name)}"], self._frames.fields(name))
+            return self._frames.spark.sql(f"SELECT {_columns(fields)} FROM {self._frames.state(name)}")
+        return self._copies(self._frames.state(name), fields)
+
+    def _copies(self, state: str, fields: Sequence[Field]) -> DataFrame:
+        """Weighted rows as rows, each as often as its weights sum up to."""
+        summed = lower_linear([f"SELECT * FROM {state}"], fields)
         copies = f"LATERAL VIEW explode(sequence(1L, {quote(WEIGHT)})) copies AS copy"
-        return self._frames.spark.sql(f"SELECT {columns} FROM ({summed}) {copies}")
+        return self._frames.spark.sql(f"SELECT {_columns(fields)} FROM ({summed}) {copies}")
 
     def _is_plain(self, name: str) -> bool:
         """Whether all stored weights are 1, as footers say: then the rows are there as they should be read."""
         return all(_weights(run.file) == (1, 1) for run in self._store.runs(name))
 
-    def recompute(self, query: str, definitions: Mapping[str, str | None]) -> ChangeSet:
-        """Spark's own answer to a query text over the current rows, see ``SparkRuntime.recompute``."""
+    def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
+        """Spark's own answer to a query text over rows as they are or were, see ``SparkRuntime.recompute``."""
         spark = self._frames.spark
         try:
-            for name, text in definitions.items():
-                frame = self.frame(name) if text is None else spark.sql(text)
-                frame.createOrReplaceTempView(quote(name))
+            for name, definition in definitions.items():
+                self._defined(name, definition).createOrReplaceTempView(quote(name))
             result = spark.sql(query)
-            fields = fields_of(result.schema)
-            table = result.toArrow()
+            fields = _fields(result)
+            table = result.toArrow().rename_columns(list(names_of(fields)))
         finally:
             for name in definitions:
                 spark.catalog.dropTempView(name)
         ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
         return ChangeSet.of_arrow(table.append_column(WEIGHT, ones).cast(arrow_schema(fields)), fields)
+
+    def _defined(self, name: str, definition: str | ChangeSet | None) -> DataFrame:
+        match definition:
+            case None:
+                return self.frame(name)
+            case str():
+                return self._frames.spark.sql(definition)
+        return self._copies(self._frames.change(definition), definition.fields)
+
+
+def _columns(fields: Sequence[Field]) -> str:
+    return join(map(quote, names_of(fields)))
+
+
+def _fields(result: DataFrame) -> tuple[Field, ...]:
+    """The columns of Spark's answer, by number: two may have the same name."""
+    try:
+        return tuple(Field(f"c{place}", f.type) for place, f in enumerate(fields_of(result.schema)))
+    except KeyError as error:
+        raise Unsupported("Spark's answer has a type that there is none for here", detail=f"{error}.") from None
 
 
 def _filled(map_: Map, added: Mapping[str, Sequence[str]]) -> Bag:

@@ -218,9 +218,9 @@ class SparkRuntime:
         with self._job(stage.name, sum(self._store.rows(map_.name) for map_ in stage.maps)):
             return self._answers.answer(Program(stage.name, (stage.reader,)))
 
-    def recompute(self, query: str, definitions: Mapping[str, str | None]) -> ChangeSet:
-        """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, or
-        None for a relation whose rows are taken as stored."""
+    def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
+        """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, the
+        rows of a relation, or None for one whose rows are taken as stored."""
         with self._job("recomputation", sum(self._store.rows(name) for name in definitions), ours=False):
             return self._answers.recompute(query, definitions)
 

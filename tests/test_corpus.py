@@ -1,0 +1,146 @@
+"""Every case of the corpus: rows as Spark's, or refused. A wrong answer fails, and so does what Spark refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidemill
+from tests.answers import inner
+from tests.corpus.cases import BAGS, FILES, GAPS, HOLE, ROWS, TABLES, Case, read, same, written
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.functions import FUNCTIONS, INTERNAL
+from tidemill.algebra.functions.forms import ALIASES, FORMS
+from tidemill.compiler.frontends.aggregates import AGGREGATES
+from tidemill.compiler.frontends.calls import SPECIAL
+from tidemill.compiler.frontends.sql import translate
+from tidemill.engine.select import arrange
+from tidemill.model.errors import TidemillError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Answer = Callable[[str, str], list[str]]
+"""From a query, and the text that it comes from, to the lines of the answer, or of the refusal."""
+
+REFUSED = 108
+"""So many questions that Spark answers are refused here, at most: the number may only fall."""
+
+SAMPLE = 17
+"""Of so many questions with holes, Spark is asked one again."""
+
+
+def evaluated(query: str, text: str) -> list[str]:
+    """The evaluator's answer."""
+    try:
+        translated = translate(query, TABLES)
+        rows = arrange(list(evaluate(translated.relation, BAGS).expand()), translated)
+    except TidemillError as error:
+        return [f"! {type(error).__name__}"]
+    types = [str(f.type) for f in translated.relation.fields[: translated.visible]]
+    return written(text, [row[: translated.visible] for row in rows], types)
+
+
+def of_warehouse(warehouse: tidemill.Warehouse) -> Answer:
+    """The answers of a warehouse with the corpus's tables, by its runtime."""
+
+    def answer(query: str, text: str) -> list[str]:
+        try:
+            result = warehouse.sql(query)
+        except TidemillError as error:
+            return [f"! {type(error).__name__}"]
+        return written(text, inner(result, result.fields, "query"), [str(f.type) for f in result.fields])
+
+    return answer
+
+
+@cache
+def _cases(path: Path) -> list[Case]:
+    return [case for case in read(path) if isinstance(case, Case)]
+
+
+def _questions(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+    """The questions of a file: the text of the case, what fills its holes, the query, and Spark's answer."""
+    for case in _cases(path):
+        answers = case.answers
+        for filler, query in case.asked:
+            yield case.text, filler, query, answers[filler]
+
+
+def _verdict(ours: Sequence[str], spark: Sequence[str]) -> str:
+    if spark[0].startswith("!"):
+        return "refused by both" if ours[0].startswith("!") else "accepted, and Spark refuses it"
+    return "refused" if ours[0].startswith("!") else "right" if same(ours, spark) else "wrong"
+
+
+FAULTS = ("wrong", "accepted, and Spark refuses it")
+
+
+def _compared(path: Path, answer: Answer, *, holes: bool) -> tuple[Counter[str], list[str]]:
+    """How many questions of a file came out how, and what is wrong, the declared gaps apart."""
+    counts: Counter[str] = Counter()
+    faults = []
+    for case, filler, query, spark in _questions(path):
+        if HOLE in case and not holes:
+            continue
+        ours = answer(query, case)
+        verdict = _verdict(ours, spark)
+        counts[verdict] += 1
+        text = case.replace(HOLE, filler)
+        if (verdict in FAULTS) != (text in GAPS):
+            faults.append(f"{text}\n  is {verdict}{' now: no gap' if text in GAPS else ''}\n  {ours}\n  {spark}")
+    return counts, faults
+
+
+@cache
+def _evaluated(path: Path) -> tuple[Counter[str], list[str]]:
+    return _compared(path, evaluated, holes=True)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_answers_are_those_of_spark(path: Path) -> None:
+    _, faults = _evaluated(path)
+    assert not faults, "\n".join(faults)
+
+
+def test_what_spark_answers_is_not_refused_more_often() -> None:
+    total = sum((_evaluated(path)[0] for path in FILES), Counter[str]())
+    print(dict(total))
+    assert total["refused"] <= REFUSED
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_runtime_answers_as_the_evaluator_does(path: Path) -> None:
+    with tidemill.open(":memory:", runtime="native", backend="python") as warehouse:
+        for name, fields in TABLES.items():
+            warehouse.sql(f"CREATE TABLE {name} ({', '.join(f'{f.name} {f.type}' for f in fields)})")
+        warehouse.apply({name: [(1, row) for row in rows] for name, rows in ROWS.items()})
+        _, faults = _compared(path, of_warehouse(warehouse), holes=False)
+    assert not faults, "\n".join(faults)
+
+
+def test_every_function_is_in_the_corpus() -> None:
+    texts = "\n".join(case.text.lower() for path in FILES for case in _cases(path))
+    ours = {"partition_number", "session_window", "window", "window_time"}
+    named = {name for name in (*FUNCTIONS, *FORMS, *ALIASES, *SPECIAL, *AGGREGATES) if name.isidentifier()}
+    assert not [name for name in sorted(named - INTERNAL - ours) if f"{name}" not in texts]
+
+
+@pytest.mark.spark
+def test_spark_still_answers_so(spark: SparkSession) -> None:
+    """A sample of the questions, so that the kept answers are those of the Spark that is installed."""
+    from tests.corpus.answer import Spark
+
+    asked = Spark(spark)
+    questions = [question for path in FILES for question in _questions(path)]
+    changed = []
+    for case, _, query, before in questions[::SAMPLE]:
+        now = asked.answer(query, case)
+        if not same(now, before):
+            changed.append(f"{query}: {now} and not {before}")
+    assert not changed, "\n".join(changed)
