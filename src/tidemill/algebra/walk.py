@@ -35,7 +35,7 @@ from tidemill.model.types import BOOLEAN, DOUBLE, Decimal
 
 Node = TypeVar("Node", Scalar, Relation)
 
-PLAIN = frozenset((Column, Literal))
+PLAIN: frozenset[type] = frozenset((Column, Literal))
 """Most expressions are one of these, which have nothing below them. Their very type tells them, as that is fast."""
 
 Nested = Subquery | Exists | Quantified

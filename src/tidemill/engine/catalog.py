@@ -21,7 +21,7 @@ from tidemill.algebra.walk import scans
 from tidemill.compiler.compile import compile_view
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.ordering import Order
-from tidemill.compiler.frontends.sql import parse, translate
+from tidemill.compiler.frontends.sql import parse, require_names, translate
 from tidemill.compiler.frontends.statements import CreateTable, Definition, Oql, Tree
 from tidemill.engine.constraints import constraints_of, require_fit, unenforced
 from tidemill.engine.cores import Kept, keep
@@ -333,6 +333,7 @@ class Catalog:
             translated = defined(meant, self.module, readable)
         else:
             translated = translate(meant, readable, name, self._registry.keys, cuts)
+        require_names(name, translated.relation.fields)
         self._require_changes(name, scans(translated.relation))
         relation, cores = keep(name, translated.relation, options, self.origins.values())
         program = compile_view(

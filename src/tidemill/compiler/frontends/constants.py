@@ -11,6 +11,7 @@ from tidemill.algebra.coercion import common_type
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.scalars import Scalar
 from tidemill.compiler.frontends.expressions import Expressions
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Type
 
@@ -31,6 +32,8 @@ def constant_rows(expressions: Expressions, node: exp.Values) -> tuple[tuple[tup
 
 
 def _scalars(expressions: Expressions, row: exp.Expr) -> list[Scalar]:
+    if isinstance(row, exp.Tuple):
+        read(row)
     items = row.expressions if isinstance(row, exp.Tuple) else [row]
     return [expressions.scalar(item) for item in items]
 

@@ -35,6 +35,11 @@ def _goes_on(following: Sequence[Token]) -> bool:
     return kinds[:1] == [TokenType.PARTITION_BY] or (kinds[:1] == [TokenType.UPDATE] and TokenType.L_BRACKET in kinds)
 
 
+def _is_word(token: Token, word: str) -> bool:
+    """True of a keyword or sign; a name or text in quotes is none, whatever it says."""
+    return token.text.upper() == word and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+
+
 @dataclass
 class Cursor:
     """The tokens of one statement, and how many of them have been read."""
@@ -57,7 +62,7 @@ class Cursor:
     def accept(self, *words: str) -> bool:
         """Read ``words`` if they come next."""
         found = self.rest[: len(words)]
-        matches = len(found) == len(words) and all(t.text.upper() == word for t, word in zip(found, words, strict=True))
+        matches = len(found) == len(words) and all(map(_is_word, found, words))
         self.position += len(words) if matches else 0
         return matches
 

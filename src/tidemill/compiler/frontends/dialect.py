@@ -7,8 +7,9 @@ print them in another dialect. We never print: functions are looked up by the na
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import DialectType
@@ -17,6 +18,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.match_grammar import MatchGrammar
+from tidemill.compiler.frontends.operator_grammar import OperatorGrammar
 
 E = TypeVar("E", bound=exp.Expr)
 
@@ -24,7 +26,7 @@ OWN_GRAMMAR = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING",
 """Functions whose arguments are more than a list: ``CAST(a AS INT)``, ``TRIM(BOTH 'x' FROM a)``."""
 
 
-class TidemillParser(MatchGrammar):
+class TidemillParser(OperatorGrammar, MatchGrammar):
     """Spark's parser without function signatures; every leaf of its trees knows where it stood."""
 
     STRICT_CAST = True
@@ -54,13 +56,90 @@ class TidemillParser(MatchGrammar):
             token = self._prev
         return super().expression(instance, token, comments)
 
+    def _parse_primary(self) -> exp.Expr | None:
+        first = self._curr
+        primary = super()._parse_primary()
+        self._locate(primary, first)
+        return primary
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Add | exp.Interval | None:
+        first = self._curr
+        interval = super()._parse_interval(*args, **kwargs)
+        self._locate(interval, first)
+        return interval
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        kind = super()._parse_types(*args, **kwargs)
+        self._locate(kind, first)
+        return kind
+
+    def _locate(self, node: exp.Expr | None, first: Token) -> None:
+        """Let ``node``, which has been read from ``first`` on, know where it stands, if sqlglot has made it anew."""
+        if node is not None and "start" not in node.meta and _is_renewed(node):
+            node.meta.update(start=first.start, end=self._prev.end)
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        """As in sqlglot, but clauses come in their order, or it would not be said which limit an order precedes."""
+        query = super()._parse_query_modifiers(this)
+        if isinstance(query, exp.Query):
+            begins = [start for clause in IN_ORDER if (start := _start(query.args.get(clause))) is not None]
+            if begins != sorted(begins):
+                self.raise_error("clauses come in the order WHERE, GROUP BY, HAVING, ORDER BY, LIMIT")
+        return query
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        """As in sqlglot, but after a comma there must be one."""
+        comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+        join = super()._parse_join(*args, **kwargs)
+        if comma and join is None:
+            self.raise_error("a table or a query was expected after this")
+        return join
+
+    def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
+        """As in sqlglot, but in FILTER (...) the word is not left out."""
+        if skip_where_token and self._prev.token_type != TokenType.WHERE:
+            self.raise_error("WHERE was expected here")
+        return super()._parse_where(skip_where_token)
+
+    def _parse_limit(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """As in sqlglot, without ``LIMIT offset, count``, which is not Spark's."""
+        limit = super()._parse_limit(*args, **kwargs)
+        if isinstance(limit, exp.Limit) and limit.args.get("offset"):
+            self.raise_error("LIMIT takes one number; write LIMIT count OFFSET start")
+        return limit
+
+    def _parse_string_as_identifier(self) -> exp.Identifier | None:
+        """A name is no text in quotes, but a word, or anything in backquotes."""
+        return None
+
+    def _advance_any(self, ignore_reserved: bool = False) -> Token | None:
+        """As in sqlglot, for words: it lets a text or a number be a name."""
+        if self._curr and self._curr.token_type in (TokenType.STRING, TokenType.NUMBER):
+            return None
+        return super()._advance_any(ignore_reserved)
+
+    def _warn_unsupported(self) -> None:
+        """As in sqlglot a statement that cannot be read would be kept as text; here it is an error."""
+        self.raise_error("the statement should end before this")
+
+    def _parse_update_assignment(self) -> exp.Expr | None:
+        """``column = value``, where the value may be a condition."""
+        column = self._parse_column()
+        if not self._match(TokenType.EQ):
+            self.raise_error("= was expected here")
+        return self.expression(exp.EQ(this=column, expression=self._parse_disjunction()))
+
 
 class Tidemill(Spark):
     """The dialect of every text that Tidemill reads."""
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
-        """As in sqlglot, but ``window(`` is a function everywhere: to its parser GROUP BY would end before it."""
-        tokens = super().tokenize(sql, dialect)
+        """As in sqlglot, but strings that stand side by side are one, and ``window(`` is a function everywhere.
+
+        To sqlglot's parser GROUP BY would end before ``window(``.
+        """
+        tokens = list(_joined(super().tokenize(sql, dialect), sql))
         pairs = zip_longest(tokens, tokens[1:])
         return [_as_name(token) if _is_call(token, after) else token for token, after in pairs]
 
@@ -69,6 +148,38 @@ class Tidemill(Spark):
         COMMANDS: ClassVar[set[TokenType]] = set()
 
     Parser = TidemillParser
+
+
+IN_ORDER = ("where", "group", "having", "order", "limit")
+"""Clauses behind the FROM of a query."""
+
+
+def _start(clause: exp.Expr | None) -> int | None:
+    """Where the first thing that a clause names stands."""
+    nodes = () if clause is None else clause.dfs()
+    return next((node.meta["start"] for node in nodes if "start" in node.meta), None)
+
+
+def _is_renewed(node: exp.Expr) -> bool:
+    """True of nodes that sqlglot makes without saying where they stood."""
+    return isinstance(node, exp.Literal | exp.Interval | exp.Add | exp.DataType)
+
+
+def _joined(tokens: Sequence[Token], sql: str) -> Iterator[Token]:
+    """``tokens`` with one string in place of several: ``'it''s'`` has a quote in it, ``'a' 'b'`` is ``'ab'``."""
+    before: Token | None = None
+    for token in tokens:
+        if before is not None and TokenType.STRING == token.token_type == before.token_type:
+            close, opening = sql[before.end], sql[token.start]
+            quote = opening if before.end + 1 == token.start and close == opening else ""
+            text = before.text + quote + token.text
+            before = Token(TokenType.STRING, text, before.line, before.col, before.start, token.end)
+            continue
+        if before is not None:
+            yield before
+        before = token
+    if before is not None:
+        yield before
 
 
 def _is_call(token: Token, after: Token | None) -> bool:

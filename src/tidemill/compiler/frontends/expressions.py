@@ -22,6 +22,7 @@ from tidemill.compiler.frontends.names import Scope
 from tidemill.compiler.frontends.operators import OPERATORS
 from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.single import is_single
+from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.frontends.windows import Windowing, from_window
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Struct
@@ -48,7 +49,9 @@ class Expressions:
     def scalar(self, node: exp.Expr) -> Scalar:
         """The scalar that ``node`` means."""
         with self.source.locating(node):
-            return self._rule(node)(self, node)
+            scalar = self._rule(node)(self, node)
+        read(node)
+        return scalar
 
     def condition(self, node: exp.Expr) -> Scalar:
         """A scalar that is true, false or NULL; a bare NULL is none, as in Spark."""

@@ -15,6 +15,7 @@ from tidemill.algebra.relations import Project, Relation, Unnest
 from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.walk import subqueries
 from tidemill.compiler.frontends.names import Allotment
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import INT, STRING, VOID, Field, Struct
 
@@ -104,6 +105,7 @@ def from_generator(self: Expressions, node: exp.Expr, outer: bool = False) -> Ge
             where=self.source.head(node),
             hint=f"Use one of {', '.join(sorted(GENERATORS)).upper()}.",
         )
+    read(node)
     with self.source.locating(node):
         made = _stack(self, node) if name == "stack" else _elements(self, node)
     return replace(made, outer=outer or name.endswith("_outer"))

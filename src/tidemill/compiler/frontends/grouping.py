@@ -18,6 +18,7 @@ from tidemill.compiler.frontends.aggregates import AGGREGATES, Clauses, Written,
 from tidemill.compiler.frontends.grouping_sets import GroupingSets
 from tidemill.compiler.frontends.names import Allotment
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, INT
 
@@ -51,16 +52,19 @@ class Grouping:
 
     def call(self, written: Written) -> AggregateCall:
         """The call that is meant, without a name."""
+        read(written.node)
         nodes, star = written.arguments, written.name == "count" and _is_star(written.node.expressions)
         if not nodes and not written.order:
             raise TypeMismatch(f"{spoken(written.name)} needs an argument", where=self.source.place(written.node))
         if _is_star(nodes) and not star:
             place = self.source.place(written.node)
             raise Unsupported(f"{written.name.upper()} takes no star", where=place, hint="List the columns.")
+        if star:
+            read(*nodes)
         arguments = () if star else tuple(map(self.operand, nodes))
         order = tuple(self._term(term) for term in written.order)
-        read = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
-        if read and read.isdisjoint(self.own):
+        looked_at = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
+        if looked_at and looked_at.isdisjoint(self.own):
             raise refusals.OUTER_AGGREGATE.at(self.source.place(written.node))
         condition = None if written.condition is None else self.condition(written.condition)
         with self.source.locating(written.node):

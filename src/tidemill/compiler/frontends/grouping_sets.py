@@ -17,6 +17,7 @@ from tidemill.algebra.relations import Aggregate, Project, Relation, UnionAll
 from tidemill.algebra.scalars import Call, Case, Column, Literal, Named, Scalar, column
 from tidemill.algebra.walk import columns_in, is_nullable
 from tidemill.compiler.frontends.names import Allotment
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.types import BIGINT, BOOLEAN, INT
 
 Nodes = list[exp.Expr]
@@ -47,9 +48,12 @@ def read_keys(clause: exp.Group) -> Nodes:
 
 def _keys(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, (*SEVERAL, exp.Tuple)):
+        read(node)
         for part in node.expressions:
             yield from _keys(part)
     else:
+        if isinstance(node, exp.Paren):
+            read(node)
         yield node.this if isinstance(node, exp.Paren) else node
 
 
@@ -109,8 +113,8 @@ class GroupingSets:
 
     def relation(self, input_: Relation, keys: Sequence[Named], calls: tuple[AggregateCall, ...]) -> Aggregate:
         """The groups of all sets: those of ``input_``, as often as there are sets, each time with its own keys."""
-        read = set().union(*(columns_in(scalar) for call in calls for scalar in call.scalars))
-        kept = tuple(Named(f.name, column(f)) for f in input_.fields if f.name in read)
+        looked_at = set().union(*(columns_in(scalar) for call in calls for scalar in call.scalars))
+        kept = tuple(Named(f.name, column(f)) for f in input_.fields if f.name in looked_at)
         names = Allotment([f.name for f in input_.fields])
         own = [names.take(f"{key.name}_in_set") for key in keys]
         inputs = []

@@ -10,6 +10,7 @@ from tidemill.algebra.coercion import convert
 from tidemill.algebra.functions import call
 from tidemill.algebra.scalars import Literal, Scalar
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP
 
@@ -70,12 +71,25 @@ def is_interval(node: exp.Expr) -> bool:
 
 def from_interval(node: exp.Expr, source: Source) -> Span:
     """The span of ``INTERVAL '90' DAY`` and its like."""
+    read(node)
     if isinstance(node, exp.Add):
-        return from_interval(node.this, source) + from_interval(node.expression, source)
+        return _sum(from_interval(node.this, source), from_interval(node.expression, source), node, source)
     if isinstance(node, exp.Paren):
         return from_interval(node.this, source)
     with source.locating(node):
         return span_of(_count(node, source), node.args["unit"].name)
+
+
+def _sum(one: Span, other: Span, node: exp.Expr, source: Source) -> Span:
+    """One span after another. As in Spark years and months do not mix with days and time."""
+    both = one + other
+    if both.months and (both.days or both.microseconds):
+        raise TypeMismatch(
+            "an interval is made of years and months, or of days and less",
+            where=source.place(node),
+            hint="Add them one after the other: d + INTERVAL '1' MONTH + INTERVAL '2' DAY.",
+        )
+    return both
 
 
 def _count(node: exp.Expr, source: Source) -> str:
@@ -88,6 +102,7 @@ def _count(node: exp.Expr, source: Source) -> str:
             where=source.place(node),
             hint="Write INTERVAL '90' DAY; for a number of days in a column, DATE_ADD(date, days).",
         )
+    read(node.this, amount)
     return sign + str(amount.this).strip()
 
 

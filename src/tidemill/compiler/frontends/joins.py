@@ -12,6 +12,7 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.relations import Filter, Join, OuterJoin, Project, Relation
 from tidemill.algebra.scalars import Column, Exists, Named, Scalar, column
 from tidemill.compiler.frontends.names import Binding, Scope
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ def from_join(self: Queries, left: Item, right: Item, node: exp.Join) -> Item:
 
 def _refuse(self: Queries, node: exp.Join) -> None:
     known = node.method in ("", "NATURAL") and node.kind in KINDS and node.side in KEPT
-    if not known or (node.kind in ("SEMI", "ANTI") and node.side not in ("", "LEFT")):
+    if (
+        not known
+        or (node.kind == "OUTER" and not node.side)
+        or (node.kind in ("SEMI", "ANTI") and node.side not in ("", "LEFT"))
+    ):
         raise Unsupported("this kind of join is not supported", where=self.source.place(node))
 
 
@@ -53,11 +58,18 @@ def _condition(self: Queries, left: Scope, right: Scope, node: exp.Join) -> tupl
         names = [binding.name for binding in left.star() if binding.name in shared]
     else:
         on = node.args.get("on")
-        if on is None or on == exp.true():
+        if on is None or is_true(on):
             return None, []
         return self.expressions(left + right).condition(on), []
     with self.source.locating(node):
         return _equal(left, right, names), names
+
+
+def is_true(on: exp.Expr) -> bool:
+    """True of a condition that is just TRUE, which then has been read."""
+    if on == exp.true():
+        read(on)
+    return on == exp.true()
 
 
 def _equal(left: Scope, right: Scope, names: Sequence[str]) -> Scalar | None:

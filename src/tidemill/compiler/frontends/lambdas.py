@@ -12,6 +12,7 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
 from tidemill.algebra.scalars import Column, Lambda, Scalar
 from tidemill.compiler.frontends.names import unknown
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import INT, Type
 
@@ -34,6 +35,7 @@ def from_lambda(self: Expressions, node: exp.Expr, *types: Type, optional: int =
     """``(x, y) -> body`` with parameters of these types, of which the last ``optional`` may be missing."""
     if not isinstance(node, exp.Lambda):
         raise TypeMismatch("a function such as x -> x + 1 was expected here", where=self.source.place(node))
+    read(node)
     names = [parameter.name.lower() for parameter in node.expressions]
     if not len(types) - optional <= len(names) <= len(types):
         wanted = f"{len(types) - optional} or {len(types)}" if optional else str(len(types))

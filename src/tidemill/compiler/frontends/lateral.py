@@ -14,9 +14,11 @@ from tidemill.algebra.relations import Filter, Project, Relation
 from tidemill.algebra.scalars import Column, Literal, Named, column
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.generators import Generated, from_generator, is_generator, kept
+from tidemill.compiler.frontends.joins import is_true
 from tidemill.compiler.frontends.labels import label
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope
-from tidemill.model.errors import TypeMismatch
+from tidemill.compiler.frontends.unread import read
+from tidemill.model.errors import ParseError, TypeMismatch
 from tidemill.model.types import BIGINT
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def is_lateral(node: exp.Expr) -> bool:
 
 def from_lateral(self: Queries, left: Seen, node: exp.Expr, outer: bool = False) -> Seen:
     """``left`` with the rows that ``node`` makes of each of its rows; with ``outer`` all of them stay."""
+    read(node)
     if isinstance(node, exp.Unnest):
         return _from_unnest(self, left, node, outer)
     if isinstance(node.this, exp.Subquery):
@@ -76,6 +79,7 @@ def _from_query(self: Queries, left: Seen, node: exp.Expr, outer: bool) -> Seen:
     select = node.this.this
     if outer or not _is_row_wise(select):
         raise refusals.LATERAL.at(self.source.keyword(select, "LATERAL"))
+    read(node.this, select)
     within = replace(self, outer=replace(scope, outer=self.outer))
     rows, seen = relation, Scope()
     for item in _items(select):
@@ -114,18 +118,33 @@ def _items(select: exp.Expr) -> list[exp.Expr]:
     """What stands in FROM, and then behind LATERAL VIEW."""
     clause = select.args.get("from_")
     first = [] if clause is None else [clause.this]
-    joins = [join.this for join in select.args.get("joins") or ()]
-    return [*first, *joins, *(select.args.get("laterals") or ())]
+    joins = select.args.get("joins") or ()
+    read(*(join for join in joins if _is_plain(join)))
+    joined = [join.this for join in joins]
+    return [*first, *joined, *(select.args.get("laterals") or ())]
+
+
+def _is_plain(join: exp.Join) -> bool:
+    """True of a join that takes all pairs of rows."""
+    return join.kind in ("", "CROSS", "INNER") and not any(
+        join.args.get(key) for key in ("side", "method", "on", "using")
+    )
 
 
 def from_lateral_join(self: Queries, left: Seen, node: exp.Join) -> Seen:
     """A join with rows that are made of each row: CROSS, INNER, or LEFT, which keeps rows that nothing is made of."""
     side, kind = (node.args.get(key) or "" for key in ("side", "kind"))
     on = node.args.get("on")
-    condition = None if on is None or on == exp.true() else on
+    condition = None if on is None or is_true(on) else on
     known = kind in ("", "CROSS", "INNER", "OUTER") and side in ("", "LEFT") and not node.args.get("using")
     if not known or (side and condition is not None):
         raise refusals.LATERAL.at(self.source.place(node))
+    if side and (on is None or "start" not in on.meta):  # the parser fills it in
+        raise ParseError(
+            "a LEFT JOIN with LATERAL needs ON TRUE",
+            where=self.source.place(node),
+            detail="Without a condition Spark leaves out the rows that nothing is made of.",
+        )
     relation, scope = from_lateral(self, left, node.this, outer=side == "LEFT")
     if condition is None:
         return relation, scope

@@ -13,15 +13,16 @@ from tidemill.algebra.scalars import Named, column
 from tidemill.compiler.frontends.expressions import Expressions
 from tidemill.compiler.frontends.names import Scope
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import ParseError, TidemillError, Unsupported
 
 if TYPE_CHECKING:
     from tidemill.compiler.frontends.ordering import Ordered
 
 
-def is_limited(node: exp.Expr) -> bool:
-    """Whether only some of the rows of a query are asked for."""
-    return bool(node.args.get("limit") or node.args.get("offset"))
+def is_arranged(node: exp.Expr) -> bool:
+    """True of a query whose rows are put in order, or of which only some are asked for."""
+    return bool(node.args.get("order") or node.args.get("limit") or node.args.get("offset"))
 
 
 def limit_of(node: exp.Expr, source: Source) -> int | None:
@@ -39,6 +40,7 @@ def limit_of(node: exp.Expr, source: Source) -> int | None:
             )
         return _count(clause.args["count"], "FETCH", source)
     if isinstance(clause.expression, exp.Column | exp.Var | exp.All) and clause.expression.name.upper() in ("ALL", ""):
+        read(clause.expression)
         return None
     return _count(clause.expression, "LIMIT", source)
 
@@ -61,12 +63,17 @@ def _count(number: exp.Expr, clause: str, source: Source) -> int:
 
 
 def limited(query: Ordered) -> Relation:
-    """The rows that a limit leaves, of a query whose order and limit have been taken off."""
-    fields = query.relation.fields
-    if query.limit is None and not query.offset:
-        rows = query.relation
-    else:
+    """The rows that a limit leaves, of a query whose order and limit have been taken off.
+
+    Without a limit the order means nothing: rows are a bag, and what they are only ordered by goes.
+    """
+    rows, fields = query.relation, query.relation.fields
+    if query.limit is not None or query.offset:
         order = tuple(Order(column(fields[position]), *direction) for position, *direction in query.order)
-        rows = TopK(query.relation, (), order, query.limit, query.offset or 0)
+        rows = TopK(rows, (), order, query.limit, query.offset or 0)
     visible = fields[: len(query.names)]
-    return rows if len(visible) == len(fields) else Project(rows, tuple(Named(f.name, column(f)) for f in visible))
+    if len(visible) == len(fields):
+        return rows
+    if isinstance(rows, Project):
+        return Project(rows.input, rows.outputs[: len(visible)])
+    return Project(rows, tuple(Named(f.name, column(f)) for f in visible))

@@ -16,6 +16,7 @@ from tidemill.algebra.scalars import Scalar, column
 from tidemill.compiler.frontends.aggregates import AGGREGATES, Clauses, aggregate_call
 from tidemill.compiler.frontends.expressions import Expressions
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope
+from tidemill.compiler.frontends.unread import MARK, read
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import BIGINT, STRING
 
@@ -127,6 +128,7 @@ class Looks:
         if name in STEPS:
             nested = inner if isinstance(inner, exp.Anonymous) and inner.name.lower() in PICKS else None
             look = self._pick_of(inner, "last", 0) if nested is None else self._picked(nested)
+            read(inner)
             return replace(look, step=STEPS[name] * (1 if times is None else times))
         return self._pick_of(inner, name, times or 0)
 
@@ -144,6 +146,7 @@ class Looks:
         first, *rest = node.expressions
         if rest and not (isinstance(rest[0], exp.Literal) and rest[0].name.isdigit()):
             raise ParseError(f"{node.name.upper()} takes a number of rows", where=place)
+        read(*rest)
         return first, int(rest[0].name) if rest else None
 
     def _pick(self, function: str, operand: Operand) -> Look:
@@ -188,6 +191,8 @@ class Looks:
             )
         stripped = node.transform(self._stripped)
         plain = None if isinstance(stripped, exp.Star) else stripped
+        if plain is None:
+            read(node)
         return replace(marks[0], node=plain) if marks else Operand(plain)
 
     def marks(self, node: exp.Expr) -> Iterator[Operand]:
@@ -205,6 +210,7 @@ class Looks:
         if isinstance(node, exp.Column) and self._qualifier(node) is not None:
             _, *parts = node.parts
             if isinstance(parts[0], exp.Star):
+                read(node, parts[0])
                 return exp.Star()
             return _at(exp.Column(**dict(zip(("this", "table", "db"), reversed(parts), strict=False))), node)
         if isinstance(node, exp.Dot) and isinstance(node.this, exp.Bracket) and self._of_bracket(node.this) is not None:
@@ -222,6 +228,7 @@ class Looks:
         if name not in self.variables or len(node.expressions) != 1:
             return None
         (index,) = node.expressions
+        read(*node.walk())
         if isinstance(index, exp.Slice):
             before = None if index.this else _before_ith(index.expression)
             if before in (0, 1):
@@ -247,9 +254,11 @@ PLACE = ("line", "col", "start", "end")
 
 
 def _at(node: exp.Expr, original: exp.Expr) -> exp.Expr:
-    """A node that stands where another one did."""
+    """A node that stands where another one did, and is read in its stead."""
     for part in original.walk():
         node.meta.update({key: value for key, value in part.meta.items() if key in PLACE})
+    if MARK in original.meta:
+        node.meta[MARK] = original.meta[MARK]
     return node
 
 

@@ -66,10 +66,10 @@ class MatchGrammar(SparkParser):
         table = super()._parse_table(*args, **kwargs)
         if isinstance(table, exp.Table | exp.Subquery | exp.Values) and self._is_clause():
             read = self._pattern_clause if self._curr.text.upper() == "PATTERN" else self._match_recognize
-            place = {"start": self._curr.start, "end": self._curr.end}
+            start = self._curr.start
             self._advance()
             clause = read()
-            clause.meta.update(place)
+            clause.meta.update(start=start, end=self._prev.end)
             table.set("match", clause)
         return table
 

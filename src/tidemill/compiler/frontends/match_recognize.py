@@ -18,6 +18,7 @@ from tidemill.compiler.frontends.labels import label
 from tidemill.compiler.frontends.looks import Looks
 from tidemill.compiler.frontends.match_grammar import Manner, manner_of
 from tidemill.compiler.frontends.names import Allotment, Scope, unknown
+from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.frontends.windows import narrowed
 from tidemill.model.errors import ParseError
 
@@ -30,6 +31,7 @@ def from_match_recognize(
 ) -> tuple[Relation, tuple[str, ...]]:
     """The rows that match, and what their columns are called."""
     manner = manner_of(clause)
+    read(clause)
     rows = Expressions(self.source, scope)
     alias = self.aliases.take("match")
     looks = Looks(rows, variables_of(self, manner, clause), Allotment(), f"{alias}.")
@@ -51,11 +53,11 @@ def from_match_recognize(
         skip=skip_of(looks, manner, clause),
     )
     beside, called = _beside(rows, clause, manner.output)
-    read = [*partition, *(term.scalar for term in order), *match.looked_at, *beside]
+    seen = [*partition, *(term.scalar for term in order), *match.looked_at, *beside]
     shown = [*zip(called, beside, strict=True), *zip(names, measures, strict=True)]
     own = Allotment()
     outputs = tuple(Named(f"{alias}.{own.take(name)}", scalar) for name, scalar in shown)
-    return Project(replace(match, input=narrowed(relation, read)), outputs), tuple(name for name, _ in shown)
+    return Project(replace(match, input=narrowed(relation, seen)), outputs), tuple(name for name, _ in shown)
 
 
 def variables_of(self: Queries, manner: Manner, clause: exp.Expr) -> Mapping[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from tidemill.compiler.frontends.quantified import (
     is_membership,
     is_quantified,
 )
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import ParseError, Unsupported
-from tidemill.model.types import STRING, VOID, Date, Int
+from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
 
 if TYPE_CHECKING:
     from tidemill.compiler.frontends.expressions import Expressions
@@ -63,7 +64,19 @@ def from_binary(self: Expressions, node: exp.Binary) -> Scalar:
 
 def from_connector(self: Expressions, node: exp.Connector) -> Scalar:
     """AND and OR, a whole chain of them at once."""
-    return chained(BINARY[type(node)], [self.scalar(operand) for operand in node.flatten()])
+    return chained(BINARY[type(node)], [self.scalar(operand) for operand in _operands(node)])
+
+
+def _operands(node: exp.Connector) -> Iterator[exp.Expr]:
+    """The operands of a chain of one connector, from left to right."""
+    rest: list[exp.Expr] = [node]
+    while rest:
+        operand = rest.pop()
+        if type(operand) is type(node):
+            read(operand)
+            rest += [operand.expression, operand.this]
+        else:
+            yield operand
 
 
 def chained(name: str, operands: Sequence[Scalar]) -> Scalar:
@@ -111,16 +124,22 @@ def moved(self: Expressions, node: exp.Expr, span: Span) -> Scalar:
 def from_unary(self: Expressions, node: exp.Unary) -> Scalar:
     """An operator before its operand; a minus before a number is part of the number."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        read(node.this)
         return from_literal(node.this, negative=True)
     return call(UNARY[type(node)], self.scalar(node.this))
 
 
 def from_is(self: Expressions, node: exp.Is) -> Scalar:
-    """IS NULL, IS TRUE, IS FALSE; the parser gives IS NOT as NOT (IS)."""
-    value = self.scalar(node.this)
-    if isinstance(node.expression, exp.Null):
+    """IS NULL, IS TRUE, IS FALSE, IS UNKNOWN; the parser gives IS NOT as NOT (IS)."""
+    value, asked = self.scalar(node.this), node.expression
+    read(asked)
+    if isinstance(asked, exp.Null):
         return call("is_null", value)
-    return call("null_safe_eq", value, self.scalar(node.expression))
+    if isinstance(asked, exp.Column) and asked.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
+        return call("is_null", value)
+    if not isinstance(asked, exp.Boolean):
+        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=self.source.place(asked))
+    return call("null_safe_eq", value, self.scalar(asked))
 
 
 def from_between(self: Expressions, node: exp.Between) -> Scalar:
@@ -143,6 +162,7 @@ def from_like(self: Expressions, node: exp.Like | exp.ILike, pattern: Scalar | N
         return _like(node, self.scalar(node.this), pattern or self.scalar(listed))
     # ANY or ALL of a list of patterns: NOT is said of each of them.
     items = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.unnest()]
+    read(listed, listed.this)
     if not items:
         raise ParseError("LIKE ANY and LIKE ALL take at least one pattern", where=self.source.place(node))
     value = self.scalar(node.this)
@@ -165,6 +185,7 @@ def from_distinct_from(self: Expressions, node: exp.NullSafeNEQ) -> Scalar:
 def from_escape(self: Expressions, node: exp.Escape) -> Scalar:
     """LIKE with an escape character of one's own, which becomes the usual backslash."""
     pattern, mark = self.scalar(node.this.expression), self.scalar(node.expression)
+    read(node.this)
     match pattern, mark:
         case Literal(str(text)), Literal(str(character)) if len(character) == 1:
             check_escapes(text, character)

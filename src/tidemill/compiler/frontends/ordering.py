@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidemill.algebra.relations import Relation
-from tidemill.compiler.frontends.clauses import refuse_clauses
 from tidemill.compiler.frontends.limits import limit_of, offset_of
 from tidemill.compiler.frontends.names import unknown
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import read, refuse_clauses
+from tidemill.model.errors import Unsupported
 
 if TYPE_CHECKING:
     from tidemill.compiler.frontends.queries import Queries
@@ -41,11 +42,15 @@ def ordered(queries: Queries, node: exp.Expr) -> Ordered:
     for clause in (*MODIFIERS, "with_"):
         bare.set(clause, None)
     refuse_clauses(bare, queries.source)
+    read(node)
     if isinstance(bare, exp.Select):
-        return Ordered(*_ordered_select(queries, bare, terms), limit, offset)
-    rows = queries.rows(bare)
-    order = tuple(_order(term, _position(rows.names, term.this, queries.source)) for term in terms)
-    return Ordered(rows.relation, rows.names, order, limit, offset)
+        found = _ordered_select(queries, bare, terms)
+    else:
+        rows = queries.rows(bare)
+        order = tuple(_order(term, _position(rows.names, term.this, queries.source)) for term in terms)
+        found = rows.relation, rows.names, order
+    queries.check_tables(node)
+    return Ordered(*found, limit, offset)
 
 
 MODIFIERS = ("order", "limit", "offset")
@@ -54,6 +59,7 @@ MODIFIERS = ("order", "limit", "offset")
 def _unwrapped(node: exp.Expr) -> exp.Expr:
     """A query out of its parentheses: a limit behind them cuts the order within them."""
     while isinstance(node, exp.Subquery) and not (_modifiers(node) and _modifiers(node.this) - {"order"}):
+        read(node)
         below = node.this.copy()
         for clause in _modifiers(node):
             below.set(clause, node.args[clause])
@@ -84,8 +90,12 @@ def _order(term: exp.Expr, position: int) -> Order:
 def _position(names: tuple[str, ...], node: exp.Expr, source: Source) -> int:
     """A column of a UNION or VALUES, by number or by name."""
     if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(names):
+        read(node)
         return int(node.name) - 1
+    if not isinstance(node, exp.Column):
+        raise Unsupported("a UNION is ordered by its columns", where=source.place(node), hint="Put it into FROM.")
     name = node.name.lower()
-    if not isinstance(node, exp.Column) or name not in names:
+    if len(node.parts) > 1 or name not in names:
         raise unknown("column", name, names, source.place(node))
+    read(node)
     return names.index(name)

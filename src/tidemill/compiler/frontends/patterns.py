@@ -28,6 +28,7 @@ from tidemill.compiler.frontends.looks import Looks
 from tidemill.compiler.frontends.match_grammar import Manner, manner_of
 from tidemill.compiler.frontends.match_recognize import order_of, variables_of
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope
+from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.frontends.windows import narrowed
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import BIGINT, DATE, TIMESTAMP
@@ -65,6 +66,7 @@ def from_pattern(
     ``extra`` are expressions that stand beside its list.
     """
     manner = manner_of(clause)
+    read(clause)
     _refuse(self, node, manner, clause)
     relation, scope = seen
     rows = Expressions(self.source, scope)
@@ -89,8 +91,8 @@ def from_pattern(
         manner.skip,
     )
     shown = [*keys, *_columns(scope, [*left.expressions, *extra])]
-    read = [*match.partition, *(term.scalar for term in match.order), *match.looked_at, *shown]
-    return left, replace(match, input=narrowed(relation, read)), scope + looks.scope
+    kept = [*match.partition, *(term.scalar for term in match.order), *match.looked_at, *shown]
+    return left, replace(match, input=narrowed(relation, kept)), scope + looks.scope
 
 
 def _refuse(self: Queries, node: exp.Select, manner: Manner, clause: exp.Expr) -> None:
@@ -228,9 +230,11 @@ def _follows(node: exp.Expr, variable: str) -> bool:
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, exp.And):
+        read(node)
         yield from _conjuncts(node.this)
         yield from _conjuncts(node.expression)
     elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And):
+        read(node)
         yield from _conjuncts(node.this)
     else:
         yield node

@@ -13,6 +13,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.dialect import DIALECT
+from tidemill.compiler.frontends.unread import lost_token, prepared
 from tidemill.model.errors import ParseError, Place, TidemillError
 
 OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
@@ -51,7 +52,10 @@ class Source:
         if len(trees) != 1 or trees[0] is None:
             place = self.span(tokens[0].start, tokens[0].end) if tokens else None
             raise ParseError("one statement was expected here", where=place)
-        return trees[0]
+        tree = prepared(trees[0])
+        if (lost := lost_token(tree, tokens)) is not None:
+            raise ParseError("this cannot be read here", where=self.span(lost.start, lost.end))
+        return tree
 
     def place(self, node: exp.Expr) -> Place:
         """All of ``node``, as far as its first line goes."""

@@ -12,6 +12,7 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.relations import Project, Relation
 from tidemill.algebra.scalars import Exists, Quantified, Scalar, column
 from tidemill.compiler.frontends import refusals
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def from_exists(self: Expressions, node: exp.Exists) -> Scalar:
 def from_membership(self: Expressions, node: exp.In) -> Scalar:
     """``value IN (query)``: equal to some row; ``(a, b) IN (query)`` compares column by column."""
     items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+    read(node.this)
     query = node.args.get("query") or node.expressions[0]
     return quantified(rows_of(self, query), "eq", [self.scalar(item) for item in items], every=False)
 
@@ -34,6 +36,7 @@ def from_membership(self: Expressions, node: exp.In) -> Scalar:
 def from_comparison(self: Expressions, name: str, node: exp.Binary) -> Scalar:
     """``value < ANY (query)``, or SOME, which is the same, or ALL."""
     quantifier = node.expression
+    read(quantifier)
     relation = rows_of(self, quantifier.this)
     return quantified(relation, name, [self.scalar(node.this)], every=isinstance(quantifier, exp.All))
 

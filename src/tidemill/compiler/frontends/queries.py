@@ -18,12 +18,11 @@ from tidemill.algebra.relations import Filter, Relation, Scan, Values
 from tidemill.algebra.scalars import column
 from tidemill.algebra.walk import outer_columns, scans
 from tidemill.compiler.frontends import refusals
-from tidemill.compiler.frontends.clauses import refuse_clauses
 from tidemill.compiler.frontends.constants import constant_rows
 from tidemill.compiler.frontends.expressions import Expressions
 from tidemill.compiler.frontends.joins import from_join
 from tidemill.compiler.frontends.lateral import from_lateral, from_lateral_join, is_lateral
-from tidemill.compiler.frontends.limits import is_limited, limited
+from tidemill.compiler.frontends.limits import is_arranged, limited
 from tidemill.compiler.frontends.match_grammar import manner_of
 from tidemill.compiler.frontends.match_recognize import from_match_recognize
 from tidemill.compiler.frontends.names import Allotment, Binding, Scope, unknown
@@ -35,9 +34,10 @@ from tidemill.compiler.frontends.selects import Selection
 from tidemill.compiler.frontends.sessions import sessions_of
 from tidemill.compiler.frontends.setops import from_set_operation
 from tidemill.compiler.frontends.time_windows import with_time_windows
+from tidemill.compiler.frontends.unread import is_read, read, refuse_clauses
 from tidemill.compiler.rewrites.definitions import FEW_LEAVES, count_leaves
 from tidemill.compiler.rewrites.rename import rename, short
-from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.errors import NameTaken, ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import Field
 
 
@@ -74,16 +74,24 @@ class Queries:
     def rows(self, node: exp.Expr) -> Rows:
         """The rows of a query: SELECT, UNION, VALUES, or one of them in parentheses."""
         refuse_clauses(node, self.source)
+        read(node)
         if type(node) not in QUERIES:
             raise ParseError("a query was expected here", where=self.source.place(node))
-        if is_limited(node):
+        if is_arranged(node):
             query = ordered(self, node)
             return Rows(limited(query), query.names)
-        return QUERIES[type(node)](self.within(node), node)
+        within = self.within(node)
+        rows = QUERIES[type(node)](within, node)
+        within.check_tables(node)
+        return rows
 
     def within(self, node: exp.Expr) -> Queries:
         """What is in sight after the WITH of ``node``."""
         return with_tables(self, node)
+
+    def check_tables(self, node: exp.Expr) -> None:
+        """Check what the WITH of ``node`` defines and nobody reads."""
+        check_tables(self, node)
 
     def expressions(self, scope: Scope) -> Expressions:
         """A translator for expressions over ``scope``."""
@@ -121,12 +129,26 @@ def with_tables(self: Queries, node: exp.Expr) -> Queries:
         return self
     recursive = bool(clause.args.get("recursive"))
     readings = Counter(table.name.lower() for table in node.find_all(exp.Table) if not table.db)
+    seen: list[str] = []
     for expression in clause.expressions:
+        name = expression.alias.lower()
+        if name in seen:
+            raise NameTaken(f'"{name}" is defined twice', where=self.source.place(expression.args["alias"]))
+        seen.append(name)
         table = common_table(self, expression, recursive)
-        if readings[expression.alias.lower()] > 1 and self.definitions is not None:
+        if readings[name] > 1 and self.definitions is not None:
             table = read_once(self.relations, self.definitions, table)
-        self = replace(self, tables={**self.tables, expression.alias.lower(): table})
+        self = replace(self, tables={**self.tables, name: table})
     return self
+
+
+def check_tables(self: Queries, node: exp.Expr) -> None:
+    """Translate those common table expressions of ``node`` that it does not read, so that they are checked, too."""
+    clause = node.args.get("with_")
+    for expression in reversed(clause.expressions if clause is not None else ()):
+        if not is_read(expression.this):
+            name = expression.alias.lower()
+            self.tables[name](self.aliases.take(name))
 
 
 def common_table(self: Queries, node: exp.CTE, recursive: bool = False) -> Callable[[str], Rows]:
@@ -201,6 +223,7 @@ NOTHING: tuple[Relation, Scope] = Values(((),), ()), Scope()
 def joined(self: Queries, relation: Relation, scope: Scope, node: exp.Expr) -> tuple[Relation, Scope]:
     """``relation`` joined with everything that ``node`` joins to it."""
     for join in node.args.get("joins") or ():
+        read(join)
         if is_lateral(join.this):
             relation, scope = from_lateral_join(self, (relation, scope), join)
         else:
@@ -215,9 +238,10 @@ def from_item(self: Queries, node: exp.Expr) -> tuple[Relation, Scope]:
     if not isinstance(node, exp.Table | exp.Subquery | exp.Values):
         raise refusals.LATERAL.at(self.source.keyword(node, "LATERAL"))
     refuse_clauses(node, self.source)
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+    read(node)
+    if isinstance(node, exp.Subquery) and is_item(node.this):
         relation, scope = from_item(self, node.this)
-        return joined(self, relation, scope.called(node.alias.lower()) if node.alias else scope, node)
+        return joined(self, relation, _called(self, scope, node.args.get("alias")), node)
     wish = node.alias_or_name.lower() or "subquery"
     rows = renamed(self, ITEMS[type(node)](self, node, self.aliases.take(wish)), node.args.get("alias"))
     clause = node.args.get("match")
@@ -227,6 +251,27 @@ def from_item(self: Queries, node: exp.Expr) -> tuple[Relation, Scope]:
         matched = Rows(*from_match_recognize(self, rows.relation, rows.scope(wish), clause))
         rows, wish = renamed(self, matched, clause.args.get("alias")), clause.alias.lower() or wish
     return joined(self, rows.relation, rows.scope(wish), node)
+
+
+def is_item(node: exp.Expr) -> bool:
+    """True of what stands in parentheses as an item of FROM, perhaps with joins, and is no query."""
+    if isinstance(node, exp.Subquery):
+        return bool(node.alias or node.args.get("joins")) or is_item(node.this)
+    return isinstance(node, exp.Table | exp.Lateral | exp.Unnest) or bool(isinstance(node, exp.Values) and node.alias)
+
+
+def _called(self: Queries, scope: Scope, alias: exp.TableAlias | None) -> Scope:
+    """The columns of a join in parentheses, which may have an alias of its own, with names for its columns."""
+    if alias is None:
+        return scope
+    shown = scope.called(alias.name.lower() if alias.this else "")
+    names = [identifier.name.lower() for identifier in alias.columns] or [b.name for b in shown.bindings]
+    if len(names) != len(shown.bindings):
+        raise TypeMismatch(
+            f"{len(names)} names are given for {len(shown.bindings)} columns", where=self.source.place(alias)
+        )
+    pairs = zip(shown.bindings, names, strict=True)
+    return replace(shown, bindings=tuple(replace(binding, name=name) for binding, name in pairs))
 
 
 def from_table(self: Queries, node: exp.Table, alias: str) -> Rows:
@@ -283,6 +328,8 @@ def from_values(self: Queries, node: exp.Values) -> Rows:
 
 def from_parentheses(self: Queries, node: exp.Subquery) -> Rows:
     """A query in parentheses."""
+    if node.alias:
+        raise ParseError("a query has an alias in FROM only", where=self.source.place(node.args["alias"]))
     return self.rows(node.this)
 
 

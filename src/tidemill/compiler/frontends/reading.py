@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar, get_args
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -12,13 +13,18 @@ from tidemill.compiler.frontends import statements as st
 from tidemill.compiler.frontends.cursor import Cursor, split
 from tidemill.compiler.frontends.partitioning import begins, read_partitioning
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.statements import Kind
 from tidemill.compiler.frontends.tables import read_table, table_name
+from tidemill.compiler.frontends.unread import refuse_clauses
 from tidemill.compiler.frontends.viewdf_reading import is_definition, read_definition
 from tidemill.model.errors import ParseError, Place, Unsupported
 
 STATEMENTS = (
     "CREATE, DEFINE, DROP, INSERT, UPDATE, DELETE, TRUNCATE, SELECT, EXPLAIN VIEW, REFRESH VIEW, REPLAY LATE, SHOW"
 )
+
+
+T = TypeVar("T", bound=exp.Expr)
 
 
 def read_script(source: Source) -> list[st.Statement]:
@@ -43,6 +49,7 @@ def read_create_table(cursor: Cursor, place: Place) -> st.CreateTable:
     while cursor.rest and not begins(cursor):
         cursor.next("PARTITION BY")
     tree = cursor.source.parse(_as_table(cursor.tokens[: cursor.position]))
+    refuse_clauses(tree, cursor.source)
     table = read_table(tree, cursor.source, kept)
     if cursor.rest:
         table = replace(table, partitioning=read_partitioning(cursor, table.fields, kept))
@@ -79,7 +86,10 @@ def read_options(cursor: Cursor) -> dict[str, str]:
     options: dict[str, str] = {}
     cursor.expect("(")
     while not cursor.accept(")"):
+        place = cursor.place
         key = cursor.next("an option").text.lower()
+        if key in options:
+            raise ParseError(f'option "{key}" is given twice', where=place)
         cursor.expect("=")
         sign = "-" if cursor.accept("-") else ""
         options[key] = sign + cursor.next(f'the value of "{key}"').text
@@ -163,14 +173,16 @@ def read_plain_view(cursor: Cursor, place: Place) -> st.Statement:
 
 def read_drop(cursor: Cursor, place: Place) -> st.Drop:
     """``DROP TABLE | STREAM | SOURCE | FEED | [MATERIALIZED] VIEW [IF EXISTS] name``."""
-    cursor.accept("MATERIALIZED")
-    for kind in ("table", "stream", "source", "feed", "view"):
+    kinds: tuple[Kind, ...] = ("view",) if cursor.accept("MATERIALIZED") else get_args(Kind)
+    for kind in kinds:
         if cursor.accept(kind.upper()):
             if_exists = cursor.accept("IF", "EXISTS")
             name = cursor.name(kind)
             cursor.end()
             return st.Drop(place, kind, name, if_exists)
-    raise ParseError("TABLE, STREAM, SOURCE, FEED or VIEW was expected here", where=cursor.place)
+    *others, last = (kind.upper() for kind in kinds)
+    wanted = f"{', '.join(others)} or {last}" if others else last
+    raise ParseError(f"{wanted} was expected here", where=cursor.place)
 
 
 def read_explain(cursor: Cursor, place: Place) -> st.ExplainView:
@@ -248,54 +260,87 @@ def read_query(cursor: Cursor, place: Place) -> st.Statement:
 
 def read_insert(cursor: Cursor, place: Place) -> st.Insert:
     """``INSERT INTO [TABLE] name [(columns)] query``."""
-    cursor.position = 0
-    tree = cursor.parse()
-    assert isinstance(tree, exp.Insert)
-    return _insert(tree, cursor.source, place)
+    if not cursor.accept("OVERWRITE"):
+        cursor.expect("INTO")
+    return _insert(_parsed(cursor, exp.Insert), cursor.source, place)
 
 
 def _insert(tree: exp.Insert, source: Source, place: Place) -> st.Insert:
-    if any(tree.args.get(clause) for clause in ("overwrite", "partition", "by_name", "where")):
-        raise Unsupported(
-            "INSERT takes a table, columns and a query only",
-            where=place,
-            hint="Write INSERT INTO table (columns) SELECT ..., with a DELETE before it where rows must go.",
-        )
+    refuse_clauses(
+        tree,
+        source,
+        hint="Write INSERT INTO table (columns) SELECT ..., with a DELETE before it where rows must go.",
+    )
     target, query = tree.this, tree.expression
+    if query is None:
+        raise ParseError("INSERT takes VALUES or a query", where=place)
+    if tree.args.get("with_") and query.args.get("with_"):
+        raise Unsupported("an INSERT has one WITH", where=source.place(query), hint="Put both lists into one.")
     if tree.args.get("with_"):
         query.set("with_", tree.args["with_"])
-    columns = tuple(c.name.lower() for c in target.expressions) if isinstance(target, exp.Schema) else None
     table = target.this if isinstance(target, exp.Schema) else target
-    return st.Insert(place, table_name(table, source), columns, st.Tree(query, source))
+    return st.Insert(place, _target(table, source), _columns(target, source), st.Tree(query, source))
+
+
+def _columns(target: exp.Expr, source: Source) -> tuple[str, ...] | None:
+    """The columns that an INSERT names; None where it names none."""
+    if not isinstance(target, exp.Schema):
+        return None
+    for column in target.expressions:
+        if not isinstance(column, exp.Identifier):
+            raise ParseError("the name of a column was expected here", where=source.place(column))
+    return tuple(column.name.lower() for column in target.expressions)
+
+
+def _parsed(cursor: Cursor, kind: type[T]) -> T:
+    """The whole statement as the parser reads it."""
+    cursor.position = 0
+    tree = cursor.parse()
+    if not isinstance(tree, kind):
+        raise ParseError("this cannot be read as a statement", where=cursor.source.place(tree))
+    return tree
+
+
+def _target(table: exp.Expr, source: Source, aliased: bool = False) -> str:
+    """The name of the table that a statement changes, which stands there with nothing but perhaps an alias."""
+    if isinstance(table, exp.Table):
+        bare = table.copy()
+        alias = table.args.get("alias")
+        if aliased and alias is not None and not alias.columns:
+            bare.set("alias", None)
+        refuse_clauses(bare, source, reads=("this", "db", "catalog"))
+    return table_name(table, source)
 
 
 def read_update(cursor: Cursor, place: Place) -> st.Update:
     """``UPDATE name SET column = value, ... [WHERE condition]``."""
-    cursor.position = 0
-    tree = cursor.parse()
-    source = cursor.source
-    unread = tree.args.get("from_") or tree.args.get("order") or tree.args.get("limit")
-    if unread:
-        raise Unsupported("UPDATE takes SET and WHERE only", where=source.place(unread))
-    assignments = []
-    for assignment in tree.expressions:
-        if not (isinstance(assignment, exp.EQ) and isinstance(assignment.this, exp.Column)):
-            raise ParseError("SET takes column = value", where=source.place(assignment))
-        assignments.append((assignment.this.name.lower(), st.Tree(assignment.expression, source)))
-    return st.Update(
-        place, table_name(tree.this, source), tuple(assignments), _where(tree, source), tree.this.alias_or_name.lower()
-    )
+    tree, source = _parsed(cursor, exp.Update), cursor.source
+    refuse_clauses(tree, source, hint="UPDATE takes SET and WHERE.")
+    name, alias = _target(tree.this, source, aliased=True), tree.this.alias_or_name.lower()
+    if not tree.expressions:
+        raise ParseError("SET was expected in an UPDATE", where=place)
+    assignments = [
+        (_assigned(assignment.this, alias, source), st.Tree(assignment.expression, source))
+        for assignment in tree.expressions
+    ]
+    return st.Update(place, name, tuple(assignments), _where(tree, source), alias)
+
+
+def _assigned(column: exp.Expr, alias: str, source: Source) -> str:
+    """The column to the left of ``=`` in SET, perhaps with the table before it."""
+    parts = [part.name.lower() for part in column.parts] if isinstance(column, exp.Column) else []
+    if len(parts) == 1 or (len(parts) == 2 and parts[0] == alias):
+        return parts[-1]
+    raise ParseError("SET takes a column of the table = value", where=source.place(column))
 
 
 def read_delete(cursor: Cursor, place: Place) -> st.Delete:
     """``DELETE FROM name [WHERE condition]``."""
-    cursor.position = 0
-    tree = cursor.parse()
-    source = cursor.source
-    unread = tree.args.get("using") or tree.args.get("order") or tree.args.get("limit")
-    if isinstance(unread, exp.Expr):
-        raise Unsupported("DELETE takes WHERE only", where=source.place(unread))
-    return st.Delete(place, table_name(tree.this, source), _where(tree, source), tree.this.alias_or_name.lower())
+    cursor.expect("FROM")
+    tree, source = _parsed(cursor, exp.Delete), cursor.source
+    refuse_clauses(tree, source, hint="DELETE takes WHERE.")
+    name = _target(tree.this, source, aliased=True)
+    return st.Delete(place, name, _where(tree, source), tree.this.alias_or_name.lower())
 
 
 def read_truncate(cursor: Cursor, place: Place) -> st.Delete:

@@ -19,6 +19,7 @@ from tidemill.algebra.matching.match import Match
 from tidemill.algebra.relations import Recursive, Relation, Scan, UnionAll
 from tidemill.algebra.scalars import Named, column
 from tidemill.algebra.walk import children, expressions, outer_columns, subqueries, walk_all
+from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.rewrites.rename import fresh
 from tidemill.model.errors import ParseError, Place, TypeMismatch, Unsupported
 from tidemill.model.types import Field
@@ -58,6 +59,7 @@ def parted(node: exp.CTE, source: Source) -> tuple[exp.Expr, list[exp.Expr]]:
     while isinstance(first, exp.Union) and first.args.get("distinct") == whole.args.get("distinct"):
         if not _mentions(first.expression, name):
             break
+        read(first)
         steps.insert(0, first.expression)
         first = first.this
     if not steps or _mentions(first, name):

@@ -19,6 +19,7 @@ from tidemill.compiler.frontends.labels import label
 from tidemill.compiler.frontends.names import Allotment, Scope, unknown
 from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.sessions import Sessions, alone
+from tidemill.compiler.frontends.unread import is_read, read
 from tidemill.compiler.frontends.windows import Windowing, named_windows
 from tidemill.model.errors import ParseError, Unsupported
 
@@ -91,6 +92,12 @@ class Selection:
             made = from_generator(self._expressions({}), bare(nodes[0])).called(names_given(nodes[0]))
         return made, self.allotment.take("generated")
 
+    def _generated(self, relation: Relation) -> Relation:
+        """``relation`` with the rows that the generator makes: as in Spark of rows before windows, of groups after."""
+        assert self.generated is not None
+        made, alias = self.generated
+        return replace(made, array=self._over_rows(made.array)).of(relation, alias)
+
     def _made_items(self, node: exp.Expr) -> list[Item]:
         assert self.generated is not None
         made, alias = self.generated
@@ -138,15 +145,17 @@ class Selection:
             conditions = self._over_groups(self.grouping, conditions)
         elif self.sessions is not None:
             raise alone(self.sessions.place)
-        arrays = [] if self.generated is None else [self._over_rows(self.generated[0].array)]
+        if self.generated is not None and self.grouping is None:
+            relation = self._generated(relation)
         if self.windowing.calls:
+            arrays = [] if self.generated is None else [self._over_rows(self.generated[0].array)]
             shown = [*(item.scalar for item in (*outputs, *conditions)), *arrays]
             relation = self.windowing.relation(relation, self._over_rows, shown)
         for condition in conditions:
             relation = Filter(relation, condition.scalar)
-        if self.generated is not None:
-            made, alias = self.generated
-            relation = replace(made, array=arrays[0]).of(relation, alias)
+        if self.generated is not None and self.grouping is not None:
+            relation = self._generated(relation)
+        self._pass_over_windows()
         names = Allotment()
         projected: Relation = Project(
             relation, tuple(Named(self.prefix + names.take(item.name), item.scalar) for item in outputs)
@@ -154,6 +163,12 @@ class Selection:
         if self._is_distinct():
             projected = Distinct(projected)
         return projected, tuple(item.name for item in self.items)
+
+    def _pass_over_windows(self) -> None:
+        """A window that has a name and no user says nothing, and is not even checked, as in Spark."""
+        for window in named_windows(self.node).values():
+            if not is_read(window):
+                read(*window.walk())
 
     def order_position(self, node: exp.Expr) -> int:
         """Where the column stands that ORDER BY names by number, alias or expression; a new one is added, hidden."""
@@ -194,6 +209,7 @@ class Selection:
             raise unknown("table in FROM called", qualifier, self.scope.qualifiers, self.source.place(node))
         if star.args.get("replace") or star.args.get("rename"):
             raise Unsupported("a star takes EXCEPT only", where=self.source.place(node))
+        read(node, star, *(star.args.get("except_") or ()))
         left_out = {column.name.lower() for column in star.args.get("except_") or ()}
         bindings = self.scope.star(qualifier)
         if not bindings:
@@ -222,6 +238,8 @@ class Selection:
         clause = self.node.args.get("group")
         if clause is None:
             return
+        if clause.args.get("all") is False:  # what the parser makes of DISTINCT
+            raise Unsupported("GROUP BY takes no DISTINCT", where=self.source.place(clause))
         if clause.args.get("all"):
             keys = [(item.scalar, item.node) for item in self.items if not self._is_aggregated(item.scalar, grouping)]
         else:
@@ -240,11 +258,25 @@ class Selection:
             if position is not None
             else replace(self.rows, aliases=self.aliases).scalar(node)
         )
+        if self.scope.outer is not None and not self._outside.isdisjoint(columns_in(scalar)):
+            raise Unsupported(
+                "GROUP BY cannot read columns of the query around it",
+                where=self.source.place(node),
+                hint="Group by columns of this query; what is the same for all of its rows parts nothing.",
+            )
         if self._is_aggregated(scalar, grouping):
             raise Unsupported(
                 "GROUP BY cannot contain an aggregate or a window function", where=self.source.place(node)
             )
         return scalar
+
+    @property
+    def _outside(self) -> frozenset[str]:
+        """The columns of the queries around this one."""
+        columns, scope = frozenset[str](), self.scope.outer
+        while scope is not None:
+            columns, scope = columns | scope.columns, scope.outer
+        return columns
 
     def _key_name(self, scalar: Scalar, node: exp.Expr) -> str:
         return next((item.name for item in self.items if item.scalar == scalar), label(node))
@@ -275,6 +307,7 @@ class Selection:
             return None
         if not 1 <= int(node.name) <= len(self.items):
             raise ParseError(f"there is no column number {node.name}", where=self.source.place(node))
+        read(node)
         return int(node.name) - 1
 
     def _is_distinct(self) -> bool:

@@ -23,6 +23,7 @@ from tidemill.algebra.walk import columns_in
 from tidemill.algebra.windows import SESSION, WindowCall
 from tidemill.compiler.frontends.names import Binding, Scope
 from tidemill.compiler.frontends.time_windows import microseconds
+from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.frontends.windows import narrowed
 from tidemill.model.errors import Place, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, TIMESTAMP
@@ -82,7 +83,8 @@ def alone(place: Place) -> Unsupported:
 
 def sessions_of(self: Queries, scope: Scope, parts: Sequence[exp.Expr]) -> Sessions | None:
     """The sessions that ``parts``, the expressions of a SELECT, ask for; None where they ask for none."""
-    nodes = list({node: node for part in parts for node in _calls(part)})
+    calls = [node for part in parts for node in _calls(part)]
+    nodes = list(dict.fromkeys(calls))
     if not nodes:
         return None
     if len(nodes) > 1:
@@ -91,7 +93,9 @@ def sessions_of(self: Queries, scope: Scope, parts: Sequence[exp.Expr]) -> Sessi
             where=self.source.place(nodes[1]),
             hint="Use a subquery for each of them.",
         )
-    return _sessions(self.expressions(scope), nodes[0], f"{self.aliases.take('session')}.{SESSION}")
+    sessions = _sessions(self.expressions(scope), nodes[0], f"{self.aliases.take('session')}.{SESSION}")
+    read(*(node for call_ in calls for node in call_.walk()))  # they are all alike
+    return sessions
 
 
 def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:

@@ -6,7 +6,7 @@ maintained. Each error points into the text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.algebra.casts import can_cast
@@ -22,14 +22,24 @@ from tidemill.compiler.frontends.queries import Queries
 from tidemill.compiler.frontends.reading import read_script
 from tidemill.compiler.frontends.registered import resolved
 from tidemill.compiler.frontends.statements import Definition, Delete, Insert, Statement, Tree, Update
+from tidemill.compiler.frontends.tables import RESERVED
+from tidemill.compiler.frontends.unread import refuse_unread
 from tidemill.compiler.frontends.viewdf import from_definition
 from tidemill.compiler.frontends.viewdf_reading import is_definition, read_definition
 from tidemill.compiler.rewrites.definitions import around
-from tidemill.model.errors import ParseError, Place, TypeMismatch
+from tidemill.model.errors import NameTaken, ParseError, Place, TypeMismatch
 from tidemill.model.schema import Partitioning, Table, names_of
 from tidemill.model.types import VOID, Field
 
-__all__ = ["Translated", "parse", "translate", "translate_delete", "translate_insert", "translate_update"]
+__all__ = [
+    "Translated",
+    "parse",
+    "require_names",
+    "translate",
+    "translate_delete",
+    "translate_insert",
+    "translate_update",
+]
 
 Relations = Mapping[str, tuple[Field, ...]]
 
@@ -84,15 +94,30 @@ def translate(
         for body in tree.bodies:
             resolved(body.query, functions)
         relation, partitioning = from_definition(tree, relations, partitionings)
+        for body in tree.bodies:
+            refuse_unread(body.query.node, body.query.source)
         return Translated(relation, len(relation.fields), partitioning=partitioning)
     tree = resolved(tree, functions)
     definitions: list[tuple[str, Relation]] = []
     queries = Queries(tree.source, relations, definitions=definitions)
     if name is None:
         found = ordered(queries, tree.node)
+        refuse_unread(tree.node, tree.source)
         return Translated(around(definitions, found.relation), len(found.names), found.order, found.limit, found.offset)
     relation = queries.rows(tree.node).relation
+    refuse_unread(tree.node, tree.source)
     return Translated(around(definitions, relation), len(relation.fields))
+
+
+def require_names(view: str, fields: Sequence[Field]) -> None:
+    """Refuse columns of a view whose names the engine needs itself."""
+    for field in fields:
+        if field.name in RESERVED:
+            raise NameTaken(
+                f'a column of view "{view}" cannot be called "{field.name}"',
+                detail="Under that name the engine carries a fact about each row.",
+                hint="Give it another name, with AS.",
+            )
 
 
 def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
@@ -112,6 +137,7 @@ def translate_insert(statement: Insert, table: Table, relations: Relations) -> R
     definitions: list[tuple[str, Relation]] = []
     queries = Queries(statement.query.source, relations, prefix="given.", definitions=definitions)
     given = queries.rows(statement.query.node).relation
+    refuse_unread(statement.query.node, statement.query.source)
     given = around(definitions, given)
     columns = statement.columns if statement.columns is not None else names_of(table.fields)
     for position, name in enumerate(columns):
@@ -150,6 +176,7 @@ def translate_update(statement: Update, table: Table, relations: Relations) -> R
         if name in values:
             raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
         values[name] = _expressions(tree, statement.alias, table, relations).scalar(tree.node)
+        refuse_unread(tree.node, tree.source)
     old = [Named(f.name, column(f)) for f in matching.fields]
     current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
     prefix = Allotment([statement.alias]).take("new") + "."
@@ -161,7 +188,9 @@ def _matching(alias: str, where: Tree | None, table: Table, relations: Relations
     scan = Scan(table.name, alias, table.fields)
     if where is None:
         return scan
-    return Filter(scan, _expressions(where, alias, table, relations).condition(where.node))
+    condition = _expressions(where, alias, table, relations).condition(where.node)
+    refuse_unread(where.node, where.source)
+    return Filter(scan, condition)
 
 
 def _expressions(tree: Tree, alias: str, table: Table, relations: Relations) -> Expressions:

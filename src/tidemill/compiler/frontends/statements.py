@@ -114,11 +114,15 @@ class CreateFeed(Statement):
     if_not_exists: bool = False
 
 
+Kind = Literal["table", "stream", "source", "feed", "view"]
+"""What can be dropped."""
+
+
 @dataclass(frozen=True)
 class Drop(Statement):
     """``DROP TABLE``, ``STREAM``, ``SOURCE``, ``FEED`` or ``[MATERIALIZED] VIEW``."""
 
-    kind: Literal["table", "stream", "source", "feed", "view"]
+    kind: Kind
     name: str
     if_exists: bool = False
 

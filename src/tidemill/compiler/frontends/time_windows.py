@@ -23,6 +23,7 @@ from tidemill.compiler.frontends.generators import kept
 from tidemill.compiler.frontends.intervals import DAYS, MICROSECONDS, Span, from_interval, is_interval, span_of
 from tidemill.compiler.frontends.names import Binding, Scope
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field, Struct
 
@@ -138,6 +139,7 @@ def microseconds(node: exp.Expr, source: Source) -> int:
     if is_interval(node):
         span = from_interval(node, source)
     elif isinstance(node, exp.Literal) and node.is_string:
+        read(node)
         span = reduce(Span.__add__, _parts(str(node.this)))
     else:
         raise TypeMismatch("a span of time is a constant text, such as '10 minutes'", where=source.place(node))

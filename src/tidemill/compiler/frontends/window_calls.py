@@ -16,6 +16,7 @@ from tidemill.algebra.windows import WindowCall
 from tidemill.compiler.frontends.aggregates import AGGREGATES, Written
 from tidemill.compiler.frontends.grouping import Grouping
 from tidemill.compiler.frontends.names import unknown
+from tidemill.compiler.frontends.unread import read
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import DOUBLE, INT, Boolean, Type, is_numeric
 
@@ -58,12 +59,15 @@ class _Wrapped:
             condition = call.expression.this if isinstance(call, exp.Filter) else condition
             order = tuple(call.expression.expressions) if isinstance(call, exp.WithinGroup) else order
             ignores = ignores or isinstance(call, exp.IgnoreNulls)
+            read(call)
             call = call.this
         if not isinstance(call, exp.Anonymous):
             raise Unsupported("this function takes no OVER", where=operands.source.head(node))
+        read(call)
         first = call.expressions[0] if call.expressions else None
         if isinstance(first, exp.IgnoreNulls | exp.RespectNulls):
             ignores = ignores or isinstance(first, exp.IgnoreNulls)
+            read(first)
             call = exp.Anonymous(this=call.this, expressions=[first.this, *call.expressions[1:]])
         return cls(call, operands, condition, order, ignores)
 

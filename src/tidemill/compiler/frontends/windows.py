@@ -12,13 +12,14 @@ from tidemill.algebra.ordering import Order
 from tidemill.algebra.relations import Project, Relation, Window
 from tidemill.algebra.scalars import Column, Named, Scalar, column
 from tidemill.algebra.text import spoken
-from tidemill.algebra.walk import columns_in, expressions, with_expressions
+from tidemill.algebra.walk import columns_in, expressions, subqueries, with_expressions
 from tidemill.algebra.windows import OFFSETS, RANKINGS, WHOLE, WindowCall
 from tidemill.compiler.frontends.frames import from_frame
 from tidemill.compiler.frontends.names import Allotment, unknown
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.frontends.window_calls import window_call
-from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 
 if TYPE_CHECKING:
     from tidemill.compiler.frontends.expressions import Expressions
@@ -51,6 +52,12 @@ class Windowing:
             tuple(_order(term, operands) for term in over.args["order"].expressions) if over.args.get("order") else ()
         )
         call = window_call(node.this, operands)
+        if call.function in RANKINGS | OFFSETS and not order:
+            raise TypeMismatch(
+                f"{spoken(call.function)} needs an ORDER BY in its window",
+                where=self.source.head(node),
+                detail="Without one the place of a row among others would be chance.",
+            )
         if call.function not in RANKINGS | OFFSETS:
             call = replace(call, frame=from_frame(over.args.get("spec"), order, operands))
         self._refuse_nested(call, partition, order, node)
@@ -78,11 +85,22 @@ class Windowing:
             window = with_expressions(written, map(over, expressions(written)))
             assert isinstance(window, Window)
             windows.append(window)
-        read = [*shown, *(scalar for window in windows for scalar in expressions(window))]
-        relation = narrowed(input_, read)
+        looked_at = [*shown, *(scalar for window in windows for scalar in expressions(window))]
+        relation, computed = self._with_answers(narrowed(input_, looked_at), windows)
         for window in windows:
-            relation = replace(window, input=relation)
+            known = with_expressions(window, (computed.get(scalar, scalar) for scalar in expressions(window)))
+            assert isinstance(known, Window)
+            relation = replace(known, input=relation)
         return relation
+
+    def _with_answers(self, relation: Relation, windows: Sequence[Window]) -> tuple[Relation, dict[Scalar, Scalar]]:
+        """``relation`` with a column for each expression of ``windows`` that asks a subquery, and those columns."""
+        asking = dict.fromkeys(s for window in windows for s in expressions(window) if subqueries(s))
+        named = [Named(self.names.take(f"{self.prefix}answer"), scalar) for scalar in asking]
+        if not named:
+            return relation, {}
+        shown = [Named(f.name, column(f)) for f in relation.fields]
+        return Project(relation, (*shown, *named)), {one.scalar: column(one.field) for one in named}
 
     def _merged(self) -> dict[Parting, dict[WindowCall, Column]]:
         """The calls by their parting; what needs no order goes with calls that have one, if the parts are the same."""
@@ -106,6 +124,7 @@ class Windowing:
         name = node.args["alias"].name.lower()
         if name not in known:
             raise unknown("window", name, known, self.source.place(node.args["alias"]))
+        read(self.named[name])
         merged = self._resolved(self.named[name], known[: known.index(name)]).copy()
         for clause in ("partition_by", "order", "spec"):
             if node.args.get(clause) and merged.args.get(clause):
@@ -148,11 +167,11 @@ def _order(term: exp.Expr, operands: Expressions) -> Order:
     return Order(operands.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
 
 
-def narrowed(relation: Relation, read: Sequence[Scalar]) -> Relation:
+def narrowed(relation: Relation, shown: Sequence[Scalar]) -> Relation:
     """``relation`` with the columns that are read, in the order in which they are; with one at least."""
     places = {f.name: place for place, f in enumerate(relation.fields)}
     names = dict.fromkeys(
-        n for scalar in read for n in sorted(columns_in(scalar) & places.keys(), key=places.__getitem__)
+        n for scalar in shown for n in sorted(columns_in(scalar) & places.keys(), key=places.__getitem__)
     )
     kept = [relation.fields[places[name]] for name in names] or list(relation.fields[:1])
     if kept == list(relation.fields):
