@@ -75,7 +75,7 @@ test: check  ## everything that must hold before a change lands
 	wait $$spark; spark=$$?; echo "and on Spark, with what came after it:"; cat .spark-tests.log; rm -f .spark-tests.log; \
 	exit $$(( others + spark ))
 
-fuzz: setup  ## random warehouses for ten minutes (FUZZ_SECONDS=3600: an hour), and what else takes long
+fuzz: setup  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0
 
 clean:  ## what builds and tests leave behind; .venv stays

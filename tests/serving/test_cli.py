@@ -359,8 +359,9 @@ def test_an_unforeseen_error_has_no_traceback(shop: Tidemill, monkeypatch: pytes
 
     monkeypatch.setattr(ViewHandle, "explain", fall)
     outcome = shop("explain", "spend")
-    assert outcome.code == 1
+    assert outcome.code == 70
     assert "detail: RuntimeError: the sky\n" in outcome.err
+    assert "in tidemill explain" in outcome.err and "hint: This is a fault in Tidemill." in outcome.err
     monkeypatch.setenv("TIDEMILL_DEBUG", "1")
     with pytest.raises(RuntimeError):
         shop("explain", "spend")

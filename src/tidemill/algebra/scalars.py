@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tidemill.algebra.memo import memoized
 from tidemill.model.types import BOOLEAN, Field, Type
 
 if TYPE_CHECKING:
@@ -143,6 +144,11 @@ class Lambda(Scalar):
     @property
     def type(self) -> Type:
         return self.body.type
+
+
+for _kind in (Call, Cast, Case, Subquery, Exists, Quantified, Lambda):
+    # Passes look nodes up in dictionaries at every level: hashed anew each time, a deep expression costs its square.
+    _kind.__hash__ = memoized(_kind.__hash__)  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, slots=True)

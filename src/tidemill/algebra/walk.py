@@ -256,9 +256,11 @@ def subqueries(scalar: Scalar) -> list[Nested]:
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything of its kind below it, parents first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    pending: list[Any] = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))
 
 
 def walk_all(relation: Relation) -> Iterator[Relation]:
@@ -307,6 +309,7 @@ def _read_and_bound(relation: Relation) -> tuple[frozenset[str], frozenset[str]]
     return read, frozenset().union(*(bound for _, bound in below), own)
 
 
+@memoized
 def is_nullable(scalar: Scalar) -> bool:
     """Whether ``scalar`` can be NULL. Errs towards yes.
 

@@ -84,7 +84,7 @@ class Cutter:
         return node if leaves <= 1 else self._read(node)
 
     def _closed(self, node: Relation) -> Relation:
-        if is_grouped(node) and self._is_whole(node):
+        if is_grouped(node) and (self._is_whole(node) or _is_repeated(node)):
             return self._read(node)
         few = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
         if isinstance(node, Join | UnionAll) and not few and canonical(node) in self._shared:
@@ -228,6 +228,13 @@ def count_scans(relation: Relation) -> Counter[str]:
         return Counter((relation.relation,))
     below = [Counter() if isinstance(relation, GROUPED) else count_scans(child) for child in children(relation)]
     return reduce(or_ if isinstance(relation, UnionAll) else add, below, Counter())
+
+
+def _is_repeated(relation: Relation) -> bool:
+    """Whether the rows of a grouping come as often as it says: that is said of its own rows, in its own stage."""
+    while isinstance(relation, Filter | Project):
+        relation = relation.input
+    return isinstance(relation, Repeat)
 
 
 def _has_constants(relation: Relation) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.catalog import View, unpublished
+from tidemill.engine.doors import doors
 from tidemill.engine.filters import Filter
 from tidemill.engine.keys import key_of_view
 from tidemill.engine.results import present_rows
@@ -28,6 +29,7 @@ Shown = tuple[Any, ...]
 """A row as users see it."""
 
 
+@doors
 class ChangeBatch:
     """What one epoch changed in a view: iterate for ``(weight, row)`` pairs, or ask for it sorted out.
 

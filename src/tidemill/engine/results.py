@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.changes.batch import ChangeSet
 from tidemill.changes.zset import ZSet
+from tidemill.engine.doors import doors
 from tidemill.model.coerce import presenter
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
@@ -40,6 +41,7 @@ def expand_arrow(change: ChangeSet) -> pa.Table:
     return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
 
 
+@doors
 class Bag:
     """A bag of rows that is read when asked for, in the form asked for."""
 
@@ -73,6 +75,7 @@ class Bag:
         return sum(self._read().zset().values())
 
 
+@doors
 class Result(list[tuple[Any, ...]]):
     """The rows of a statement: a list of tuples that also knows its columns, and what was done."""
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from tidemill.engine.batches import ChangeBatch, require_reach, stored_batches
 from tidemill.engine.catalog import View, unpublished
+from tidemill.engine.doors import doors
 from tidemill.engine.engine import Engine
 from tidemill.engine.filters import Where, parse_where
 from tidemill.engine.keys import key_of_view
@@ -26,6 +27,7 @@ MOST_EPOCHS = 1024
 """So many epochs are read from the store at once, at most."""
 
 
+@doors
 class Subscription:
     """One ``ChangeBatch`` for each epoch that changes the view, in order: iterate, or ask for the ``next``.
 

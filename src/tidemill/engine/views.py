@@ -9,6 +9,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.auditing import Audit, audit_view, certified
 from tidemill.engine.batches import ChangeBatch, stored_batches
 from tidemill.engine.catalog import View
+from tidemill.engine.doors import doors
 from tidemill.engine.engine import Engine
 from tidemill.engine.filters import Where, parse_where
 from tidemill.engine.following import Certificate
@@ -24,6 +25,7 @@ from tidemill.model.schema import Table
 from tidemill.model.types import Field
 
 
+@doors
 class TableHandle(Bag):
     """A table of a warehouse; ``definition`` says how it was declared."""
 
@@ -38,6 +40,7 @@ class TableHandle(Bag):
         return partitions_of(self._engine, self.name)
 
 
+@doors
 class ViewHandle(Bag):
     """A materialized view: its rows, its changes, and why it is the way it is."""
 
@@ -130,6 +133,7 @@ class ViewHandle(Bag):
         return self._engine.refresh(self.name)
 
 
+@doors
 class Snapshot:
     """A warehouse as it was at an epoch: for reading only."""
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from tidemill.algebra.registry import Accumulator
 from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.sql import parse
 from tidemill.compiler.frontends.statements import ReplayLate
+from tidemill.engine.doors import door, doors
 from tidemill.engine.engine import Engine
 from tidemill.engine.feed import Turns
 from tidemill.engine.filters import Where
@@ -26,6 +25,7 @@ from tidemill.engine.statements import execute
 from tidemill.engine.subscribe import BUFFER, Subscription
 from tidemill.engine.syncing import Trouble
 from tidemill.engine.taken import Counts, Taken
+from tidemill.engine.turns import turns_of
 from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
 from tidemill.model.errors import SetupError
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 
 
+@doors
 class Warehouse:
     """Tables, and views over them that follow every change.
 
@@ -164,10 +165,7 @@ class Warehouse:
         """
         taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
         self._engine.committed.require_free(taken)
-        if not isinstance(order, np.ndarray):
-            places = {name: place for place, name in enumerate(taken)}
-            order = np.array([places[name.lower()] for name in order], dtype=np.uint8)
-        self._engine.events.replay(taken, order)
+        self._engine.events.replay(taken, turns_of(order, taken))
 
     def replay_late(self, table: str, where: str | None = None) -> Replayed:
         """Take late changes of a table or stream in after all, as one epoch: those of which ``where``, SQL, is true.
@@ -360,6 +358,7 @@ class Warehouse:
         self.close()
 
 
+@door
 def open(  # the name is the face: tidemill.open
     path: str | Path = MEMORY,
     *,

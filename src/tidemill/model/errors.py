@@ -26,7 +26,9 @@ TidemillError
 ├── SourceError             a database that somebody else runs
 │   ├── SourceLost            it cannot be reached, or no longer does what was agreed
 │   └── SourceSlow            it did not answer a query in the time allowed
-└── SetupError              Java, Spark or an optional package is not available
+├── SetupError              Java, Spark or an optional package is not available
+├── InvalidArgument         a call from Python with an argument of the wrong kind
+└── InternalError           a fault of Tidemill itself, with a report to send
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ __all__ = [
     "EpochGone",
     "FellBehind",
     "FormatMismatch",
+    "InternalError",
+    "InvalidArgument",
     "LockHeld",
     "MissingRow",
     "NameTaken",
@@ -65,6 +69,10 @@ __all__ = [
 ]
 
 
+EXCERPT = 160
+"""As many characters of a line are shown at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where in a text: file or statement name, line and column from 1, the line itself, how much to underline."""
@@ -80,6 +88,7 @@ class Place:
         if not self.text:
             return spot
         excerpt = self.text[self.column - 1 :].rstrip()
+        excerpt = excerpt if len(excerpt) <= EXCERPT else f"{excerpt[:EXCERPT]}..."
         underline = "^" * max(1, min(self.length, len(excerpt)))
         return f"{spot}   {excerpt}\n{' ' * (len(spot) + 3)}{underline}"
 
@@ -228,3 +237,19 @@ class SourceSlow(SourceError):
 
 class SetupError(TidemillError):
     """Java, Spark or an optional package is not available."""
+
+
+class InvalidArgument(TidemillError):
+    """A function or method was called with an argument of the wrong kind."""
+
+
+class InternalError(TidemillError):
+    """A fault of Tidemill itself; ``report`` is what helps to find it, and holds no rows and no passwords."""
+
+    report: str = ""
+
+    def reported(self, report: str) -> None:
+        """Take in a report, as the detail that users see and send."""
+        self.report = report
+        self.detail = report
+        self.hint = "This is a fault in Tidemill. Please send the report to the project's issue tracker."

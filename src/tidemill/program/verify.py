@@ -28,6 +28,7 @@ from tidemill.algebra.scalars import Column, Named, Scalar
 from tidemill.algebra.sums import LOW
 from tidemill.algebra.walk import columns_in, expressions, walk
 from tidemill.model import types as t
+from tidemill.model.errors import InternalError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
 from tidemill.program.fits import comparable, sums_up
@@ -58,7 +59,7 @@ from tidemill.program.verify_graphs import problems_of
 from tidemill.program.verify_layers import problems_of_layers
 
 
-class BrokenInvariant(Exception):
+class BrokenInvariant(InternalError):
     """The compiler made a program that no runtime should run. The message names the statement and shows its text."""
 
 

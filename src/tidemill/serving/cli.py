@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 
 from tidemill import __version__
+from tidemill.engine.reports import report_of
 from tidemill.engine.warehouse import Warehouse
-from tidemill.model.errors import SetupError, TidemillError
+from tidemill.model.errors import InternalError, SetupError, TidemillError
 from tidemill.serving.audit import check_history, check_view
 from tidemill.serving.bench_command import bench
 from tidemill.serving.follow import as_json_lines, as_text_lines, follow
@@ -55,7 +56,7 @@ def about(
 
 
 def main() -> None:
-    """Run the command line: errors in their four fields with exit code 1, never a traceback."""
+    """Run the command line: errors in their four fields with exit code 1, our own faults with 70, never a traceback."""
     try:
         app(prog_name="tidemill")
     except TidemillError as error:
@@ -68,14 +69,18 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
-        reason = next(iter(str(error).splitlines()), "")
-        hint = "Set TIDEMILL_DEBUG=1 to see where, and please report it."
-        _stop(SetupError("something went wrong", detail=f"{type(error).__name__}: {reason}", hint=hint))
+        fault = InternalError("the command failed because of a fault in Tidemill")
+        fault.reported(report_of(error, f"tidemill {' '.join(sys.argv[1:2])}", {}, None))
+        _stop(fault)
 
 
 def _stop(error: TidemillError) -> None:
     fail(error)
-    sys.exit(1)
+    sys.exit(FAULT if isinstance(error, InternalError) else 1)
+
+
+FAULT = 70
+"""The exit code for faults of Tidemill itself, as BSD's sysexits has it."""
 
 
 @app.command()

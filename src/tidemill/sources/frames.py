@@ -8,7 +8,7 @@ the first bad row when a cast fails. So a frame and the same rows as pairs alway
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -47,10 +47,21 @@ def changes_of(data: Any, table: Table) -> ChangeSet:
     if isinstance(data, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([data]), table)
     if hasattr(data, "__arrow_c_stream__"):  # Arrow's own tables and readers, and polars' frames
-        return _from_table(pa.table(data), table)
+        return _from_table(_streamed(data, table), table)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         return _from_pairs(data, table)
-    raise BadValue(
+    raise _no_changes(data, table)
+
+
+def _streamed(data: Any, table: Table) -> pa.Table:
+    try:
+        return pa.table(data)
+    except pa.ArrowException as error:  # one column alone, say
+        raise _no_changes(data, table) from error
+
+
+def _no_changes(data: Any, table: Table) -> BadValue:
+    return BadValue(
         f"changes cannot come from a {type(data).__name__}",
         where=table.name,
         hint="Give a list of (weight, row) pairs, or an Arrow, pandas or Spark frame.",
@@ -59,13 +70,39 @@ def changes_of(data: Any, table: Table) -> ChangeSet:
 
 def weight_of(value: Any, where: str) -> int:
     """A row's weight as a 64-bit integer."""
-    return int(coerce(value, t.BIGINT, where=where, nullable=False))
+    if type(value) is int and -MOST_WEIGHT <= value <= MOST_WEIGHT:
+        return value
+    weight = int(coerce(value, t.BIGINT, where=where, nullable=False))
+    if weight < -MOST_WEIGHT:
+        raise BadValue(f"a weight is at least {-MOST_WEIGHT}", where=where)
+    return weight
+
+
+MOST_WEIGHT = 2**63 - 1
+"""A weight has 64 bits, and its opposite must have them, too."""
+
+
+def _given(data: Iterable[Any], table: Table) -> Iterator[Any]:
+    """The elements of a user's own iterable; where it fails, the error says so and has its own as the cause."""
+    number = 0
+    try:
+        for pair in data:
+            number += 1
+            yield pair
+    except TidemillError:
+        raise
+    except Exception as error:
+        raise BadValue(
+            f"row {number + 1} could not be read: {type(error).__name__}: {error}",
+            where=table.name,
+            detail="The iterable that was given raised this error.",
+        ) from error
 
 
 def _from_pairs(data: Iterable[Any], table: Table) -> ChangeSet:
     convert = row_coercer(table.fields, table.name)
     pairs: list[tuple[Row, int]] = []
-    for number, pair in enumerate(data, start=1):
+    for number, pair in enumerate(data if isinstance(data, list | tuple) else _given(data, table), start=1):
         try:
             weight, row = _split(pair, table)
             if type(weight) is not int or not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
@@ -87,13 +124,15 @@ def _split(pair: Any, table: Table) -> tuple[Any, Any]:
 
 def _from_pandas(frame: Any, table: Table) -> ChangeSet:
     """NaN and NaT count as NULL, as everywhere in pandas."""
+    if not hasattr(frame, "columns"):
+        raise _no_changes(frame, table)
+    check_names(map(str, frame.columns), table)
     try:
         return _from_table(pa.Table.from_pandas(frame, preserve_index=False), table)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         # A column of mixed Python objects, such as decimals and their strings: value by value, then.
         columns = frame.astype(object).where(frame.notna(), None)
         names = [str(name) for name in columns.columns]
-        check_names(names, table)
         rows = (dict(zip(names, values, strict=True)) for values in columns.itertuples(index=False, name=None))
         return _from_pairs(((row.pop(_spelling(names, WEIGHT), 1), row) for row in rows), table)
 
@@ -201,5 +240,9 @@ def _casts(source: pa.DataType, target: t.Type) -> bool:
 
 def _each(column: pa.ChunkedArray, field: Field, table: Table) -> pa.ChunkedArray:
     """The column value by value, with the meaning and the errors of ``coerce``."""
-    pairs = _from_pairs(((1, (value,)) for value in column.to_pylist()), Table(table.name, (field,)))
-    return pairs.arrow().column(0)
+    try:
+        values = column.to_pylist()
+    except (OverflowError, ValueError, pa.ArrowException) as error:
+        where = f"{table.name}.{field.name}"
+        raise BadValue(f"a value of type {column.type} is beyond all {field.type} values", where=where) from error
+    return _from_pairs([(1, (value,)) for value in values], Table(table.name, (field,))).arrow().column(0)

@@ -28,8 +28,9 @@ from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.scalars import Call, Literal, Scalar
 from tidemill.algebra.text import KEY
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
+from tidemill.model.types import VOID
 
-__all__ = ["FUNCTIONS", "Function", "call", "call_named"]
+__all__ = ["FUNCTIONS", "INTERNAL", "Function", "call", "call_named"]
 
 THEMES = (
     ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING, SPREADS,
@@ -89,7 +90,12 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
         if position < len(arguments) and not isinstance(arguments[position], Literal):
             raise TypeMismatch(f"argument {position + 1} must be a constant")
     given = narrow_literals(arguments) if name in OPERATORS else arguments
-    types, of = function.infer([argument.type for argument in given])
+    try:
+        types, of = function.infer([argument.type for argument in given])
+    except (IndexError, ValueError):
+        types, of = (), VOID
+    if len(types) != len(given):
+        raise TypeMismatch(f"it cannot take {len(given)} arguments")
     if function.check is not None:
         function.check([argument.value if isinstance(argument, Literal) else None for argument in given])
     converted = (convert(argument, type_) for argument, type_ in zip(given, types, strict=True))

@@ -19,7 +19,7 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.ordering import Order
 from tidemill.algebra.scalars import Case, Literal, Scalar
 from tidemill.algebra.text import spoken
-from tidemill.algebra.walk import columns_in, conjunction, is_nullable
+from tidemill.algebra.walk import columns_in, conjunction, is_nullable, subqueries
 from tidemill.compiler.frontends.parameters import (
     Kind,
     anything,
@@ -114,7 +114,7 @@ class Clauses:
 
     def constant(self, scalar: Scalar, of: Type) -> Any:
         """The value of an argument that must be the same for all rows."""
-        if columns_in(scalar):
+        if columns_in(scalar) or subqueries(scalar):
             raise TypeMismatch(f"{spoken(self.name)} takes a constant here, not a value of each row")
         return evaluate_scalar(convert(scalar, of), {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -18,6 +19,8 @@ from tidemill.model.types import Type
 
 def constant_rows(expressions: Expressions, node: exp.Values) -> tuple[tuple[tuple[Any, ...], ...], list[Type]]:
     """The rows of ``node`` and the types of their columns, each the common type of its values."""
+    # The rows are computed at once, when no table can be read.
+    expressions = replace(expressions, subquery=None)
     table = [_scalars(expressions, row) for row in node.expressions]
     for row, scalars in zip(node.expressions, table, strict=True):
         if len(scalars) != len(table[0]):

@@ -24,7 +24,7 @@ from tidemill.compiler.frontends.places import Source
 from tidemill.compiler.frontends.single import is_single
 from tidemill.compiler.frontends.unread import read
 from tidemill.compiler.frontends.windows import Windowing, from_window
-from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Struct
 
 
@@ -106,6 +106,8 @@ def from_dot(self: Expressions, node: exp.Dot) -> Scalar:
 
 def from_bracket(self: Expressions, node: exp.Bracket) -> Scalar:
     """``array[index]``, counted from 0."""
+    if len(node.expressions) != 1:
+        raise ParseError("an array takes one index", where=self.source.place(node))
     (index,) = node.expressions
     return call("get_item", self.scalar(node.this), self.scalar(index))
 

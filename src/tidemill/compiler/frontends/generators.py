@@ -127,12 +127,16 @@ def _elements(self: Expressions, node: exp.Anonymous) -> Generated:
     return Generated(array, tuple(f.name.lower() for f in element.fields), members=True)
 
 
+MOST_ROWS = 10_000
+"""STACK makes at most so many rows: each is written into the query."""
+
+
 def _stack(self: Expressions, node: exp.Anonymous) -> Generated:
     """``STACK(n, a, b, ...)``: the values as ``n`` rows, filled up with NULLs."""
-    count, *values = map(self.scalar, node.expressions)
-    rows = count.value if isinstance(count, Literal) and count.of == INT else 0
-    if rows < 1 or not values:
-        raise TypeMismatch("STACK takes a positive number of rows, and then values")
+    count, *values = [self.scalar(argument) for argument in node.expressions] or [Literal(None, VOID)]
+    rows = count.value if isinstance(count, Literal) and count.of == INT and count.value is not None else 0
+    if not 1 <= rows <= MOST_ROWS or not values:
+        raise TypeMismatch(f"STACK takes a number of rows, from 1 to {MOST_ROWS:,}, and then values")
     width = -(-len(values) // rows)
     values += [Literal(None, VOID)] * (rows * width - len(values))
     types = [common_type([value.type for value in values[place::width]]) for place in range(width)]

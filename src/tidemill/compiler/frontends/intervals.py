@@ -65,7 +65,7 @@ class Span:
 def is_interval(node: exp.Expr) -> bool:
     """Whether ``node`` is an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
     if isinstance(node, exp.Add):
-        return is_interval(node.this) and is_interval(node.expression)
+        return is_interval(node.expression) and is_interval(node.this)  # a sum is deep on its left
     return isinstance(node, exp.Interval) or (isinstance(node, exp.Paren) and is_interval(node.this))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from tidemill.compiler.frontends.places import Source
@@ -77,8 +79,10 @@ def from_type(kind: exp.DataType, source: Source) -> Type:
 
 def from_decimal(kind: exp.DataType, source: Source) -> Decimal:
     """``DECIMAL`` is ``DECIMAL(10,0)`` and ``DECIMAL(p)`` is ``DECIMAL(p,0)``, as in Spark."""
-    digits = [int(parameter.name) for parameter in kind.expressions]
-    decimal = Decimal(*digits)
+    digits = [parameter.name for parameter in kind.expressions]
+    if len(digits) > 2 or not all(re.fullmatch(r"-?\d{1,9}", digit) for digit in digits):
+        raise ParseError(f"{kind.sql('spark')} is not a type", where=source.place(kind), hint="Write DECIMAL(12, 2).")
+    decimal = Decimal(*map(int, digits))
     if not (1 <= decimal.precision <= MAX_PRECISION and 0 <= decimal.scale <= decimal.precision):
         raise ParseError(
             f"{decimal} is not a type",

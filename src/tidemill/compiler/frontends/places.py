@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError as GlotParseError
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tidemill.compiler.frontends.depth import DEEPEST, depth_of, levels, make_room, too_deep
 from tidemill.compiler.frontends.dialect import DIALECT
 from tidemill.compiler.frontends.unread import lost_token, prepared
 from tidemill.model.errors import ParseError, Place, TidemillError
@@ -45,17 +46,38 @@ class Source:
     def parse(self, tokens: tuple[Token, ...] | None = None) -> exp.Expr:
         """The tree of one statement: of the whole text, or of the given tokens of it."""
         tokens = self.tokens if tokens is None else tokens
+        self._require_depth(tokens)
         try:
             trees = DIALECT.parser().parse(list(tokens), self.text)
         except GlotParseError as error:
             raise self._not_sql(error) from error
+        except RecursionError:
+            raise
+        except Exception as error:  # malformed text can break the parser itself
+            raise ParseError("this cannot be read as SQL", where=self._whole(tokens)) from error
         if len(trees) != 1 or trees[0] is None:
-            place = self.span(tokens[0].start, tokens[0].end) if tokens else None
-            raise ParseError("one statement was expected here", where=place)
+            raise ParseError("one statement was expected here", where=self._whole(tokens))
         tree = prepared(trees[0])
         if (lost := lost_token(tree, tokens)) is not None:
             raise ParseError("this cannot be read here", where=self.span(lost.start, lost.end))
+        if (depth := depth_of(tree)) > DEEPEST:
+            with self.locating(tree):
+                raise too_deep()
+        make_room(depth)
         return tree
+
+    def _whole(self, tokens: tuple[Token, ...]) -> Place | None:
+        return self.span(tokens[0].start, tokens[-1].end) if tokens else None
+
+    def _require_depth(self, tokens: tuple[Token, ...]) -> None:
+        """Refuse what is nested too deeply before the parser meets it, and make room for what is not."""
+        deepest = 0
+        for depth, token in levels(tokens):
+            if depth > DEEPEST:
+                with placed(self.span(token.start, token.end)):
+                    raise too_deep()
+            deepest = max(deepest, depth)
+        make_room(deepest)
 
     def place(self, node: exp.Expr) -> Place:
         """All of ``node``, as far as its first line goes."""

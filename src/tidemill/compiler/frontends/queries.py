@@ -14,9 +14,9 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.algebra.matching.match import Output
-from tidemill.algebra.relations import Filter, Relation, Scan, Values
+from tidemill.algebra.relations import Aggregate, Filter, Relation, Scan, Values
 from tidemill.algebra.scalars import column
-from tidemill.algebra.walk import outer_columns, scans
+from tidemill.algebra.walk import columns_in, outer_columns, scans, walk
 from tidemill.compiler.frontends import refusals
 from tidemill.compiler.frontends.constants import constant_rows
 from tidemill.compiler.frontends.expressions import Expressions
@@ -99,7 +99,16 @@ class Queries:
 
     def subquery(self, node: exp.Expr, scope: Scope) -> Relation:
         """A query that stands in an expression over ``scope``."""
-        return replace(self, prefix=f"{self.aliases.take('subquery')}.", outer=scope).rows(node).relation
+        relation = replace(self, prefix=f"{self.aliases.take('subquery')}.", outer=scope).rows(node).relation
+        for grouped in (part for part in walk(relation) if isinstance(part, Aggregate)):
+            own = {f.name for f in grouped.input.fields}
+            if any(not columns_in(key.scalar) <= own for key in grouped.keys):
+                raise Unsupported(
+                    "a subquery cannot be grouped by a column from outside",
+                    where=self.source.place(node),
+                    hint="All of its rows agree on that column: leave it out of GROUP BY.",
+                )
+        return relation
 
     def selection(self, node: exp.Select, extra: Sequence[exp.Expr] = ()) -> Selection:
         """A SELECT whose FROM and WHERE are translated; ``extra`` are the expressions of its ORDER BY."""

@@ -272,8 +272,8 @@ def _insert(tree: exp.Insert, source: Source, place: Place) -> st.Insert:
         hint="Write INSERT INTO table (columns) SELECT ..., with a DELETE before it where rows must go.",
     )
     target, query = tree.this, tree.expression
-    if query is None:
-        raise ParseError("INSERT takes VALUES or a query", where=place)
+    if not isinstance(query, exp.Expr):
+        raise ParseError("INSERT takes VALUES or a query", where=place, hint="Write INSERT INTO table VALUES (...).")
     if tree.args.get("with_") and query.args.get("with_"):
         raise Unsupported("an INSERT has one WITH", where=source.place(query), hint="Put both lists into one.")
     if tree.args.get("with_"):

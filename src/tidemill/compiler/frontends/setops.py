@@ -34,8 +34,9 @@ def _combined(node: exp.SetOperation, left: Relation, right: Relation) -> Relati
         return Intersect(left, right, all=not distinct)
     if isinstance(node, exp.Except):
         return Except(left, right, all=not distinct)
-    union = UnionAll((*_flat(left), *_flat(right)))
-    return Distinct(union) if distinct else union
+    if distinct:  # rows that are told apart in the end need not be told apart before
+        return Distinct(UnionAll((*_flat(_repeating(left)), *_flat(_repeating(right)))))
+    return UnionAll((*_flat(left), *_flat(right)))
 
 
 def brought(relation: Relation, types: list[Type], names: list[str]) -> Relation:
@@ -44,6 +45,10 @@ def brought(relation: Relation, types: list[Type], names: list[str]) -> Relation
         return relation
     columns = zip(relation.fields, types, names, strict=True)
     return Project(relation, tuple(Named(name, convert(column(f), of)) for f, of, name in columns))
+
+
+def _repeating(relation: Relation) -> Relation:
+    return relation.input if isinstance(relation, Distinct) else relation
 
 
 def _flat(relation: Relation) -> tuple[Relation, ...]:

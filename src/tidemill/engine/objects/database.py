@@ -13,6 +13,7 @@ from tidemill.changes.batch import ChangeSet
 from tidemill.compiler.frontends.odl_writing import odl_of
 from tidemill.compiler.frontends.oql import Define
 from tidemill.compiler.frontends.statements import Oql
+from tidemill.engine.doors import door, doors
 from tidemill.engine.engine import Engine
 from tidemill.engine.insight import explanation_of
 from tidemill.engine.objects.asked import read_oql
@@ -44,6 +45,7 @@ LAST_OID = "objects/oid"
 """Among the positions of a warehouse, under this name, is the last identity that was given to an object."""
 
 
+@doors
 class Objects:
     """The objects of a warehouse.
 
@@ -117,6 +119,7 @@ class Objects:
     def _last_oid(self) -> int:
         return int(self._engine.store.positions.get(LAST_OID, 0))
 
+    @door
     def _commit(self, draft: Draft) -> None:
         check_draft(draft)
         self._apply(changes_of_draft(draft), draft.last)
@@ -317,6 +320,7 @@ def _oid(value: Any) -> int:
     return int(coerce(value, BIGINT, where="oid", nullable=False))
 
 
+@door
 def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[str]] | None = None) -> str:
     """A module in ODL for nested structs, each by the name of its class: to be read, changed, and declared.
 
@@ -329,6 +333,7 @@ def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[
     return odl_of(from_struct(name, known, keys or {}))
 
 
+@door
 def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
     """The objects of a warehouse, with the classes that ``odl`` declares: its text, or the path of a file.
 

@@ -15,16 +15,22 @@ from functools import partial
 from tidemill.algebra.casts import cast_value, checked
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
-from tidemill.algebra.walk import is_nullable, walk
+from tidemill.algebra.walk import columns_in, is_nullable
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.runtimes.native.names import Globals, Names
 from tidemill.runtimes.native.operators import checked_template, template
-from tidemill.runtimes.native.traits import certain_parts, conversion, folded, is_listed, is_safe
+from tidemill.runtimes.native.traits import calls_in, certain_parts, conversion, folded, is_listed, is_safe
 
 Hoist = Callable[[Scalar, str], str]
 """Computes an expression in a line of its own, ahead of the present one, and gives the local variable that holds it."""
 
+
+NESTED = 24
+"""Operators that are written into one another; deeper ones get a function, since Python reads 200 brackets at most."""
+
+BRANCHES = 100
+"""Branches of a CASE that are written into one expression."""
 
 _PRODUCTS = ("multiply", "ring_product")
 
@@ -39,6 +45,7 @@ class Expressions:
         self._parameters: dict[str, str] = {}
         self._hoisted: dict[Scalar, str] = {}
         self._repeated: set[Scalar] = set()
+        self._level = 0
 
     def expect(self, scalars: Sequence[Scalar]) -> None:
         """Note which parts of ``scalars``, about to be written, occur more than once: they get a line of their own."""
@@ -58,6 +65,22 @@ class Expressions:
         """An expression with the value of ``scalar``. Without ``hoist`` all of it happens where it is written."""
         if scalar in self._hoisted:
             return self._hoisted[scalar]
+        if self._level > NESTED and not isinstance(scalar, Column | Literal | Lambda):
+            return self._apart(scalar)
+        self._level += 1
+        text = self._value(scalar, hoist)
+        self._level -= 1
+        return text
+
+    def _apart(self, scalar: Scalar) -> str:
+        """A call of a function that computes ``scalar`` from the columns that it reads."""
+        variables = {name: self._parameters.get(name) or self._columns[name] for name in sorted(columns_in(scalar))}
+        arguments = list(dict.fromkeys(variables.values()))
+        inner = Expressions(variables, self._globals, self._names)
+        name = self._globals.part(scalar, arguments, lambda: tidy(inner.value(scalar)))
+        return f"{name}({', '.join(arguments)})"
+
+    def _value(self, scalar: Scalar, hoist: Hoist | None) -> str:
         match scalar:
             case Column(name):
                 return self._parameters.get(name) or self._columns[name]
@@ -99,6 +122,14 @@ class Expressions:
         """An expression that is truthy exactly where ``scalar`` is true, neither false nor NULL."""
         if scalar in self._hoisted:
             return self._hoisted[scalar]
+        if self._level > NESTED:
+            return self.value(scalar, hoist)
+        self._level += 1
+        text = self._condition(scalar, hoist)
+        self._level -= 1
+        return text
+
+    def _condition(self, scalar: Scalar, hoist: Hoist | None) -> str:
         match scalar:
             case Call("and" | "or" as name, (first, *others)):
                 texts = [self.condition(first, hoist), *map(self.condition, others)]
@@ -116,8 +147,11 @@ class Expressions:
         """
         openable = isinstance(scalar, Cast) or (isinstance(scalar, Call) and FUNCTIONS[scalar.function].strict)
         has_line = scalar in self._hoisted or (hoist is not None and scalar in self._repeated)
-        if (openable or is_listed(scalar)) and not has_line:
-            return self._open(scalar, hoist)
+        if (openable or is_listed(scalar)) and not has_line and self._level <= NESTED:
+            self._level += 1
+            opened = self._open(scalar, hoist)
+            self._level -= 1
+            return opened
         text = self.value(scalar, hoist)
         if not is_nullable(scalar):
             return [], text
@@ -217,11 +251,10 @@ class Expressions:
 
     def _settling(self, scalar: Scalar) -> str:
         """What gives a computed number its one representative; empty where it has it already."""
-        computed = {part.function for part in walk(scalar) if isinstance(part, Call) and part.type == scalar.type}
         match scalar.type:
-            case t.Double() if computed & {"add", "subtract", "multiply"}:
+            case t.Double() if {("add", t.DOUBLE), ("subtract", t.DOUBLE), ("multiply", t.DOUBLE)} & calls_in(scalar):
                 return self._globals.give("canonical_double", canonical_double) + "({0})"
-            case t.Decimal() if any(isinstance(p, Call) and p.function in _PRODUCTS for p in walk(scalar)):
+            case t.Decimal() if any(function in _PRODUCTS for function, _ in calls_in(scalar)):
                 return "{0} + 0"  # turns -0.00 into 0.00
         return ""
 
@@ -251,12 +284,15 @@ class Expressions:
         parts = [self._part(text) for text in texts[:-1]]
         return "".join(f"{part} if {check} is not None else " for part, check in parts) + _tight(texts[-1])
 
-    def _case(self, case: Case, hoist: Hoist | None) -> str:
+    def _case(self, case: Case, hoist: Hoist | None, default: str = "") -> str:
         text = ""
+        if len(case.branches) > BRANCHES:
+            rest = Case(case.branches[BRANCHES:], case.default, case.type)
+            return self._case(Case(case.branches[:BRANCHES], case.default, case.type), hoist, self._apart(rest))
         for condition, value in case.branches:
             text += f"({self.value(value)}) if ({self.condition(condition, hoist)}) else "
             hoist = None
-        return text + _tight(self.value(case.default))
+        return text + _tight(default or self.value(case.default))
 
 
 def tidy(expression: str) -> str:

@@ -9,7 +9,7 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -60,6 +60,7 @@ class Globals:
         self._names = Names()
         self._known: dict[Any, str] = {}
         self._locals = Names()
+        self.parts: list[str] = []
 
     def enter(self) -> Names:
         """The names for the local variables of one more function: they never meet those of globals."""
@@ -78,6 +79,19 @@ class Globals:
             self._names.take(name)
             self.values[name] = value
         return self._known[identity]
+
+    def part(self, identity: Any, arguments: Sequence[str], write: Callable[[], str]) -> str:
+        """The name of a function that computes a part of an expression; ``write`` gives its text, once.
+
+        Its variables must have names that are free where it is called, since both may come to need the same global.
+        """
+        known = ("part", identity, tuple(arguments))
+        if known not in self._known:
+            text = write()
+            name = self._known[known] = self._locals.give("part")
+            self._names.take(name)
+            self.parts += ["", "", f"def {name}({', '.join(arguments)}):", f"    return {text}"]
+        return self._known[known]
 
     def constant(self, value: Any, of: Type) -> str:
         """A constant of the engine's inner form: written in place where Python spells it plainly, else a global."""

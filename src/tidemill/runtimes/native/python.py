@@ -247,7 +247,7 @@ class _Module:
         title = quotable(f"Stage {self.stage.name}, strategy {self.stage.strategy}: what runs when an input changes.")
         head = '"""' + title.replace("\n", " ") + '"""'
         constants = [f"# {name} = {value!r}" for name, value in self.known.values.items() if not callable(value)]
-        return "\n".join([head, *([""] if constants else []), *constants, *self.lines, ""])
+        return "\n".join([head, *([""] if constants else []), *constants, *self.known.parts, *self.lines, ""])
 
     def execute(self) -> dict[str, Any]:
         """The functions, by name."""

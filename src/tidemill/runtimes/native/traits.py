@@ -7,8 +7,9 @@ from typing import Any
 
 from tidemill.algebra.casts import cast_value
 from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.memo import memoized
 from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.walk import is_nullable, transform, walk
+from tidemill.algebra.walk import children, is_nullable, transform, walk
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
@@ -83,6 +84,14 @@ def is_listed(scalar: Scalar) -> bool:
     )
 
 
+@memoized
+def calls_in(scalar: Scalar) -> frozenset[tuple[str, Type]]:
+    """The functions that are called anywhere in ``scalar``, each with the type of what it gives."""
+    own = [frozenset([(scalar.function, scalar.type)])] if isinstance(scalar, Call) else []
+    return frozenset().union(*own, *map(calls_in, children(scalar)))
+
+
+@memoized
 def is_safe(scalar: Scalar) -> bool:
     """Whether computing ``scalar`` cannot fail, and it is NULL only where one of its columns is."""
     match scalar:
@@ -97,6 +106,7 @@ def is_safe(scalar: Scalar) -> bool:
     return False
 
 
+@memoized
 def cannot_fail(scalar: Scalar) -> bool:
     """Whether computing ``scalar`` never is an error. Of functions those are sure that Python writes in place.
 

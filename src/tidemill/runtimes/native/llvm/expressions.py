@@ -25,6 +25,9 @@ from tidemill.runtimes.native.llvm.frame import FALSE, TRUE, Frame, NotCompiled,
 from tidemill.runtimes.native.llvm.layout import Cell
 from tidemill.runtimes.native.llvm.scaled import Outcome, either
 
+DEEPEST = 256
+"""Levels of operators within each other that are compiled; a thousand nested branches would take LLVM minutes."""
+
 Bindings = Mapping[str, Cell]
 """The cell of each column that is bound."""
 
@@ -35,6 +38,7 @@ class Expressions:
     def __init__(self, frame: Frame, bindings: Bindings) -> None:
         self._frame = frame
         self._bindings = bindings
+        self._level = 0
 
     @property
     def _builder(self) -> ir.IRBuilder:
@@ -42,6 +46,14 @@ class Expressions:
 
     def cell(self, scalar: Scalar) -> Cell:
         """The value of ``scalar``."""
+        if self._level >= DEEPEST:
+            raise NotCompiled(f"an expression of more than {DEEPEST} levels")
+        self._level += 1
+        cell = self._cell(scalar)
+        self._level -= 1
+        return cell
+
+    def _cell(self, scalar: Scalar) -> Cell:
         match scalar:
             case Column(name):
                 return self._bindings[name]

@@ -1,0 +1,255 @@
+"""Checks of the arguments that users give to public functions, made from what these functions declare.
+
+An annotation says which values a parameter takes. What fits is handed on in its plain form: a numpy integer as ``int``,
+any mapping as a dictionary. A parameter whose annotation cannot be resolved, such as a type of Spark, takes everything.
+"""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import inspect
+import math
+import numbers
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidemill.model.errors import InvalidArgument
+
+__all__ = ["Signature", "signature_of"]
+
+SHOWN = 60
+"""As many characters of a wrong argument are shown."""
+
+
+class Misfit(Exception):
+    """A value is not of the kind that was declared; the message says what is."""
+
+
+Check = Callable[[Any], Any]
+"""Gives the value in its plain form, or raises ``Misfit``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a public function is called: the check of each parameter, by place and by name."""
+
+    name: str
+    shown: str
+    by_place: tuple[tuple[str, Check | None], ...]
+    by_name: Mapping[str, Check]
+    rest: tuple[str, Check | None] | None
+    declared: inspect.Signature
+
+    def checked(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call in their plain form; ``InvalidArgument`` where one is of the wrong kind."""
+        plain = list(given)
+        for place, value in enumerate(given):
+            parameter, check = self.by_place[place] if place < len(self.by_place) else self.rest or ("", None)
+            if check is not None:
+                plain[place] = self._checked(parameter, check, value)
+        for parameter in named.keys() & self.by_name.keys():
+            named[parameter] = self._checked(parameter, self.by_name[parameter], named[parameter])
+        return tuple(plain), named
+
+    def _checked(self, parameter: str, check: Check, value: Any) -> Any:
+        try:
+            return check(value)
+        except Misfit as misfit:
+            raise InvalidArgument(
+                f'"{parameter}" of {self.name} must be {misfit}',
+                where=f"{self.name}({parameter}={_shown(value)})",
+                detail=f"A value of type {type(value).__name__} was given.",
+                hint=f"Call {self.shown}.",
+            ) from None
+
+    def mismatch(self, given: tuple[Any, ...], named: dict[str, Any]) -> InvalidArgument | None:
+        """The error for a call with too few, too many or unknown arguments; None where they are as declared."""
+        try:
+            self.declared.bind(*given, **named)
+        except TypeError as error:
+            what = f"{self.name} cannot be called like this"
+            return InvalidArgument(what, detail=f"There is {error}.", hint=f"Call {self.shown}.")
+        return None
+
+
+def signature_of(function: Callable[..., Any], name: str) -> Signature:
+    """The checks that the annotations of ``function`` ask for; errors call it ``name``.
+
+    >>> def repeat(text: str, times: int = 1) -> str: ...
+    >>> signature_of(repeat, "repeat").checked(("a",), {"times": np.int64(2)})
+    (('a',), {'times': 2})
+    """
+    signature = inspect.signature(function)
+    declared = signature.parameters.values()
+    checks = {parameter.name: _check_of(parameter.annotation, function) for parameter in declared}
+    by_place = [(p.name, checks[p.name]) for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next(((p.name, checks[p.name]) for p in declared if p.kind is p.VAR_POSITIONAL), None)
+    by_name = {
+        parameter.name: check
+        for parameter in declared
+        if (check := checks[parameter.name])
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    parameters = ", ".join(str(p.replace(annotation=p.empty)) for p in declared if p.name != "self")
+    return Signature(name, f"{name}({parameters})", tuple(by_place), by_name, rest, signature)
+
+
+def _check_of(annotation: Any, function: Callable[..., Any]) -> Check | None:
+    if annotation is inspect.Parameter.empty:
+        return None
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, function.__globals__)
+        except NameError:  # a type that is imported for type checkers alone
+            return None
+    return check_for(annotation)
+
+
+def check_for(annotation: Any) -> Check | None:
+    """The check for values of a type; None where all values will do."""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    origin = typing.get_origin(annotation)
+    match origin:
+        case typing.Union | types.UnionType:
+            return _any_of([check_for(option) for option in typing.get_args(annotation)])
+        case abc.Mapping:
+            return _mapping(*map(check_for, typing.get_args(annotation)))
+        case abc.Sequence:
+            return _sequence(check_for(typing.get_args(annotation)[0]))
+        case abc.Callable:
+            return _callable
+    return _instance(origin or annotation) if isinstance(origin or annotation, type) else None
+
+
+def _any_of(checks: list[Check | None]) -> Check | None:
+    if None in checks:
+        return None
+
+    def check(value: Any) -> Any:
+        wanted = []
+        for one in checks:
+            try:
+                return one(value)  # type: ignore[misc]
+            except Misfit as misfit:
+                wanted.append(str(misfit))
+        raise Misfit(" or ".join(wanted))
+
+    return check
+
+
+def _mapping(key: Check | None, value: Check | None) -> Check:
+    def check(given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise Misfit("a mapping, such as a dictionary")
+        try:
+            return {key(k) if key else k: value(v) if value else v for k, v in given.items()}
+        except Misfit as misfit:
+            raise Misfit(f"a mapping of which each key and value fits: here one must be {misfit}") from None
+
+    return check
+
+
+def _sequence(item: Check | None) -> Check:
+    def check(given: Any) -> Any:
+        if not isinstance(given, abc.Sequence) or isinstance(given, str | bytes | bytearray):
+            raise Misfit("a list")
+        if item is None:
+            return given
+        try:
+            return [item(value) for value in given]
+        except Misfit as misfit:
+            raise Misfit(f"a list of which each element is {misfit}") from None
+
+    return check
+
+
+def _callable(value: Any) -> Any:
+    if not callable(value):
+        raise Misfit("a function")
+    return value
+
+
+def _instance(kind: type) -> Check:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise Misfit(f"of type {kind.__name__}")
+        return value
+
+    return check
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Misfit("text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Misfit("text that can be written as UTF-8, without lone surrogates") from None
+    return str(value)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise Misfit("a whole number")
+    number = int(value)
+    if not -(2**63) <= number < 2**63:
+        raise Misfit("a whole number of 64 bits")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+        raise Misfit("a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise Misfit("a number that is not that large") from None
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise Misfit("True or False")
+    return bool(value)
+
+
+def _path(value: Any) -> Any:
+    if not isinstance(value, os.PathLike):
+        raise Misfit("a path")
+    if "\0" in os.fspath(value):
+        raise Misfit("a path without the character NUL")
+    return value
+
+
+def _nothing(value: Any) -> None:
+    if value is not None:
+        raise Misfit("None")
+
+
+_PLAIN: dict[Any, Check | None] = {
+    Any: None,
+    Path: _path,
+    None: _nothing,
+    bool: _truth,
+    float: _number,
+    int: _integer,
+    object: None,
+    str: _text,
+    type(None): _nothing,
+}
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -1,0 +1,78 @@
+"""What is not understood is refused at the door: places that are none of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tidemill.model.errors import SetupError, StorageError, TidemillError
+
+FOREIGN = [
+    "s3a://bucket/shop",
+    "s3://bucket/shop",
+    "hdfs://name/shop",
+    "hdfs:/shop",
+    "kafka://broker/topic",
+    "http://host/shop",
+    "jdbc:postgresql://host/db",
+    "file://otherhost/shop",
+    "DBFS:/shop",
+]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("place", FOREIGN)
+def test_other_machines_are_refused(here: Path, place: str) -> None:
+    with pytest.raises(SetupError, match="cannot be used|on another machine"):
+        tidemill.open(place)
+    with tidemill.open(":memory:") as wh:
+        wh.sql("CREATE TABLE t (a INT)")
+        with pytest.raises(SetupError, match="cannot be used|on another machine"):
+            wh.sql(f"CREATE FEED f INTO t FROM '{place}'")
+        with pytest.raises(SetupError, match="cannot be used|on another machine"):
+            wh.load("t", place)
+        assert list(wh.sql("SHOW FEEDS")) == []
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["", " ", "a\0b", ":mem:", ":memory :"])
+def test_no_name_is_refused(here: Path, place: str) -> None:
+    with pytest.raises(TidemillError):
+        tidemill.open(place)
+    assert list(here.iterdir()) == []
+
+
+def test_a_url_of_this_machine_is_its_path(here: Path) -> None:
+    for url in (f"file://{here}/my%20shop", f"file:{here}/my%20shop", f"file://localhost{here}/my%20shop"):
+        tidemill.open(url).close()
+    assert [path.name for path in here.iterdir()] == ["my shop"]
+    (here / "in").mkdir()
+    with tidemill.open("a:b") as wh:
+        wh.sql("CREATE TABLE t (a INT)")
+        assert wh.sql(f"CREATE FEED f INTO t FROM 'file://{here}/in'").message == "created feed f"
+        assert wh.sql("SHOW FEEDS")[0][2] == str(here / "in")
+        told = wh.sql("CREATE FEED g INTO t FROM 'inn'").message
+        assert told == f"created feed g; its folder is not there yet: {here / 'inn'}"
+
+
+def test_a_warehouse_is_a_folder_of_its_own(here: Path) -> None:
+    (here / "file").write_text("mine")
+    (here / "documents").mkdir()
+    (here / "documents" / "letter.txt").write_text("mine")
+    with pytest.raises(SetupError, match="this is a file"):
+        tidemill.open("file")
+    with pytest.raises(StorageError, match="not a warehouse"):
+        tidemill.open("documents")
+    with tidemill.open("wh") as wh:
+        wh.sql("CREATE TABLE t (a INT)")
+        with pytest.raises(SetupError, match="this is a file"):
+            wh.sql("CREATE FEED f INTO t FROM 'file'")
+    assert (here / "file").read_text() == "mine"
+    assert [path.name for path in (here / "documents").iterdir()] == ["letter.txt"]
