@@ -54,15 +54,23 @@ SIZES = {"union all": 5, "queries in from": 4, "branches of case": 4, "literals 
 """How many parts a view has whose rows are compared; of the families that are not named here, six."""
 
 
-@pytest.mark.parametrize("backend", ["python", pytest.param("llvm", marks=pytest.mark.long)])
-def test_rows_stay_right(backend: str) -> None:
+WAYS = [
+    ("auto", "python"),
+    *(pytest.param(strategy, "python", marks=pytest.mark.long) for strategy in ("viewlet", "joingraph", "lineage")),
+    pytest.param("auto", "llvm", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("strategy", "backend"), WAYS)
+def test_rows_stay_right(strategy: str, backend: str) -> None:
     """Views of all families over the same changes, of rows that are often NULL, equal and partners of many."""
     dice = Random(17)
     with tidemill.open(":memory:", runtime="native", backend=backend) as wh:
         for i in range(8):
             wh.sql(f"CREATE TABLE t{i} (k INT, j INT, v INT)")
         for place, (case, (sql, _)) in enumerate(CASES.items()):
-            wh.sql(f"CREATE MATERIALIZED VIEW v{place} AS {sql(SIZES.get(case, 6 if backend == 'python' else 3))}")
+            query = sql(SIZES.get(case, 6 if backend == "python" else 3))
+            wh.sql(f"CREATE MATERIALIZED VIEW v{place} WITH (strategy = '{strategy}') AS {query}")
         held: list[tuple[str, tuple[int | None, ...]]] = []
         for _ in range(6):
             gone = [held.pop(dice.randrange(len(held))) for _ in range(min(len(held), 5))]

@@ -16,7 +16,7 @@ import pytest
 
 import tidemill
 from tests.interruptions import OPERATIONS, Alarm, Lines, calls, interrupt, lines, points, spread, world
-from tidemill.model.errors import ArithmeticFault, BadValue, CommitUnknown, StorageError
+from tidemill.model.errors import ArithmeticFault, BadValue, CommitUnknown, InvalidArgument, StorageError
 from tidemill.storage.manifest import sequences
 
 SEED = int(os.environ.get("INTERRUPTIONS_SEED", "0"))
@@ -117,7 +117,7 @@ def wh(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("positions", ["x", {1: "a"}, {"a": 1}, [("a", "b")], 7])
 def test_positions_that_are_none_are_refused(wh: tidemill.Warehouse, positions: Any) -> None:
-    with pytest.raises(BadValue, match="positions are not names of sources with a text each"):
+    with pytest.raises(InvalidArgument, match='"positions" of Warehouse.apply'):
         wh.apply({"t": [(+1, (1,))]}, positions=positions)
     assert (wh.epoch, wh.view("v").rows()) == (0, [])
     wh.apply({"t": [(+1, (1,))]}, positions={"a": "1"})

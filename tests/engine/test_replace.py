@@ -10,7 +10,15 @@ import pytest
 import tidemill
 from tidemill.changes.batch import Epoch
 from tidemill.engine.engine import Engine
-from tidemill.model.errors import ArithmeticFault, SqlError, StorageError, TidemillError, UnknownName, Unsupported
+from tidemill.model.errors import (
+    ArithmeticFault,
+    NameTaken,
+    SqlError,
+    StorageError,
+    TidemillError,
+    UnknownName,
+    Unsupported,
+)
 from tidemill.storage.folder import FolderStore
 from tidemill.storage.memory import MemoryStore
 
@@ -119,6 +127,34 @@ def test_what_others_read_is_not_replaced(wh: tidemill.Warehouse) -> None:
         wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM t")
     is_whole(wh)
     assert wh.view("w").verify()
+
+
+def test_a_name_that_is_taken_is_left_alone(wh: tidemill.Warehouse) -> None:
+    for statement in ("CREATE MATERIALIZED VIEW t AS SELECT 1 AS k", "CREATE OR REPLACE VIEW t AS SELECT 1 AS k"):
+        with pytest.raises(SqlError):
+            wh.sql(statement)
+    with pytest.raises(NameTaken):
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+    assert len(wh.table("t")) == 3
+    is_whole(wh)
+
+
+@pytest.mark.parametrize("statement", ["DROP VIEW v", "DROP TABLE other"])
+def test_a_drop_that_fails_leaves_what_was_there(
+    wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    wh.sql("CREATE TABLE other (a INT); INSERT INTO other VALUES (1)")
+    with wh.subscribe("v", timeout=0.2) as heard, monkeypatch.context() as patched:
+        patched.setattr(Engine, "commit_catalog", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            wh.sql(statement)
+        is_whole(wh)
+        assert next(iter(heard)).changes == [(1, (3, 5))]
+    assert wh.table("other").rows() == [(1,)]
+    wh.sql(statement)
 
 
 def test_the_new_one_is_there_when_opened_again(tmp_path: Path) -> None:

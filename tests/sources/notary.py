@@ -42,6 +42,6 @@ def notes(path: Path) -> dict[int, dict[str, str]]:
 
 if __name__ == "__main__":
     folder, book = map(Path, sys.argv[1:])
-    with noted(book), tidemill.open(folder, runtime="native"):
+    with noted(book), tidemill.open(folder, runtime="native", follow=True):
         print("ready", flush=True)
         time.sleep(3600)

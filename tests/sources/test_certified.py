@@ -82,7 +82,7 @@ def create(folder: Path, shop: Shop, changes: str) -> None:
 @contextmanager
 def opened_here(folder: Path) -> Iterator[None]:
     """The warehouse in this process; it is closed in the end."""
-    with noted(folder.parent / BOOK), tidemill.open(folder, runtime="native"):
+    with noted(folder.parent / BOOK), tidemill.open(folder, runtime="native", follow=True):
         yield
 
 
@@ -147,7 +147,7 @@ def expected(view: str, state: State) -> Counter[tuple[Any, ...]]:
 
 def check(folder: Path, shop: Shop) -> int:
     """Hold every epoch against the state that it names, and the last against the source's own; how many there were."""
-    with noted(folder.parent / BOOK), tidemill.open(folder, runtime="native") as warehouse:
+    with noted(folder.parent / BOOK), tidemill.open(folder, runtime="native", follow=True) as warehouse:
         warehouse.sync()
         book = notes(folder.parent / BOOK)
         checked = sum(check_view(warehouse, name, book, shop) for name in VIEWS)

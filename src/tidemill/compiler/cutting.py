@@ -26,7 +26,7 @@ from tidemill.algebra.relations import (
     With,
 )
 from tidemill.algebra.scalars import Literal, Named, column
-from tidemill.algebra.walk import children, scans, walk, walk_all, with_children
+from tidemill.algebra.walk import children, scans, transform, walk, walk_all, with_children, with_subqueries
 from tidemill.compiler.blocks import count_blocks
 from tidemill.compiler.rewrites.canonical import Form, canonical
 from tidemill.compiler.rewrites.elements import elements, found_by_elements
@@ -69,7 +69,7 @@ class Cutter:
         """The tree of one stage: its own grouping stays, the grouped subqueries below it are cut out."""
         if isinstance(node, With):
             self._definitions = dict(node.definitions)
-            return self.opened(node.body)
+            return self.opened(self._resolved(node.body))
         if isinstance(node, Aggregate) and any(map(needs_bag, node.aggregates)):
             return replace(node, input=self._single(self._closed(node.input)))
         if isinstance(node, GROUPED):
@@ -138,8 +138,19 @@ class Cutter:
 
     def _defined(self, scan: Scan) -> Relation:
         """The scan of a definition, which is a stage from its first reader on."""
-        stage = self._stage(self._definitions[scan.relation], None)
+        stage = self._stage(self._resolved(self._definitions[scan.relation]), None)
         return rename(replace(stage, alias=scan.alias), [f.name for f in scan.fields])
+
+    def _resolved(self, relation: Relation) -> Relation:
+        """``relation`` where subqueries that stay in expressions read stages, and no definitions."""
+
+        def scanned(node: Relation) -> Relation:
+            return self._defined(node) if isinstance(node, Scan) and node.relation in self._definitions else node
+
+        def within(node: Relation) -> Relation:
+            return with_subqueries(node, lambda nested: replace(nested, relation=transform(nested.relation, scanned)))
+
+        return transform(relation, within)
 
     def _with_key(self, scan: Scan) -> Relation:
         """The scan with the key of its table within reach of its stage, and the columns that it had."""

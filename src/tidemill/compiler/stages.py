@@ -158,8 +158,12 @@ def draft_stages(
 def _reads(body: Relation) -> Iterator[tuple[str, set[str]]]:
     """Each relation that a body reads, with the columns that it reads of it; a relation may come several times.
 
-    Where nothing is read but how often rows come, the first column is there to carry that.
+    Where nothing is read but how often rows come, the first column is there to carry that. A subquery that stays in an
+    expression may read all columns.
     """
+    nested = (q.relation for node in walk(body) for scalar in expressions(node) for q in subqueries(scalar))
+    for scan in (node for relation in nested for node in walk_all(relation) if isinstance(node, Scan)):
+        yield scan.relation, {f.name for f in scan.columns}
     for block in blocks(body):
         used = set(used_columns(block))
         for leaf in block.leaves:

@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tidemill.changes.batch import ChangeSet
-from tidemill.model.errors import BadValue
 from tidemill.runtimes.checks import HEAVY, require_countable
 from tidemill.runtimes.runtime import Runtime
 
-__all__ = ["require_positions", "require_weights"]
-
-
-def require_positions(positions: Any) -> None:
-    """Refuse positions that are not texts by the names of their sources.
-
-    >>> require_positions({"kafka": "17"}), require_positions(None)
-    (None, None)
-    >>> require_positions({1: "a"})
-    Traceback (most recent call last):
-    tidemill.model.errors.BadValue: positions are not names of sources with a text each
-    ...
-    """
-    if positions is None:
-        return
-    if isinstance(positions, Mapping) and all(type(k) is str and type(v) is str for k, v in positions.items()):
-        return
-    raise BadValue(
-        "positions are not names of sources with a text each",
-        where="positions",
-        detail=f"They are {positions!r:.100}.",
-        hint='Give them as positions={"orders.csv": "1200"}.',
-    )
+__all__ = ["require_weights"]
 
 
 def require_weights(changes: Mapping[str, ChangeSet], runtimes: Iterable[Runtime]) -> None:

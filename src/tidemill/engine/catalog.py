@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -157,6 +157,8 @@ class Catalog:
         """The tables and streams whose changes may be late."""
         self.constraints = Constraints()
         """All that is enforced in every epoch."""
+        self.static: set[str] = set()
+        """The tables of which some view was told that they never change."""
         self._registry = registry
         self.origins: dict[str, Origin] = {}
         self.feeds: dict[str, FolderFeed] = {}
@@ -176,6 +178,7 @@ class Catalog:
         self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
         self.constraints = constraints_of(self.tables)
+        self.static = {name for view in self.views.values() for name in static_of(view.options)}
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
@@ -404,13 +407,10 @@ class Catalog:
         above = (self.ancestors(views[name]) for name in view.inputs if name in views)
         return set(view.inputs).union(*above)
 
-    @property
-    def static(self) -> set[str]:
-        """The tables of which some view was told that they never change."""
-        return {name for view in self.views.values() for name in static_of(view.options)}
-
-    def require_moving(self, tables: Iterable[str]) -> None:
+    def require_moving(self, tables: Collection[str]) -> None:
         """Refuse a change of a table of which a view was told that it never changes."""
+        if self.static.isdisjoint(tables):
+            return
         for view in self.views.values():
             for name in static_of(view.options).intersection(tables):
                 raise DataError(

@@ -17,7 +17,7 @@ from tidemill.algebra.walk import scans
 from tidemill.changes.batch import ChangeSet, Epoch, together
 from tidemill.changes.zset import Row
 from tidemill.compiler.compile import compile_view
-from tidemill.engine.admission import require_positions, require_weights
+from tidemill.engine.admission import require_weights
 from tidemill.engine.catalog import Catalog, View
 from tidemill.engine.catching_up import catch_up
 from tidemill.engine.feed import Events
@@ -215,7 +215,6 @@ class Engine:
         """
         with garbage_waits(), self.settled():
             self.require_writable()
-            require_positions(positions)
             self.catalog.require_moving(changes)
             if not objects:
                 self.catalog.require_free(changes)
@@ -405,17 +404,18 @@ class Engine:
         with self.settled():
             self.require_writable()
             require_bounded(self.catalog, view)
-            begun = tuple(filter(self.store.rows, maps_of(view)))
-            if begun:  # by a process that died before the view was whole
-                self.commit(Epoch(self.store.epoch, dropped=begun))()
             pending = forgetful_rows(self, view)
             try:
                 with self.defining() as catalog:
                     view = share(view, catalog, self.store)
                     catalog.add(view)
+                    begun = tuple(filter(self.store.rows, maps_of(view)))
+                    if begun:  # by a process that died before the view was whole
+                        self.commit(Epoch(self.store.epoch, dropped=begun), ends=False)()
                     self.fill(view, pending)
             except REFUSALS:
-                self.release(view.name, maps_of(view))
+                if view.name not in self.catalog:
+                    self.release(view.name, maps_of(view))
                 raise
         if view.cores:
             try:
@@ -501,16 +501,18 @@ class Engine:
                     stored[stage.name] = rows
             for runtime in runtimes:
                 stored.update(runtime.commit())
+        in_store = bool(pending) and placed.runtime.name != "native"
+        if in_store:
+            require_new(view, dropped)
         view = replace(view, fresh=number)
         replaced = maps_of(view) if rebuilt else ()
         if rebuilt and view.made_when_read:
             # Its log ends here, and maps of another layout cannot be read as of an epoch before.
             view, replaced, dropped = replace(view, created=number), (), replaced
-        if pending and placed.runtime.name != "native":
+        if in_store:
             # Spark finds the state of a view in the store. There it is not a view before all of it is there.
-            require_new(view, dropped)
-            self.commit(Epoch(number, stored, replaced=replaced), ends=False)()
-            stored, replaced = {}, ()
+            self.commit(Epoch(number, stored, replaced=replaced, dropped=dropped), ends=False)()
+            stored, replaced, dropped = {}, (), ()
         stored = {**left, **together(stored, recalled(self, view, pending, number, work))}
         self.catalog.renew(view)
         epoch = Epoch(number, stored, catalog=self.catalog.to_json(), replaced=replaced, dropped=dropped)

@@ -16,7 +16,7 @@ import re
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ FIRST_GUESS = 200.0
 ENOUGH_ROWS = 10_000
 """Only epochs of so many rows teach what a row costs: below, the noise of the allocator is larger."""
 
+_UNLIMITED = nullcontext()
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATM = "/proc/self/statm"
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only GNU's library has it
@@ -77,12 +78,12 @@ class Budget:
         """How many bytes more this process may hold now, None for any number."""
         return None if self.limit is None else max(self.limit - resident(), 0)
 
-    @contextmanager
-    def epoch(self, rows: int) -> Iterator[None]:
+    def epoch(self, rows: int) -> AbstractContextManager[None]:
         """Refuse an epoch of so many rows where it would not fit, or did not."""
-        if self.limit is None:
-            yield
-            return
+        return _UNLIMITED if self.limit is None else self._limited(rows)
+
+    @contextmanager
+    def _limited(self, rows: int) -> Iterator[None]:
         before = resident()
         self._require(before + int(rows * self._row), before, f"{rows:,} rows")
         yield

@@ -36,7 +36,7 @@ class OperatorGrammar(SparkParser):
     }
 
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
-        """What AND and OR connect: a value, perhaps with a predicate, or NOT before one."""
+        """An operand of AND and OR: a value, perhaps with a predicate, or NOT before one."""
         if self._match(TokenType.NOT):
             return self.expression(exp.Not(this=self._parse_equality()))
         return self._parse_range()

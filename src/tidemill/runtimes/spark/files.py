@@ -13,9 +13,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count, lit
 
-from tidemill.model.errors import StorageError
+from tidemill.model.errors import SetupError, StorageError
 
 __all__ = ["read_files", "write_files"]
+
+PATTERNS = "*?[]{}\\%"
+"""Signs that mean something to Spark in a path."""
 
 _ROWS = "rows"
 
@@ -42,10 +45,18 @@ def _compare(written: int, found: int, folder: Path, name: str) -> None:
 
 
 def read_files(spark: SparkSession, files: Iterable[Path], schema: str) -> DataFrame:
-    """Parquet files with a schema that is given rather than looked up; their names mean just themselves."""
-    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*map(_url, files))
+    """Parquet files with a schema that is given rather than looked up."""
+    return spark.read.schema(schema).parquet(*map(_url, files))
 
 
 def _url(path: Path) -> str:
-    """A path of this machine, whatever Spark's default file system is."""
+    """A path of this machine, whatever Spark's default file system is; what it takes for a pattern is refused."""
+    odd = [sign for sign in PATTERNS if sign in str(path)]
+    if odd:
+        raise SetupError(
+            f"Spark cannot use a warehouse folder with {' '.join(odd)} in its path",
+            where=str(path),
+            detail="It would take the path for a pattern, which may stand for other files.",
+            hint='Rename the folder, or open it with runtime="native".',
+        )
     return f"file://{path}"

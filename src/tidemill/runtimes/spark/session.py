@@ -79,9 +79,6 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = fatal
 """
 
-JAVA = "-XX:+UseParallelGC -Xss32m"
-"""Options of Java. The stack is large because Spark's optimizer calls itself for each level of an expression."""
-
 _branches: dict[int, SparkSession] = {}
 _started: SparkSession | None = None
 
@@ -137,7 +134,7 @@ def _process_settings() -> dict[str, str]:
     settings.write_text(_LOG_SETTINGS)
     return {
         "spark.driver.memory": f"{driver_memory(_machine_bytes())}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()} {JAVA}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()} -XX:+UseParallelGC",
         "spark.sql.warehouse.dir": (settings.parent / "spark-warehouse").as_uri(),
     }
 
