@@ -7,6 +7,7 @@ nothing names. ``FAULT_POINTS`` are the points at which the crash tests kill the
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -156,6 +157,11 @@ def damaged(file: Path, detail: str, hint: str = RESTORE) -> Corrupt:
 def missing(file: Path, detail: str, hint: str = RESTORE) -> Corrupt:
     """The error for a file that should be there."""
     return Corrupt(f"{file.name} is missing", where=str(file), detail=detail, hint=hint)
+
+
+def is_full(error: StorageError) -> bool:
+    """Whether the system refused because there is no room on the disk."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager

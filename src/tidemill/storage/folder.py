@@ -22,7 +22,7 @@ from tidemill.model.types import Field
 from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map
 from tidemill.storage.compact import choose
-from tidemill.storage.files import TemporaryFolder, explained, fault, refusal
+from tidemill.storage.files import TemporaryFolder, explained, fault, is_full, refusal
 from tidemill.storage.forget import forget_map
 from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
 from tidemill.storage.history import positions_by_epoch
@@ -34,7 +34,7 @@ from tidemill.storage.parts import check_number, check_reach, counts
 from tidemill.storage.runs import write_table
 from tidemill.storage.snapshot import Pins, Snapshot, require_kept
 from tidemill.storage.store import Run
-from tidemill.storage.sweep import Inspection, inspect, passed_logs, sweep
+from tidemill.storage.sweep import Inspection, inspect, passed_logs, sweep, sweep_runs
 from tidemill.storage.writer import LOG_ROWS, Writer, map_id
 
 T = TypeVar("T")
@@ -97,15 +97,29 @@ class FolderStore:
             now = recover(layout)
             writer = Writer(layout, lock, now, synced=synced)
             store = cls(layout, now, writer)
-            store._make_durable()
-            store.checkpoint()
-            writer.vouch(store._now.state)
             store._spent = list(layout.staging.iterdir())
-            store._clear()
+            store._take_over(writer)
             return store
         except BaseException:
             lock.release()
             raise
+
+    def _take_over(self, writer: Writer) -> None:
+        """Take in what waits in the log, and clear what a crash left.
+
+        On a full disk that has to wait: the warehouse is read and vacuumed, and takes no epoch before.
+        """
+        try:
+            self._make_durable()
+            self.checkpoint()
+        except StorageError as refused:
+            if not is_full(refused):
+                raise
+            kept = f"the change log of {self._layout.root} waits for room on the disk: vacuum, or delete something"
+            warnings.warn(kept, RuntimeWarning, stacklevel=5)
+        else:
+            writer.vouch(self._now.state)
+            self._clear()
 
     def _make_durable(self) -> None:
         """Say the newest manifest once more where the log before it is still there: its sync may have failed, and
@@ -228,6 +242,8 @@ class FolderStore:
         with self._lock:
             writer = self._require_writer()
             check_number(epoch.number, self.epoch)
+            if self._now.tail.epochs and not writer.logs:
+                self.checkpoint()  # the log is of the writer before, and has to be taken in before there is another
             if _may_wait(epoch, self.epoch):
                 durable = self._advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
                 if writer.full(self._now):
@@ -394,7 +410,9 @@ class FolderStore:
     def vacuum(self, keep: int) -> int:
         """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""
         with self._merging, self._lock:
-            writer = self._require_writer()
+            writer, named = self._require_writer(), self._now.state.files() | self._pins.files()
+            with explained("delete old files", self._layout.root, "Fix the folder's rights and vacuum again."):
+                freed = sweep_runs(self._layout, named)  # first, for the manifest needs room
             oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
             ended = self._now.state.ended(oldest)
             manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
@@ -402,7 +420,7 @@ class FolderStore:
             self._clear()
             state = self._now.state
             with explained("delete old files", self._layout.root, "Fix the folder's rights and vacuum again."):
-                return sweep(self._layout, state.files() | self._pins.files(), state)
+                return freed + sweep(self._layout, state.files() | self._pins.files(), state)
 
     def check(self) -> Inspection:
         """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
@@ -426,6 +444,9 @@ class FolderStore:
                     self.checkpoint()
                     self._spent += self._staged
                     self._clear()
+            except StorageError as refused:
+                if not is_full(refused):
+                    raise  # else the log stays, and is taken in once there is room
             finally:
                 self._writer, self._spill = None, None
                 if writer is not None:

@@ -23,6 +23,9 @@ from tidemill.storage.links import read_file
 
 LOCK_FILE = "lock"
 
+_WIDTH = 512
+"""As many bytes the lock file has, at least: its JSON is followed by spaces."""
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -60,9 +63,10 @@ class WriterLock:
             last = read_owner(file)
             token = max(floor(), last.token if last else 0) + 1
             owner = Owner(token, os.getpid(), socket.gethostname(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
-            content = json.dumps(asdict(owner)).encode()
-            os.ftruncate(handle, 0)
+            # As long as the one before, so that it needs no room where the disk is full.
+            content = json.dumps(asdict(owner)).ljust(_WIDTH).encode()
             os.pwrite(handle, content, 0)
+            os.ftruncate(handle, len(content))
             os.fsync(handle)
             return cls(file, handle, owner)
         except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,14 +46,24 @@ def sweep(layout: Layout, named: Collection[str], state: State) -> int:
 
     Its manifest must be a full one. What is deleted is named by nothing, so a crash on the way is harmless.
     """
-    freed = 0
-    for file in [*strays(layout, named), *_passed(layout, state)]:
-        freed += file.lstat().st_size
-        file.unlink()
-        fault("during-vacuum")
+    return sweep_runs(layout, named) + _delete(_passed(layout, state))
+
+
+def sweep_runs(layout: Layout, named: Collection[str]) -> int:
+    """Delete runs that are not ``named``; returns their bytes."""
+    freed = _delete(strays(layout, named))
     for folder in layout.maps.iterdir():
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
+    return freed
+
+
+def _delete(files: Iterable[Path]) -> int:
+    freed = 0
+    for file in files:
+        freed += file.lstat().st_size
+        file.unlink()
+        fault("during-vacuum")
     return freed
 
 

@@ -62,6 +62,11 @@ class Writer:
         self._lock.require_own()
 
     @property
+    def logs(self) -> bool:
+        """Whether epochs wait in a log of this writer's own."""
+        return self._log is not None
+
+    @property
     def forked(self) -> bool:
         """Whether this process was forked from the one that writes."""
         return self._lock.forked
