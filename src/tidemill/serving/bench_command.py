@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+BENCHMARKS = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs"
+
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which one: tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, epochs.")],
+    name: Annotated[str, typer.Argument(help=f"Which one: {BENCHMARKS}.")],
     scale: Annotated[float | None, typer.Option(help="The size of the data, where the benchmark has one.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller data: a look, within a minute.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,

@@ -10,6 +10,7 @@ from tidemill.algebra.scalars import Scalar, column
 from tidemill.compiler.frontends.expressions import Expressions
 from tidemill.compiler.frontends.names import Binding, Scope
 from tidemill.compiler.frontends.places import Source
+from tidemill.compiler.frontends.unread import refuse_unread
 from tidemill.model.errors import TidemillError
 from tidemill.model.schema import Check, Table
 
@@ -22,7 +23,9 @@ def from_check(node: exp.Expr, source: Source, table: Table) -> Scalar:
     """
     scope = Scope(tuple(Binding(table.name, field.name, column(field)) for field in table.fields))
     try:
-        return Expressions(source, scope).condition(node)
+        condition = Expressions(source, scope).condition(node)
+        refuse_unread(node, source)
+        return condition
     except TidemillError as error:
         error.detail = error.detail or "A CHECK looks at the columns of one row."
         raise
