@@ -66,7 +66,7 @@ def test_a_warehouse_is_a_folder_of_its_own(here: Path) -> None:
     (here / "file").write_text("mine")
     (here / "documents").mkdir()
     (here / "documents" / "letter.txt").write_text("mine")
-    with pytest.raises(SetupError, match="this is a file"):
+    with pytest.raises(StorageError, match="this is a file"):
         tidemill.open("file")
     with pytest.raises(StorageError, match="not a warehouse"):
         tidemill.open("documents")

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,9 +77,10 @@ def test_who_asks_for_it_is_followed(stranger: Path) -> None:
     inbox = stranger.parent / "inbox"
     with tidemill.open(stranger, runtime="native", backend="python", follow=True) as wh:
         wh.register_function("twice", lambda n: 2 * n, arguments=["INT"], returns="INT")
-        while not (inbox / "_taken" / "a.csv").exists():
-            assert wh.epoch < 5
-        assert wh.troubles() == {}
+        until = time.monotonic() + 30
+        while not (inbox / "_taken" / "a.csv").exists() or wh.troubles():
+            assert time.monotonic() < until, wh.troubles()
+            time.sleep(0.02)
 
 
 def test_functions_are_those_that_this_process_registers(stranger: Path) -> None:
@@ -102,6 +104,7 @@ def test_a_feed_moves_only_its_own_files(stranger: Path) -> None:
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the newest manifest, with a checksum that fits: it finds damage, and does not say who wrote it."""
     file = manifest_file(folder / "manifests", max(sequences(folder / "manifests")))
+    (folder / "acknowledged").unlink(missing_ok=True)  # it would tell that this is not the manifest that was committed
     body = json.dumps(change(json.loads(file.read_bytes().partition(b"\n")[0])))
     file.write_bytes(f"{body}\ncrc32 {zlib.crc32(body.encode()):08x}\n".encode())
 

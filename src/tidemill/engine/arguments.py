@@ -105,8 +105,9 @@ def _check_of(annotation: Any, function: Callable[..., Any]) -> Check | None:
     if annotation is inspect.Parameter.empty:
         return None
     if isinstance(annotation, str):
+        declared = types.SimpleNamespace(__annotations__={"value": annotation})
         try:
-            annotation = eval(annotation, function.__globals__)
+            annotation = typing.get_type_hints(declared, function.__globals__)["value"]
         except NameError:  # a type that is imported for type checkers alone
             return None
     return check_for(annotation)

@@ -28,7 +28,7 @@ from tidemill.engine.taken import Counts, Taken
 from tidemill.engine.turns import turns_of
 from tidemill.engine.upkeep import MEMORY_EPOCHS
 from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
-from tidemill.model.errors import SetupError
+from tidemill.model.errors import SetupError, StorageError
 from tidemill.model.paths import local_path
 from tidemill.model.schema import Table
 from tidemill.protocols.cores import CORE
@@ -409,5 +409,10 @@ def _folder_named(path: str | Path) -> Path:
     if text.startswith(":") and text.endswith(":"):
         raise SetupError("there is no such kind of warehouse", where=text, hint=f'In memory it is "{MEMORY}".')
     if folder.exists() and not folder.is_dir():
-        raise SetupError("a warehouse is a folder, and this is a file", where=text)
+        raise StorageError(
+            "a warehouse is a folder, and this is a file",
+            where=str(folder),
+            detail="It is left as it is.",
+            hint="Give an empty folder, or one that does not exist yet.",
+        )
     return folder

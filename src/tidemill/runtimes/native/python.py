@@ -251,16 +251,20 @@ class _Module:
 
     def execute(self) -> dict[str, Any]:
         """The functions, by name."""
-        text = self.text()
-        linecache.cache[self.file] = (len(text), None, text.splitlines(keepends=True), self.file)
-        space = dict(self.known.values)
-        with warnings.catch_warnings():
-            # Constants make conditions such as ``0 is not None``: they are right, and Python would find them odd.
-            warnings.simplefilter("ignore", SyntaxWarning)
-            code = compile(text, self.file, "exec")
-        exec(code, space)
-        return space
+        return executed(self.text(), self.file, self.known.values)
 
     def _values_of(self, target: str) -> tuple[Type, ...]:
         map_ = next((map_ for map_ in self.stage.maps if map_.name == target), None)
         return tuple(value.type for value in map_.values) if map_ else ()
+
+
+def executed(text: str, file: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What generated code defines, by name; tracebacks show its lines under ``file``."""
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space = dict(values)
+    with warnings.catch_warnings():
+        # Constants make conditions such as ``0 is not None``: they are right, and Python would find them odd.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        code = compile(text, file, "exec")
+    exec(code, space)
+    return space
