@@ -404,3 +404,11 @@ def test_large_frames_are_held_to_lengths(spark: SparkSession, tmp_path: Path, m
         with pytest.raises(BadValue, match=r"VARCHAR\(3\)"):
             wh.apply({"t": spark.createDataFrame([(1, "abc"), (2, "abc\t")], "id INT, x STRING")})
         assert sorted(wh.table("t").rows()) == stored
+
+
+def test_a_deep_check() -> None:
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql(f"CREATE TABLE t (a INT, b INT, CHECK ({'(' * 100}a{' + b)' * 100} > 100))")
+        wh.apply({"t": [(+1, (5, 1))]})
+        with pytest.raises(CheckViolation):
+            wh.apply({"t": [(+1, (0, 1))]})

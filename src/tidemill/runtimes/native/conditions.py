@@ -52,10 +52,11 @@ def judge_of(condition: Condition) -> IsFalse:
     """
     known = Globals()
     names = known.enter()
-    names.take("row")
-    columns = {field.name: f"row[{place}]" for place, field in enumerate(condition.table.fields)}
+    row = names.give("row")
+    columns = {field.name: names.give(field.name) for field in condition.table.fields}
     text = Expressions(columns, known, names).value(condition.scalar)
-    lines = [*known.parts, f"def is_false(row): return ({text}) is False", ""]
+    unpacked = "".join(f"{name}, " for name in columns.values())
+    lines = [*known.parts, f"def is_false({row}):", f"    {unpacked}= {row}", f"    return ({text}) is False", ""]
     found: IsFalse = executed("\n".join(lines), f"<check {condition.check.name}>", known.values)["is_false"]
     return found
 
