@@ -71,11 +71,19 @@ def _unreachable(file: str) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(withs), frozenset(quiet)
 
 
-class Lines:
-    """Raises an exception at the ``at``th line of Tidemill that is run within; counts the lines."""
+Place = tuple[str, int]
+"""A line of a file."""
 
-    def __init__(self, at: int | None, error: Callable[[], BaseException]) -> None:
+
+class Lines:
+    """Raises an exception at the ``at``th line of Tidemill that is run within, or when a place is first reached.
+
+    Counts the lines, and notes their places.
+    """
+
+    def __init__(self, at: int | Place | None, error: Callable[[], BaseException]) -> None:
         self.at, self.count, self.place = at, 0, ""
+        self.places: dict[Place, None] = {}
         self._error = error
         self._entered: set[tuple[FrameType, int]] = set()
 
@@ -98,8 +106,10 @@ class Lines:
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line" and not self._is_left(frame):
             self.count += 1
-            if self.count == self.at:
-                self.place = f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}"
+            place = frame.f_code.co_filename, frame.f_lineno
+            self.places[place] = None
+            if self.at in (self.count, place) and not self.fired:
+                self.place = f"{Path(place[0]).relative_to(PACKAGE)}:{place[1]}"
                 raise self._error()
         return self._line
 

@@ -15,7 +15,20 @@ from typing import Any
 import pytest
 
 import tidemill
-from tests.interruptions import OPERATIONS, Alarm, Lines, calls, interrupt, lines, points, spread, world
+from tests.interruptions import (
+    ERRORS,
+    OPERATIONS,
+    Alarm,
+    Calls,
+    Lines,
+    Place,
+    calls,
+    interrupt,
+    lines,
+    points,
+    spread,
+    world,
+)
 from tidemill.model.errors import ArithmeticFault, BadValue, CommitUnknown, InvalidArgument, StorageError
 from tidemill.storage.manifest import sequences
 
@@ -51,24 +64,45 @@ def test_whatever_the_system_refuses_the_warehouse_stays_right() -> None:
 
 
 @pytest.mark.long
-def test_every_line_and_every_call_for_as_long_as_there_is_time(capsys: pytest.CaptureFixture[str]) -> None:
-    """All points of all operations in random order: how many there are, and how many were tried."""
+@pytest.mark.parametrize("kind", OPERATIONS_OF)
+def test_every_line_with_every_exception(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every line of what commits, with each kind of exception, in random order for as long as there is time."""
     until, counts = time.monotonic() + float(os.environ.get("FUZZ_SECONDS", "600")), Counter[str]()
-    cases = [(kind, name, lines) for kind, names in OPERATIONS_OF.items() for name in names]
-    cases += [("disk", name, calls) for name in OPERATIONS_OF["disk"]]
-    for kind, name, fault in cases:
-        share = time.monotonic() + (until - time.monotonic()) / (len(cases) - counts["operations"])
-        with world(kind) as made:
-            count = points(made, name, fault(None))
-            tried = 0
-            for at in random.sample(range(1, count + 1), count):
-                if time.monotonic() > share:
-                    break
-                tried += interrupt(made, name, fault(at))
-            made.check_again()
-            counts += Counter({"operations": 1, "points": count, "tried": tried, "opened again": made.reopened})
+    with world(kind) as made:
+        faults: list[tuple[str, Place, str]] = []
+        for name in OPERATIONS_OF[kind]:
+            counting = lines(None)
+            counts["points"] += points(made, name, counting)
+            new = counting.places.keys() - {place for _, place, _ in faults}
+            faults += [(name, place, error) for place in sorted(new) for error in ERRORS]
+        counts["lines"] = len(faults) // len(ERRORS)
+        for name, place, error in random.sample(faults, len(faults)):
+            if time.monotonic() > until:
+                break
+            counts[error] += interrupt(made, name, Lines(place, ERRORS[error]))
+        made.check_again()
+        counts["opened again"] = made.reopened
     with capsys.disabled():
-        print(f"\ninterruptions: {dict(counts)}")
+        print(f"\nexceptions in {kind}: {dict(counts)}")
+
+
+@pytest.mark.long
+def test_every_call_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every call of the system, refused as broken and as full, before and after it was made."""
+    until, counts = time.monotonic() + float(os.environ.get("FUZZ_SECONDS", "600")) / 2, Counter[str]()
+    with world("disk") as made:
+        ways = [(code, done) for code in (errno.EIO, errno.ENOSPC) for done in (True, False)]
+        counted = {name: points(made, name, calls(None)) for name in OPERATIONS_OF["disk"]}
+        faults = [(name, at, *way) for name, count in counted.items() for at in range(1, count + 1) for way in ways]
+        counts["calls"] = sum(counted.values())
+        for name, at, code, done in random.sample(faults, len(faults)):
+            if time.monotonic() > until:
+                break
+            counts[errno.errorcode[code]] += interrupt(made, name, Calls(at, code, done=done))
+        made.check_again()
+        counts["opened again"] = made.reopened
+    with capsys.disabled():
+        print(f"\ncalls refused: {dict(counts)}")
 
 
 @pytest.mark.long
