@@ -1,8 +1,9 @@
 """How deeply a text is nested. Up to ``DEEPEST`` levels all of the compiler works; beyond, the text is refused at once.
 
 The parser and the passes over its trees call themselves, once or a few times for each level. Python allows 1,000 calls
-within each other unless told otherwise, which some fifty parentheses use up, so ``make_room`` tells it otherwise. The
-processor's stack is no concern: 2,000 levels take less than two of its eight megabytes.
+within each other unless told otherwise, which some fifty parentheses use up, so ``make_room`` tells it otherwise. It
+stays below what the processor's stack holds of calls that C makes: JSON of 60,000 levels takes all of its eight
+megabytes, and must end in an error of ours at any limit that was set here.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from tidemill.model.errors import Unsupported
 
 __all__ = ["DEEPEST", "depth_of", "levels", "make_room", "too_deep"]
 
-DEEPEST = 2_000
+DEEPEST = 1_200
 """As many levels may be nested: operators and parentheses within each other, or operands in a row."""
 
-CALLS, BASE = 50, 1_000
+CALLS, BASE = 25, 1_000
 """Calls within each other that one level takes at most, and those around them."""
 
 USUAL = 25
 """Levels for which Python's own limit is enough: the deepest of the TPC-H queries has 19."""
 
-STEPS = (100, 500, DEEPEST)
+STEPS = (250, DEEPEST)
 """The limit is a matter of the whole process, so it is changed for few depths only."""
 
 OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
