@@ -21,7 +21,7 @@ ROWS, QUICK_ROWS = 150_000, 110_000
 EPOCHS, QUICK_EPOCHS = 100_000, 5_000
 VIEWS = 9
 SLICES = 10
-"""So many slices of equal length, each measured by itself: the last ones tell whether the cost is flat."""
+"""Slices of equal length, each measured by itself: the last ones tell whether the cost is flat."""
 
 IO = Path("/proc/self/io")
 
@@ -64,7 +64,7 @@ def run(options: Options) -> Iterator[Figure]:
 
 
 def _live(folder: Path, rows: int, epochs: int, options: Options) -> list[Written]:
-    """What was written before the first epoch and after each slice of them; the views are verified at the end."""
+    """Bytes and files written before the first epoch and after each slice of them; the views are verified at the end."""
     chance = random.Random(1)
     with tidemill.open(folder, runtime="native") as warehouse:
         warehouse.sql("CREATE TABLE sales (id BIGINT PRIMARY KEY, shop INT, amount BIGINT)")
