@@ -64,7 +64,7 @@ def run(options: Options) -> Iterator[Figure]:
 
 
 def _live(folder: Path, rows: int, epochs: int, options: Options) -> list[Written]:
-    """Bytes and files written before the first epoch and after each slice of them; the views are verified at the end."""
+    """Bytes and files written before the first epoch and after each slice; the views are verified at the end."""
     chance = random.Random(1)
     with tidemill.open(folder, runtime="native") as warehouse:
         warehouse.sql("CREATE TABLE sales (id BIGINT PRIMARY KEY, shop INT, amount BIGINT)")

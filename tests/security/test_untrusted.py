@@ -171,6 +171,16 @@ def test_names_in_the_catalog_are_names(stranger: Path, name: object) -> None:
         tidemill.open(stranger, runtime="native", backend="python")
 
 
+def test_compiled_code_is_not_in_the_folder(tmp_path: Path) -> None:
+    with tidemill.open(tmp_path / "w", runtime="native", backend="llvm") as wh:
+        wh.sql("CREATE TABLE t (k INT); CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+        wh.apply({"t": [(1, (1,)), (1, (1,))]})
+        assert wh.view("v").rows() == [(1, 2)]
+    found = [file for file in (tmp_path / "w").rglob("*") if file.is_file()]
+    assert {file.suffix or file.name for file in found} == {".json", ".parquet", "acknowledged", "lock"}
+    assert not any(b"\x7fELF" in file.read_bytes() for file in found)
+
+
 def test_nothing_stored_is_unpickled_or_evaluated() -> None:
     """Code is made in one place, of programs; pickles are read nowhere."""
     package = Path(tidemill.__file__).parent
