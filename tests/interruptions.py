@@ -443,7 +443,7 @@ def interrupt(world: World, name: str, fault: Fault | Alarm) -> bool:
         with fault:
             run()
             finished = True
-    except (KeyboardInterrupt, OSError, MemoryError, StorageError, DataError):
+    except (KeyboardInterrupt, OSError, MemoryError, StorageError, DataError, RuntimeWarning):
         if not fault.fired:
             raise
     try:

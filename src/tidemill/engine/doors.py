@@ -67,7 +67,7 @@ def translated(error: Exception, call: Signature, given: tuple[Any, ...], named:
     """The error that a user sees in place of ``error``; itself where it is the user's."""
     if isinstance(error, TypeError) and (mismatch := call.mismatch(given, named)):
         return mismatch
-    if is_foreign(error.__traceback__):
+    if isinstance(error, Warning) or is_foreign(error.__traceback__):  # a warning where users make errors of warnings
         return error
     match error:
         case RecursionError():
