@@ -13,7 +13,7 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 pyth
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$candidate; break; }; done)
 
 # Tidemill's own search for a Java that Spark can run on; silent where it finds one.
-FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.java import find_java; find_java()'
+FIND_JAVA = $(BIN)/python -c 'from tidemill.runtimes.spark.execution.java import find_java; find_java()'
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check format reference test fuzz clean

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from tidemill.model.types import BIGINT, Field
-from tidemill.program.maps import Map, Value
-from tidemill.runtimes.native.llvm import jit
-from tidemill.runtimes.native.llvm.blocks import Local, count_up, define, number
-from tidemill.runtimes.native.llvm.handles import NativeMap
-from tidemill.runtimes.native.llvm.layout import I64, I128, PTR, Cell, at
-from tidemill.runtimes.native.llvm.maps import Limit, MapCode
-from tidemill.runtimes.native.llvm.memory import Memory
-from tidemill.runtimes.native.llvm.strings import Strings
+from tidemill.program.maps import Map, RingField
+from tidemill.runtimes.native.llvm.codegen import jit
+from tidemill.runtimes.native.llvm.codegen.control_flow import Local, count_up, define, number
+from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, PTR, NullableValue, at
+from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.io.native_map import NativeMap
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.maps.map_code import MapCode, RangeLimit
 
 Keys = npt.NDArray[np.int64]
 Body = Callable[[ir.IRBuilder, ir.Value, ir.Value, Local], None]
@@ -37,14 +37,14 @@ class Bench:
         names = ("k", "m")[:keys]
         module = ir.Module("bench")
         fields = tuple(Field(name, BIGINT, nullable=False) for name in names)
-        self.code = MapCode(module, Map("bench", fields, (Value("n", BIGINT),)), **kinds)
+        self.code = MapCode(module, Map("bench", fields, (RingField("n", BIGINT),)), **kinds)
         for name, body in bodies.items():
             _emit_loop(module, name, body(self.code))
         started = time.perf_counter()
         self._library = jit.load(module)
         self.loaded = time.perf_counter() - started
         self._memory = Memory()
-        self.map = NativeMap(self.code, self._library, self._memory, Strings(self._memory))
+        self.map = NativeMap(self.code, self._library, self._memory, StringDictionary(self._memory))
 
     def run(self, name: str, keys: Keys) -> float:
         """Nanoseconds for each key."""
@@ -73,9 +73,9 @@ def adding(weight: int) -> Callable[[MapCode], Body]:
 
     def of(code: MapCode) -> Body:
         def body(builder: ir.IRBuilder, handle: ir.Value, key: ir.Value, total: Local) -> None:
-            cells = [Cell(key)]
+            cells = [NullableValue(key)]
             if len(code.map.keys) == 2:
-                cells.insert(0, Cell(builder.and_(key, number(1023))))
+                cells.insert(0, NullableValue(builder.and_(key, number(1023))))
             amount = builder.mul(builder.sext(key, I128), number(weight, I128))
             status = code.add(builder, handle, cells, number(weight), [amount])
             total.set(builder.add(total.get(), builder.zext(status, I64)))
@@ -89,7 +89,7 @@ def finding(code: MapCode) -> Body:
     """Read the weight of a key that is there."""
 
     def body(builder: ir.IRBuilder, handle: ir.Value, key: ir.Value, total: Local) -> None:
-        entry = code.find(builder, handle, [Cell(key)])
+        entry = code.find(builder, handle, [NullableValue(key)])
         with builder.if_then(builder.icmp_unsigned("!=", entry, ir.Constant(PTR, None))):
             total.set(builder.add(total.get(), code.weight(builder, entry)))
 
@@ -103,7 +103,7 @@ def looping(code: MapCode) -> Body:
         def each(builder: ir.IRBuilder, entry: ir.Value) -> None:
             total.set(builder.add(total.get(), code.weight(builder, entry)))
 
-        code.loop(builder, handle, ("k",), [Cell(builder.and_(key, number(1023)))], each)
+        code.loop(builder, handle, ("k",), [NullableValue(builder.and_(key, number(1023)))], each)
 
     return body
 
@@ -112,8 +112,10 @@ def summing(code: MapCode) -> Body:
     """The sums between a key and one that is 10,000 greater."""
 
     def body(builder: ir.IRBuilder, handle: ir.Value, key: ir.Value, total: Local) -> None:
-        upper = Cell(builder.add(key, number(10_000)))
-        totals = code.sum_range(builder, handle, ((), "k"), (), Limit(Cell(key), True), Limit(upper, False))
+        upper = NullableValue(builder.add(key, number(10_000)))
+        totals = code.sum_range(
+            builder, handle, ((), "k"), (), RangeLimit(NullableValue(key), True), RangeLimit(upper, False)
+        )
         total.set(builder.add(total.get(), builder.add(totals.weight, builder.trunc(totals.values[0], I64))))
 
     return body

@@ -16,10 +16,10 @@ import sqlglot
 from duckdb import DuckDBPyConnection, connect
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Relation
+from tidemill.algebra.relational.relations import Relation
 from tidemill.changes.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
 from tidemill.model import types as t
 from tidemill.model.coerce import coerce_row
 from tidemill.model.schema import WEIGHT, Partitioning, Table

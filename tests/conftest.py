@@ -29,7 +29,7 @@ hypothesis.settings.load_profile("fuzz" if "FUZZ_SECONDS" in os.environ else "re
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The local Spark session that Tidemill itself would start, shared by every test that needs one."""
-    from tidemill.runtimes.spark.session import local_session, stop_local_session
+    from tidemill.runtimes.spark.execution.session import local_session, stop_local_session
 
     yield local_session()
     stop_local_session()

@@ -29,7 +29,7 @@ import tidemill
 from tidemill.engine.engine import Engine
 from tidemill.engine.objects.database import LAST_OID
 from tidemill.model.errors import CommitUnknown, DataError, StorageError, TidemillError
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 PACKAGE = Path(tidemill.__file__).parent
 TRACED = tuple(str(PACKAGE / name) for name in ("engine", "storage", "runtimes", "changes"))
@@ -301,7 +301,7 @@ def epoch_of_runs(world: World) -> tuple[Callable[[], object], list[dict[str, Ro
 
     def run() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tidemill.storage.folder.LOG_ROWS", 0)
+            patch.setattr("tidemill.storage.folder_store.LOG_ROWS", 0)
             world.wh.apply(changes)
 
     return run, [world.after(changes)]

@@ -7,13 +7,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tidemill.algebra.layers import NUMBER, Feed, Layer, Layered, Subscript
-from tidemill.algebra.relations import Project, Relation, Scan
-from tidemill.algebra.scalars import Named, column
-from tidemill.algebra.walk import transform, walk
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.relational.relations import Project, Relation, Scan
+from tidemill.algebra.relational.time_partitions import (
+    PARTITION_NUMBER,
+    PartitionedInput,
+    PartitionSlice,
+    Subscript,
+    TimePartitioned,
+)
+from tidemill.algebra.relational.walk import transform, walk
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import translate
-from tidemill.compiler.rewrites.rename import rename
+from tidemill.compiler.analysis.rename import rename
+from tidemill.compiler.frontends.translate import translate
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, Field
 
@@ -58,7 +64,7 @@ ABOVE = (
 class Definition:
     """A relation, and the text that made it, for whoever looks at a failure."""
 
-    node: Layered
+    node: TimePartitioned
     texts: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -66,17 +72,19 @@ class Definition:
         return f"every {self.node.every} from {feeds}: {'; '.join(self.texts)}"
 
 
-def layered(every: int, feeds: dict[str, int], layers: tuple[Layer, ...], initialize: str, update: str) -> Layered:
+def layered(
+    every: int, feeds: dict[str, int], layers: tuple[PartitionSlice, ...], initialize: str, update: str
+) -> TimePartitioned:
     """The relation ``v``; ``feeds`` has the length of the partitions of each table that it reads."""
-    fed = tuple(Feed(name, _rows(TABLES[name], length), length) for name, length in feeds.items())
+    fed = tuple(PartitionedInput(name, _rows(TABLES[name], length), length) for name, length in feeds.items())
     columns = {layer.name: TABLES["k"].fields for layer in layers}
     bodies = [translate(text, columns).relation for text in (initialize, update)]
-    return Layered("v", every, fed, layers, *map(_named, bodies))
+    return TimePartitioned("v", every, fed, layers, *map(_named, bodies))
 
 
 def _rows(table: Table, every: int) -> Relation:
     scan = Scan(table.name, table.name, table.fields)
-    names = (*((NUMBER,) if every else ()), "g", "x")
+    names = (*((PARTITION_NUMBER,) if every else ()), "g", "x")
     return Project(scan, tuple(Named(name, column(f)) for name, f in zip(names, scan.fields, strict=True)))
 
 
@@ -84,7 +92,7 @@ def _named(body: Relation) -> Relation:
     return Project(body, tuple(Named(name, column(f)) for name, f in zip(("g", "x"), body.fields, strict=True)))
 
 
-def above(node: Layered, text: str) -> Relation:
+def above(node: TimePartitioned, text: str) -> Relation:
     """A query over the relation."""
     query = translate(text, {"v": node.fields}).relation
     scan = next(leaf for leaf in walk(query) if isinstance(leaf, Scan))
@@ -104,7 +112,9 @@ def definitions(draw: st.DrawFn, bodies: tuple[str, ...] = PLAIN + OWN) -> Defin
     update = draw(st.sampled_from(bodies))
     initialize = draw(st.sampled_from(PLAIN)) if draw(st.booleans()) or "own" in update else update
     last = draw(st.integers(-3, -1))
-    own = Layer("v", Subscript(draw(st.integers(-4, last))) if draw(st.integers(0, 3)) else None, Subscript(last))
+    own = PartitionSlice(
+        "v", Subscript(draw(st.integers(-4, last))) if draw(st.integers(0, 3)) else None, Subscript(last)
+    )
     layers = (*read, own) if "own" in update else tuple(read)
     texts = tuple(_over(draw, text, read, own) for text in (initialize, update))
     texts = texts if initialize != update else (texts[0], texts[0])
@@ -112,16 +122,16 @@ def definitions(draw: st.DrawFn, bodies: tuple[str, ...] = PLAIN + OWN) -> Defin
 
 
 @st.composite
-def layers_of(draw: st.DrawFn, name: str, length: int) -> Layer:
+def layers_of(draw: st.DrawFn, name: str, length: int) -> PartitionSlice:
     """Some partitions of a feed."""
     if not length:
-        return Layer(name, None, None)
+        return PartitionSlice(name, None, None)
     times, over, plus = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(-4, 1))
     low = Subscript(plus - draw(st.integers(0, 3)), times, over) if draw(st.integers(0, 5)) else None
-    return Layer(name, low, Subscript(plus, times, over))
+    return PartitionSlice(name, low, Subscript(plus, times, over))
 
 
-def _over(draw: st.DrawFn, text: str, read: list[Layer], own: Layer) -> str:
+def _over(draw: st.DrawFn, text: str, read: list[PartitionSlice], own: PartitionSlice) -> str:
     names = {one: draw(st.sampled_from(read)).name for one in "ab"}
     return text.format(**names, own=own.name)
 

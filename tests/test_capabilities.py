@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.sql.capabilities import CAPABILITIES, SCHEMA, Capability
 from benchmarks.sql.data import Shop
 from benchmarks.sql.run import slug
 from tests.ways import NATIVE, opened
-from tidemill.compiler.capabilities import CAPABILITIES, SCHEMA, Capability
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,12 +14,12 @@ import tidemill
 from tests.answers import inner
 from tests.corpus.cases import BAGS, FILES, GAPS, HOLE, ROWS, TABLES, Case, read, same, written
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS
 from tidemill.algebra.functions import FUNCTIONS, INTERNAL
-from tidemill.algebra.functions.forms import ALIASES, FORMS
-from tidemill.compiler.frontends.aggregates import AGGREGATES
-from tidemill.compiler.frontends.calls import SPECIAL
-from tidemill.compiler.frontends.sql import translate
-from tidemill.engine.select import arrange
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES
+from tidemill.compiler.frontends.sql.expressions.function_calls import SPECIAL_FUNCTIONS
+from tidemill.compiler.frontends.translate import translate
+from tidemill.engine.statements.select import order_and_limit
 from tidemill.model.errors import TidemillError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def evaluated(query: str, text: str) -> list[str]:
     """The evaluator's answer."""
     try:
         translated = translate(query, TABLES)
-        rows = arrange(list(evaluate(translated.relation, BAGS).expand()), translated)
+        rows = order_and_limit(list(evaluate(translated.relation, BAGS).expand()), translated)
     except TidemillError as error:
         return [f"! {type(error).__name__}"]
     types = [str(f.type) for f in translated.relation.fields[: translated.visible]]
@@ -127,7 +127,11 @@ def test_a_runtime_answers_as_the_evaluator_does(path: Path) -> None:
 def test_every_function_is_in_the_corpus() -> None:
     texts = "\n".join(case.text.lower() for path in FILES for case in _cases(path))
     ours = {"partition_number", "session_window", "window", "window_time"}
-    named = {name for name in (*FUNCTIONS, *FORMS, *ALIASES, *SPECIAL, *AGGREGATES) if name.isidentifier()}
+    named = {
+        name
+        for name in (*FUNCTIONS, *DERIVED_FUNCTIONS, *ALIASES, *SPECIAL_FUNCTIONS, *AGGREGATES)
+        if name.isidentifier()
+    }
     assert not [name for name in sorted(named - INTERNAL - ours) if f"{name}" not in texts]
 
 

@@ -15,9 +15,9 @@ from tests.answers import Answers, differ, inner
 from tests.conversation import Conversation, Step, parse_row, read
 from tests.ways import NATIVE, SPARK, interpreting, opened
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
+from tidemill.compiler.passes import compile_view
 from tidemill.model import errors
 from tidemill.program.text import text_of_program
 

@@ -15,8 +15,8 @@ from tests.answers import Answers, differ, inner
 from tests.nexmark.auctions import House
 from tests.ways import NATIVE, opened
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

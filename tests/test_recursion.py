@@ -19,8 +19,8 @@ import tidemill
 from tests.answers import Answers, differ, inner
 from tests.ways import opened
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
 from tidemill.model.errors import ArithmeticFault
 
 NODES = 5

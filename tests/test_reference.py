@@ -12,14 +12,14 @@ import tidemill
 from docs.reference.constructs import written
 from docs.reference.functions import THEMES, page
 from tidemill.algebra.functions import FUNCTIONS
-from tidemill.algebra.functions.ring import RING
-from tidemill.algebra.functions.spreads import SPREADS
+from tidemill.algebra.functions.ring_arithmetic import RING
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
-from tidemill.algebra.text import KEY
+from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
+from tidemill.algebra.text import USER_FUNCTION_MARK
 from tidemill.compiler import choose
-from tidemill.engine.options import OPTIONS
+from tidemill.engine.catalog.view_options import VIEW_OPTIONS
 from tidemill.model import errors
-from tidemill.serving.cli import app
+from tidemill.serving.cli.app import app
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
@@ -34,9 +34,11 @@ def test_constructs_are_current() -> None:
 
 
 def test_every_function_has_its_theme() -> None:
-    within_programs = {function.name for function in (*RING, *SPREADS, *TIME_WINDOWS)}  # no SQL text calls these
+    within_programs = {
+        function.name for function in (*RING, *VARIANCE_FUNCTIONS, *TIME_WINDOWS)
+    }  # no SQL text calls these
     named = {function.name for _, _, functions in THEMES for function in functions}
-    own = {name for name in FUNCTIONS if KEY not in name}  # others have registered some of their own
+    own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # others have registered some of their own
     assert named == own - within_programs
 
 
@@ -63,7 +65,7 @@ def test_every_command_is_described(name: str) -> None:
                 assert option in section, f"{name} {option}"
 
 
-@pytest.mark.parametrize("option", sorted(OPTIONS))
+@pytest.mark.parametrize("option", sorted(VIEW_OPTIONS))
 def test_every_view_option_is_described(option: str) -> None:
     assert f"`{option}`" in (REFERENCE / "sql.md").read_text()
 

@@ -12,9 +12,9 @@ from tests.answers import Answers, differ, inner
 from tests.tpch.data import QUERIES, SCHEMA, Epoch, Rows
 from tests.ways import opened
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
-from tidemill.compiler.rewrites.normalize import normalize
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.model.coerce import coerce_row
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Watched:
             warehouse.sql(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = '{strategy}') AS {QUERIES[name]}")
             self.answers.define(name, QUERIES[name])
             # FROM a, b, c ... WHERE means all triples first; with conditions where they belong it can be evaluated.
-            self.answers.relations[name] = normalize(self.answers.relations[name])
+            self.answers.relations[name] = push_down_filters(self.answers.relations[name])
 
     def take(self, epoch: Epoch) -> None:
         """One epoch, after which all views must show what the others say."""

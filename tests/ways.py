@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidemill
-from tidemill.engine import placement
-from tidemill.runtimes.native import backends, state
+from tidemill.engine.epochs import placement
+from tidemill.runtimes.native import backends, runtime_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +35,9 @@ def taking(way: str) -> Iterator[None]:
     """Within this block warehouses take that way, whatever the size of their data."""
     with pytest.MonkeyPatch.context() as patch:
         if way == "columns":
-            patch.setattr(state, "RESIDENT_ROWS", 0)
+            patch.setattr(runtime_state, "RESIDENT_ROWS", 0)
         elif way == "llvm":
-            from tidemill.runtimes.native.llvm import jit
+            from tidemill.runtimes.native.llvm.codegen import jit
 
             # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
             patch.setattr(jit, "LEVEL", 0)
@@ -45,7 +45,7 @@ def taking(way: str) -> Iterator[None]:
         elif way == "frames":
             patch.setattr(placement, "DRIVER_WORK", -1)
         elif way == "driver":
-            from tidemill.runtimes.spark.driver import DriverRuntime
+            from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 
             patch.setattr(DriverRuntime, "__init__", partialmethod(DriverRuntime.__init__, resident=0))
         yield
@@ -61,7 +61,7 @@ def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":mem
 
 def interpreting(spark: SparkSession) -> SparkSession:
     """A session beside ``spark`` that compiles nothing: queries over a few rows are asked once."""
-    from tidemill.runtimes.spark.session import MEANING, PACE
+    from tidemill.runtimes.spark.execution.session import LATENCY_SETTINGS, SEMANTIC_SETTINGS
 
     session = spark.newSession()
     quick = {
@@ -70,6 +70,6 @@ def interpreting(spark: SparkSession) -> SparkSession:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
-    for key, value in (MEANING | PACE | quick).items():
+    for key, value in (SEMANTIC_SETTINGS | LATENCY_SETTINGS | quick).items():
         session.conf.set(key, value)
     return session

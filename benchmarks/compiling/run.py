@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from benchmarks.compiling.cases import CASES, TABLES
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
 from tidemill.program.reads import steps_of
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 STRATEGIES = ("auto", "recompute", "viewlet", "joingraph", "lineage")
 
@@ -36,7 +36,7 @@ def measure(sql: str, strategy: str = "auto") -> Compiled:
     return Compiled(seconds, len(program.stages), sum(1 for stage in program.stages for _ in steps_of(stage)))
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """Every family at each of its sizes; ``queries`` choose families, ``depths`` strategies."""
     for strategy in options.depths or STRATEGIES[: 1 if options.quick else None]:
         for name, (sql, numbers) in CASES.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.dbtoaster.case import SCALE, Case, Outcome, Sample
 from benchmarks.dbtoaster.paper import FIGURES, TPCH, baseline
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "dbtoaster"
 

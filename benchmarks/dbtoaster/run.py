@@ -18,7 +18,7 @@ from benchmarks.dbtoaster.queries import READS
 from benchmarks.dbtoaster.results import Results, figures
 from benchmarks.dbtoaster.stream import Stream, kept
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SCALES = (0.1, 0.5, 1.0, 5.0)
 SECONDS = 60.0
@@ -32,7 +32,7 @@ SINGLY = ("q3", "full", "llvm")
 """The case whose events come one by one from Python as well."""
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """The figures of the cases that were asked for; with ``scaling``, of the TPC-H queries over growing data."""
     plan = _Plan.of(options)
     results = Results(options.folder / "dbtoaster" / ("quick" if options.quick else "measured"))
@@ -56,7 +56,7 @@ class _Plan:
     seconds: float
 
     @classmethod
-    def of(cls, options: Options) -> _Plan:
+    def of(cls, options: BenchmarkOptions) -> _Plan:
         queries = _chosen("query", options.queries, tuple(DBTOASTER))
         depths = _chosen("depth", options.depths, DEPTHS)
         backends = _chosen("back end", options.backends, BACKENDS)
@@ -83,7 +83,9 @@ def _chosen(what: str, wanted: tuple[str, ...], known: tuple[str, ...]) -> tuple
     return tuple(name for name in known if name in wanted) or known
 
 
-def _measure(case: Case, stream: Stream, oracle: Oracle, plan: _Plan, options: Options, begun: float) -> Outcome:
+def _measure(
+    case: Case, stream: Stream, oracle: Oracle, plan: _Plan, options: BenchmarkOptions, begun: float
+) -> Outcome:
     def advance(part: float) -> None:
         options.progress(begun + part / len(plan.cases), case.name)
 

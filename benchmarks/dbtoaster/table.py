@@ -11,7 +11,7 @@ from rich.table import Table
 from benchmarks.dbtoaster.case import BACKENDS, DEPTHS
 from benchmarks.dbtoaster.paper import DBTOASTER
 from benchmarks.tables import numbers, short
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 Found = dict[tuple[str, str], Figure]
 """Figures by case and metric."""

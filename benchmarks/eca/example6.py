@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Named, column
+from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, Field
-from tidemill.sources.queries import Product
+from tidemill.sources.remote_queries.signed_query import SpjView
 
 RELATIONS = ("r1", "r2", "r3")
 COLUMNS = {"r1": ("w", "x"), "r2": ("i", "x", "y"), "r3": ("y", "z")}
@@ -35,7 +35,7 @@ MIDDLE = 500_000
 Update = Mapping[str, ZSet]
 
 
-def product(tables: Mapping[str, Table], outputs: str) -> Product:
+def product(tables: Mapping[str, Table], outputs: str) -> SpjView:
     """The view over these tables; ``outputs`` are names such as ``"r1.w r3.z"``."""
     leaves = tuple(Scan(name, name, tables[name].fields) for name in RELATIONS)
     at = {field.name: column(field) for leaf in leaves for field in leaf.fields}
@@ -44,7 +44,7 @@ def product(tables: Mapping[str, Table], outputs: str) -> Product:
         call("eq", at["r2.y"], at["r3.y"]),
         call("gt", at["r1.w"], at["r3.z"]),
     )
-    return Product(leaves, conditions, tuple(Named(name, at[name]) for name in outputs.split()))
+    return SpjView(leaves, conditions, tuple(Named(name, at[name]) for name in outputs.split()))
 
 
 VIEW = product(TABLES, "r1.w r3.z")

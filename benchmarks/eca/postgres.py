@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.eca.example6 import COLUMNS, RELATIONS
 from tests.sources.server import PASSWORD, NoServer, Server
 from tidemill.changes.zset import ZSet
-from tidemill.sources.postgres.connect import Address
+from tidemill.sources.postgres.connection import Address
 from tidemill.sources.postgres.source import PostgresSource
 
 __all__ = ["KEYS", "OUTPUTS", "Database", "NoServer", "opened"]

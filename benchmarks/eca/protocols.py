@@ -13,15 +13,15 @@ from benchmarks.eca.outcomes import APART, BURST, Kept
 from benchmarks.eca.postgres import KEYS, OUTPUTS, Database
 from benchmarks.eca.warehouse import Warehouse
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.batches import Batched
-from tidemill.protocols.copies import Copies
-from tidemill.protocols.eca import Eca
-from tidemill.protocols.eca_key import EcaKey
-from tidemill.protocols.eca_local import EcaLocal
-from tidemill.protocols.protocol import Keeper, Start
-from tidemill.protocols.recompute import Recompute
+from tidemill.protocols.algorithms.copies import Copies
+from tidemill.protocols.algorithms.eca import Eca
+from tidemill.protocols.algorithms.eca_key import EcaKey
+from tidemill.protocols.algorithms.eca_local import EcaLocal
+from tidemill.protocols.algorithms.recompute import Recompute
+from tidemill.protocols.batched_source import BatchedSource
+from tidemill.protocols.protocol import InitialView, ViewMaintainer
 
-Make = Callable[[Start, int], Keeper]
+Make = Callable[[InitialView, int], ViewMaintainer]
 
 KEEPERS: dict[str, Make] = {
     "recompute": Recompute,
@@ -70,8 +70,8 @@ def _keep(database: Database, extent: Extent, protocol: str, timing: str, rows: 
     source = database.source(f"bench_{protocol}_{timing}")
     try:
         position = source.start(None)
-        start = Start(product(source.tables, OUTPUTS), rows, {"": position}, KEYS, {}, contents)
-        heard = Batched(source, position) if protocol == BATCHED else source
+        start = InitialView(product(source.tables, OUTPUTS), rows, {"": position}, KEYS, {}, contents)
+        heard = BatchedSource(source, position) if protocol == BATCHED else source
         warehouse = Warehouse(heard, start, KEEPERS[protocol](start, updates if timing == BURST else 1))
         if protocol != "recompute":
             _apart(database, warehouse, WARM_UP)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.eca.experiments import CROSSOVERS
 from benchmarks.eca.outcomes import APART, Kept, Outcome
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "eca"
 UNITS = {"bytes": "B"}

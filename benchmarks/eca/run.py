@@ -8,7 +8,7 @@ from benchmarks.eca.experiments import AXES, QUICK_AXES, measure_all
 from benchmarks.eca.outcomes import Kept, Outcome
 from benchmarks.eca.results import crossovers, figures, kept_figures
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 POSTGRES = "postgres"
 SIZE, QUICK_SIZE = 1_000_000, 10_000
@@ -22,7 +22,7 @@ FORMULAS_SHARE = 0.3
 """Of all work, about so much is done when PostgreSQL's turn comes."""
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """The figures of the axes that were asked for, by ``queries``, and of PostgreSQL."""
     axes = QUICK_AXES if options.quick else AXES
     wanted = options.queries or (*axes, POSTGRES)
@@ -45,7 +45,7 @@ def run(options: Options) -> Iterator[Figure]:
         yield from _on_postgres(options)
 
 
-def _on_postgres(options: Options) -> Iterator[Figure]:
+def _on_postgres(options: BenchmarkOptions) -> Iterator[Figure]:
     """Every protocol on a server of our own; where none can be had, that is said and nothing is measured."""
     size = int((QUICK_SIZE if options.quick else SIZE) * (options.scale or 1))
     options.progress(FORMULAS_SHARE, f"PostgreSQL with {size:,} rows a relation")

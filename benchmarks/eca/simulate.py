@@ -9,16 +9,16 @@ from functools import cache
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.eca.example6 import CLUSTERED, TABLES, VIEW, Example, Update
 from benchmarks.eca.formulas import Parameters
+from benchmarks.eca.page_model import Indexed, NestedLoops, PageModel
+from benchmarks.eca.recorded_source import RecordedSource
 from benchmarks.eca.warehouse import Warehouse
 from tidemill.changes.zset import ZSet
+from tidemill.protocols.algorithms.eca import Eca
+from tidemill.protocols.algorithms.recompute import Recompute
 from tidemill.protocols.audit import audit
-from tidemill.protocols.eca import Eca
-from tidemill.protocols.protocol import Keeper, Start
-from tidemill.protocols.recompute import Recompute
-from tidemill.sources.joins import Probe
-from tidemill.sources.pages import Indexed, NestedLoops, Pages
-from tidemill.sources.queries import SignedQuery
-from tidemill.sources.recorded import RecordedSource
+from tidemill.protocols.protocol import InitialView, ViewMaintainer
+from tidemill.sources.remote_queries.local_evaluation import IndexProbe
+from tidemill.sources.remote_queries.signed_query import SignedQuery
 
 SIDES = 2
 
@@ -37,10 +37,10 @@ class TermByTerm(Eca):
 class Scenarios:
     """Counts the pages of both scenarios of section 6.3 at once."""
 
-    ways: Sequence[Pages]
+    ways: Sequence[PageModel]
     read_by: list[int] = field(default_factory=list)
 
-    def read(self, probes: Sequence[Probe]) -> int:
+    def read(self, probes: Sequence[IndexProbe]) -> int:
         """Pages by the first of the ways."""
         read = [way.read(probes) for way in self.ways]
         self.read_by = [sum(pair) for pair in zip(self.read_by or [0] * len(read), read, strict=True)]
@@ -51,7 +51,7 @@ class Scenarios:
 class Algorithm:
     """Which keeper, given its start and k, and whether its queries are answered only after all updates."""
 
-    keeper: Callable[[Start, int], Keeper]
+    keeper: Callable[[InitialView, int], ViewMaintainer]
     together: bool
 
 
@@ -77,7 +77,7 @@ def _run(algorithm: Algorithm, p: Parameters, side: int) -> dict[str, int]:
     pages = Scenarios((Indexed(p.block, CLUSTERED), NestedLoops(p.block)))
     source = RecordedSource("", TABLES, example.rows(), row_bytes=p.size, pages=pages)
     rows = source.contents.answer(VIEW.query)
-    start = Start(VIEW, rows, {"": source.position})
+    start = InitialView(VIEW, rows, {"": source.position})
     warehouse = Warehouse(source, start, algorithm.keeper(start, example.k))
     history = _History(source, warehouse)
     for update in example.updates():

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from benchmarks.eca.formulas import ALGORITHMS
 from benchmarks.tables import numbers, short
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 TITLES = {
     "messages": "messages M",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.protocol import Ask, Install, Keeper, Start
-from tidemill.sources.queries import SignedQuery
+from tidemill.protocols.protocol import AskSource, InitialView, InstallChange, ViewMaintainer
+from tidemill.sources.remote_queries.signed_query import SignedQuery
 from tidemill.sources.source import Answered, Committed, Message
 
 
@@ -24,7 +24,7 @@ class Asked(Protocol):
 class Warehouse:
     """Takes messages one by one; ``rows`` is the view, and ``asked`` counts queries."""
 
-    def __init__(self, source: Asked, start: Start, keeper: Keeper) -> None:
+    def __init__(self, source: Asked, start: InitialView, keeper: ViewMaintainer) -> None:
         self.keeper = keeper
         self.rows = ZSet(start.rows)
         self.asked = 0
@@ -53,9 +53,9 @@ class Warehouse:
             if isinstance(message, Answered) and message.number == mark:
                 mark = None
 
-    def _do(self, actions: Sequence[Ask | Install]) -> None:
+    def _do(self, actions: Sequence[AskSource | InstallChange]) -> None:
         for action in actions:
-            if isinstance(action, Ask):
+            if isinstance(action, AskSource):
                 self.asked += 1
                 self._numbers[self._source.ask(action.query)] = action.number
             else:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import tidemill
 from tidemill.model.errors import SetupError
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 ROWS, QUICK_ROWS = 150_000, 110_000
 """Rows of the table: above the size from which maps are merged one at a time."""
@@ -41,7 +41,7 @@ class Written:
         return cls(int(line.split()[1]), sum(1 for kind in kinds for _ in folder.glob(kind)))
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """Bytes and files a row over the whole life, and the dearest slice over the cheapest of the second half."""
     if not IO.exists():
         raise SetupError(
@@ -63,7 +63,7 @@ def run(options: Options) -> Iterator[Figure]:
     yield Figure("epochs", case, "growth_ratio", growth, "x", "bytes of the second half over the first; flat is 1")
 
 
-def _live(folder: Path, rows: int, epochs: int, options: Options) -> list[Written]:
+def _live(folder: Path, rows: int, epochs: int, options: BenchmarkOptions) -> list[Written]:
     """Bytes and files written before the first epoch and after each slice; the views are verified at the end."""
     chance = random.Random(1)
     with tidemill.open(folder, runtime="native") as warehouse:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import tidemill
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.graphivm.queries import SCHEMA
-from tidemill.engine import placement
+from tidemill.engine.epochs import placement
 
 QUERY = """
     SELECT f.followerid, t.userid, t.tweetid, r.tweetid AS retweetid

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.tables import short
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 Found = Mapping[tuple[str, str], float]
 """Values by case and metric."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.graphivm.goals import judged, told
 from benchmarks.graphivm.table import cell, cells_of, columns_of, sections, words_of
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 
 def page(figures: Sequence[Figure]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.graphivm.case import SERVES, Case, Outcome
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "graphivm"
 

@@ -12,7 +12,7 @@ from benchmarks.graphivm.measure import measure
 from benchmarks.graphivm.oracle import Oracle
 from benchmarks.graphivm.results import Results, figures, ratios
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SECONDS, QUICK_SECONDS = 2.0, 0.1
 """How long the events of a case may take, by default."""
@@ -21,7 +21,7 @@ ALIASES = {"reading": "fanout", "memory": "joins"}
 """What is measured along with another experiment."""
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """The figures of the experiments that were asked for, by ``queries``."""
     wanted = _chosen(options)
     extent = QUICK if options.quick else Extent()
@@ -39,7 +39,7 @@ def run(options: Options) -> Iterator[Figure]:
     results.draw()
 
 
-def _chosen(options: Options) -> tuple[str, ...]:
+def _chosen(options: BenchmarkOptions) -> tuple[str, ...]:
     """The experiments that were asked for; one that does not exist is refused before anything runs.
 
     A quick look does not wait for Spark, unless it is asked to.
@@ -53,7 +53,7 @@ def _chosen(options: Options) -> tuple[str, ...]:
     return tuple(name for name in EXPERIMENTS if name in asked)
 
 
-def _outcomes(cases: list[Case], extent: Extent, options: Options) -> Iterator[Outcome]:
+def _outcomes(cases: list[Case], extent: Extent, options: BenchmarkOptions) -> Iterator[Outcome]:
     limit = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     done = 0
     for _, group in groupby(cases, key=workload_key):

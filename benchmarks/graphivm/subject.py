@@ -15,8 +15,8 @@ import tidemill
 from benchmarks.graphivm.case import Case
 from benchmarks.graphivm.queries import SCHEMA
 from benchmarks.graphivm.workload import Workload
-from tidemill.engine.batches import ChangeBatch
-from tidemill.engine.subscribe import Subscription
+from tidemill.engine.subscriptions.change_batches import ChangeBatch
+from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.model.errors import Unsupported
 
 VIEW = "answer"

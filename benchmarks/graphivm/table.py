@@ -12,7 +12,7 @@ from benchmarks.graphivm.experiments import LOOKAHEADS
 from benchmarks.graphivm.goals import judged, told
 from benchmarks.graphivm.workload import MODIFICATIONS
 from benchmarks.tables import numbers, short
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 METRICS = {
     "plain_events/s": "events/s, rows written out in plain columns",

@@ -12,7 +12,7 @@ import tidemill
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.movie.data import ODL, database
 from benchmarks.movie.views import View
-from tidemill.engine.views import ViewHandle
+from tidemill.engine.handles import ViewHandle
 
 READ = ("compositeparts", "documents", "atomicparts", "baseassemblies")
 """The extents that views read, and of these the ones whose read columns updates change."""

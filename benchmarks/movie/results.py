@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.movie.case import Asked, Propagated
 from benchmarks.movie.selfmaintained import Entry
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "movie"
 SPEEDUP, OF_EPOCH, OF_DEFINE, PER_QUERY = "speedup", "speedup_epoch", "speedup_define", "updates_per_query"

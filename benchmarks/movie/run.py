@@ -13,7 +13,7 @@ from benchmarks.movie.oo7 import OO7
 from benchmarks.movie.results import of_entries, of_query, of_spark, of_update
 from benchmarks.movie.selfmaintained import entries
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SPARK_SIZE = "db3"
 """The database that Spark makes views of."""
@@ -27,7 +27,7 @@ class Found:
     propagated: dict[str, Propagated] = field(default_factory=dict)
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """The experiments that were asked for, by ``queries``; a quick look leaves Spark out, unless it is asked for."""
     for name in options.queries:
         if name not in NAMES:
@@ -55,11 +55,11 @@ def run(options: Options) -> Iterator[Figure]:
     _draw(lines, found, options)
 
 
-def _left_out(options: Options) -> str:
+def _left_out(options: BenchmarkOptions) -> str:
     return " less the connections" if options.quick else ""
 
 
-def _figures(case: Case, oo7: OO7, options: Options, found: Found) -> Iterator[Figure]:
+def _figures(case: Case, oo7: OO7, options: BenchmarkOptions, found: Found) -> Iterator[Figure]:
     for one in measure(case, oo7, QUICK if options.quick else FULL):
         if isinstance(one, Asked):
             found.asked[case] = one
@@ -73,7 +73,7 @@ def _figures(case: Case, oo7: OO7, options: Options, found: Found) -> Iterator[F
             yield from of_update(one, found.asked[case])
 
 
-def _on_spark(oo7: OO7, options: Options) -> Iterator[Figure]:
+def _on_spark(oo7: OO7, options: BenchmarkOptions) -> Iterator[Figure]:
     # Who measures in this process does not wait for Spark.
     from benchmarks.movie.spark import made_by_spark
 
@@ -82,7 +82,7 @@ def _on_spark(oo7: OO7, options: Options) -> Iterator[Figure]:
         yield of_spark(view, SPARK_SIZE, seconds, rows)
 
 
-def _draw(lines: list[Line], found: Found, options: Options) -> None:
+def _draw(lines: list[Line], found: Found, options: BenchmarkOptions) -> None:
     if not lines:
         return
     # The plotting library takes a second to load, which only those who plot should wait for.

@@ -8,19 +8,25 @@ from dataclasses import dataclass
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.movie.data import COMPOSITES, YOUNG
 from benchmarks.movie.oo7 import OO7
-from tidemill.compiler.lineage.plans import FIGURE, Case, Move, Use, ViewClass
+from tidemill.compiler.lineage.maintenance_plans import (
+    MAINTENANCE_PLANS,
+    CollectionUse,
+    DeltaMethod,
+    EventCase,
+    ViewComplexity,
+)
+from tidemill.engine.handles import ViewHandle
 from tidemill.engine.objects.database import Objects
-from tidemill.engine.views import ViewHandle
-from tidemill.model.events import Event
+from tidemill.model.update_events import UpdateEvent
 
 VIEWS = {
-    ViewClass.JOIN: """define joined() as
+    ViewComplexity.JOIN: """define joined() as
         select struct(id: c.id, type: c.type, parts: c.parts, doc: d.id)
         from c in CompositeParts, d in Documents where c.documentation = d and c.buildDate >= 2000""",
-    ViewClass.UNNEST: """define unnested() as
+    ViewComplexity.UNNEST: """define unnested() as
         select struct(id: c.id, type: c.type, shared: c.usedInShar, part: a.id)
         from c in CompositeParts, a in c.parts where c.buildDate >= 2000 and c.buildDate > a.buildDate""",
-    ViewClass.NEST: """define nested() as
+    ViewComplexity.NEST: """define nested() as
         select struct(id: c.id, type: c.type, shared: c.usedInShar, used: b.id,
             dates: (select a.buildDate from a in c.parts where a.x >= 0))
         from c in CompositeParts, b in c.usedInPriv where c.buildDate >= 2000 and c.buildDate > b.buildDate""",
@@ -28,9 +34,13 @@ VIEWS = {
 """One of each class, of young composite parts: a build date alone keeps one out, whatever it is joined with."""
 
 COLLECTIONS = {
-    ViewClass.JOIN: {Use.PROJECTED: "parts"},
-    ViewClass.UNNEST: {Use.PROJECTED: "usedinshar", Use.UNNESTED: "parts"},
-    ViewClass.NEST: {Use.PROJECTED: "usedinshar", Use.NESTED: "parts", Use.UNNESTED: "usedinpriv"},
+    ViewComplexity.JOIN: {CollectionUse.PROJECTED: "parts"},
+    ViewComplexity.UNNEST: {CollectionUse.PROJECTED: "usedinshar", CollectionUse.UNNESTED: "parts"},
+    ViewComplexity.NEST: {
+        CollectionUse.PROJECTED: "usedinshar",
+        CollectionUse.NESTED: "parts",
+        CollectionUse.UNNESTED: "usedinpriv",
+    },
 }
 """Which collection of a composite part each view uses how."""
 
@@ -42,9 +52,9 @@ LATE, NEVER = 9_000, -1
 class Entry:
     """An entry of the figure, and how many base rows were read when its event happened."""
 
-    case: Case
-    view: ViewClass
-    move: Move
+    case: EventCase
+    view: ViewComplexity
+    move: DeltaMethod
     reads: int
 
     @property
@@ -62,7 +72,7 @@ def entries() -> Iterator[Entry]:
     with OO7(1, connections=False) as oo7:
         views = {kind: oo7.db.define(text) for kind, text in VIEWS.items()}
         parts = _parts(oo7.db)
-        for case, cells in FIGURE.items():
+        for case, cells in MAINTENANCE_PLANS.items():
             for kind, cell in cells.items():
                 for move in cell.plan:
                     happen = _event(oo7.db, parts.pop(), case, kind, move)
@@ -87,23 +97,23 @@ def _reads(oo7: OO7, view: ViewHandle, happen: Callable[[], object]) -> int:
     return sum(view.base_reads().values()) - before
 
 
-def _event(db: Objects, oid: int, case: Case, kind: ViewClass, move: Move) -> Callable[[], object]:
+def _event(db: Objects, oid: int, case: EventCase, kind: ViewComplexity, move: DeltaMethod) -> Callable[[], object]:
     """What is to happen to the composite part ``oid``; what must come before it has happened already."""
     values = db.get(oid)
     collection = COLLECTIONS[kind][case.use] if case.use is not None else ""
     match case.event:
-        case Event.INSERT:
+        case UpdateEvent.INSERT:
             return _creation(db, values)
-        case Event.DELETE:
+        case UpdateEvent.DELETE:
             return lambda: db.delete(oid, clear=True)
-        case Event.INSERT_ELEMENT:
+        case UpdateEvent.INSERT_ELEMENT:
             # Bags take an element again; it is another one of the view.
             return lambda: db.insert(oid, collection, values[collection][-1])
-        case Event.DELETE_ELEMENT:
+        case UpdateEvent.DELETE_ELEMENT:
             return lambda: db.remove(oid, collection, values[collection][0])
-        case Event.MODIFY if not case.condition:
+        case UpdateEvent.MODIFY if not case.condition:
             return lambda: db.modify(oid, type="other")
-        case Event.MODIFY:
+        case UpdateEvent.MODIFY:
             return _decisive(db, oid, "builddate", move)
     element = values[collection][0]
     if not case.condition:
@@ -120,9 +130,9 @@ def _creation(db: Objects, values: dict[str, object]) -> Callable[[], object]:
     )
 
 
-def _decisive(db: Objects, oid: int, attribute: str, move: Move) -> Callable[[], object]:
+def _decisive(db: Objects, oid: int, attribute: str, move: DeltaMethod) -> Callable[[], object]:
     """An attribute in a condition is modified so that rows leave the view, or so that they come back."""
-    if move is Move.JOIN_OLD:
+    if move is DeltaMethod.JOIN_OLD:
         return lambda: db.modify(oid, **{attribute: NEVER})
     db.modify(oid, **{attribute: NEVER})
     return lambda: db.modify(oid, **{attribute: LATE})

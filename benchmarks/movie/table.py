@@ -23,8 +23,8 @@ from benchmarks.movie.results import (
     VIRTUAL,
 )
 from benchmarks.tables import numbers
-from tidemill.compiler.lineage.plans import ViewClass
-from tidemill.serving.bench import Figure
+from tidemill.compiler.lineage.maintenance_plans import ViewComplexity
+from tidemill.serving.cli.bench_runner import Figure
 
 QUERY_COLUMNS = {MATERIALIZED: "MV, ms", VIRTUAL: "virtual, ms", SPEEDUP: "times", DUCKDB: "DuckDB, ms"}
 QUERY_COLUMNS |= {SPARK: "Spark, ms"}
@@ -85,9 +85,9 @@ def _entries(figures: Sequence[Figure]) -> Table:
             rows.setdefault(row, {}).setdefault(view, []).append(f"{figure.value:,.0f}")
         elif figure.metric == CELLS:
             title += f"; none for {figure.value:.0f} {figure.baseline}"
-    table = numbers(title, [view.name.lower() for view in ViewClass])
+    table = numbers(title, [view.name.lower() for view in ViewComplexity])
     for row, cells in rows.items():
-        table.add_row(row, *(" + ".join(cells.get(view.name.lower(), ["NA"])) for view in ViewClass))
+        table.add_row(row, *(" + ".join(cells.get(view.name.lower(), ["NA"])) for view in ViewComplexity))
     return table
 
 

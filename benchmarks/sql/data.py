@@ -1,4 +1,4 @@
-"""Tables of any size for the examples of ``compiler.capabilities``, and changes of single rows.
+"""Tables of any size for the examples of ``benchmarks.sql.capabilities``, and changes of single rows.
 
 Customers are always a hundred: so groups, partitions and matches grow with the tables, and a cost that follows them can
 be told from one that does not.

@@ -11,11 +11,11 @@ from itertools import islice
 from rich.table import Table
 
 import tidemill
+from benchmarks.sql.capabilities import CAPABILITIES, SCHEMA, Capability
 from benchmarks.sql.data import Shop
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.capabilities import CAPABILITIES, SCHEMA, Capability
-from tidemill.engine.compare import differences
-from tidemill.serving.bench import Figure, Options
+from tidemill.engine.inspect.differences import differences
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SIZES = (10_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
@@ -28,7 +28,7 @@ CHANGED = ("orders", "customers", "returns", "parts")
 """Of the tables that an example reads, the first of these is the one that changes."""
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """For each construct: the median cost of one change at each size, the ratio, and what computing it anew costs."""
     wanted = [one for one in CAPABILITIES if not options.queries or any(word in slug(one) for word in options.queries)]
     sizes = QUICK_SIZES if options.quick else SIZES

@@ -18,7 +18,7 @@ import sqlglot
 import tidemill
 from benchmarks.tpch.data import DDL, TABLES, Changes, generate
 from benchmarks.tpch.views import VIEWS
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 PERCENTS = (0.01, 0.1, 1.0, 5.0)
 QUICK_PERCENTS = (0.1, 1.0)
@@ -31,7 +31,7 @@ FIXED_ORDERS = 150
 """The growth figure changes this many orders, whatever the scale."""
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """All figures at one scale, and how a fixed change's refresh time grows from a tenth of it."""
     scale = options.scale or (0.01 if options.quick else 0.1)
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as work:
@@ -56,7 +56,7 @@ def run(options: Options) -> Iterator[Figure]:
 class _Pipeline:
     """The same data in a warehouse for each runtime and in plain Parquet files for the recomputing peers."""
 
-    def __init__(self, options: Options, scale: float, work: Path, runtimes: tuple[str, ...]) -> None:
+    def __init__(self, options: BenchmarkOptions, scale: float, work: Path, runtimes: tuple[str, ...]) -> None:
         self._say = options.say
         self._scale = scale
         self._repeats = 1 if options.quick else REPEATS

@@ -20,7 +20,7 @@ from typing import Any, Concatenate, NamedTuple, Self
 
 import tidemill
 from tidemill.engine.warehouse import Warehouse
-from tidemill.storage.files import arm
+from tidemill.storage.filesystem.durable_files import arm
 
 HASTE = 1 / 4
 """The share of those who follow a dead one that are killed while they open the warehouse."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.viewdf.case import DIRECT, DUCKDB, NATIVE, OURS, PATTERN, SPARK, Case, Outcome
 from benchmarks.viewdf.experiments import GROWING
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "viewdf"
 

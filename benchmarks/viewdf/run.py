@@ -10,7 +10,7 @@ from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.results import figure_of, ratios
 from benchmarks.viewdf.soak import Soak, figures_of
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SECONDS, QUICK_SECONDS = 25.0, 2.0
 """How long a case may take, by default; the filling of its window is a part of that."""
@@ -24,7 +24,7 @@ SOAK, PARTITIONS, QUICK_PARTITIONS = "soak", 10_000, 240
 ON_SPARK = tuple(name for name in EXPERIMENTS if name.startswith("spark"))
 
 
-def run(options: Options) -> Iterator[Figure]:
+def run(options: BenchmarkOptions) -> Iterator[Figure]:
     """The figures that were asked for, by ``queries``."""
     outcomes: list[Outcome] = []
     chosen = _chosen(options)
@@ -42,7 +42,7 @@ def run(options: Options) -> Iterator[Figure]:
     yield from ratios(outcomes)
 
 
-def _soak(options: Options) -> Iterator[Figure]:
+def _soak(options: BenchmarkOptions) -> Iterator[Figure]:
     """A long life, with what is said of it on the way."""
     soak, samples = Soak(QUICK_PARTITIONS if options.quick else PARTITIONS), []
     for sample in soak.run():
@@ -52,7 +52,7 @@ def _soak(options: Options) -> Iterator[Figure]:
     yield from figures_of(soak, samples)
 
 
-def _chosen(options: Options) -> dict[str, Experiment]:
+def _chosen(options: BenchmarkOptions) -> dict[str, Experiment]:
     """The experiments that were asked for; a quick look does not wait for Spark, unless it is asked to."""
     asked = tuple(name for name in options.queries if name != SOAK)
     for name in asked:
@@ -65,7 +65,7 @@ def _chosen(options: Options) -> dict[str, Experiment]:
     return {name: quick(EXPERIMENTS[name]) if options.quick else EXPERIMENTS[name] for name in wanted}
 
 
-def _outcomes(experiment: Experiment, options: Options) -> Iterator[tuple[float, Outcome]]:
+def _outcomes(experiment: Experiment, options: BenchmarkOptions) -> Iterator[tuple[float, Outcome]]:
     """Each outcome with the share of the work that is done. Who was too slow once is not asked for more."""
     limit = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     before: dict[tuple[str, str], Outcome] = {}
@@ -87,7 +87,7 @@ def hopeless(case: Case, last: Outcome, limit: float) -> str:
     return f"its window would take about {taken:,.0f} s to fill" if taken > limit else ""
 
 
-def _draw(name: str, experiment: Experiment, found: list[Outcome], options: Options) -> None:
+def _draw(name: str, experiment: Experiment, found: list[Outcome], options: BenchmarkOptions) -> None:
     # The plotting library takes a second to load, which only those who plot should wait for.
     from benchmarks.viewdf.plots import draw
 

@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 import tidemill
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.viewdf.keeper import Answer, Deed, Keeper
-from tidemill.engine.lateness import Replayed
+from tidemill.engine.partitions.lateness import LateReplay
 from tidemill.engine.warehouse import Warehouse
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 LATENESS, RETAIN = 30, 60
 """In minutes, which are partitions."""
@@ -186,7 +186,7 @@ class Soak:
         assert self.head is not None
         fine = [(weight, row) for weight, row in self._waiting if _number(row) >= self.head - RETAIN]
         left = len(self._waiting) - len(fine)
-        replayed: Replayed = self._ask(keeper, replay, epochs=1 if fine else 0).value
+        replayed: LateReplay = self._ask(keeper, replay, epochs=1 if fine else 0).value
         # Where the first to be asked has died after its commit, the second finds nothing to take.
         if replayed.left != left or replayed.taken not in (len(fine), 0):
             raise WrongAnswer(f"{replayed} late rows where {len(fine)} of {len(self._waiting)} can be replayed")
@@ -238,7 +238,7 @@ def take_in(warehouse: Warehouse) -> None:
     warehouse.sync("minutes")
 
 
-def replay(warehouse: Warehouse) -> Replayed:
+def replay(warehouse: Warehouse) -> LateReplay:
     """Take in what is late and retained."""
     return warehouse.replay_late("s")
 

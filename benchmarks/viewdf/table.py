@@ -11,7 +11,7 @@ from rich.table import Table
 from benchmarks.graphivm.goals import judged, told
 from benchmarks.tables import numbers
 from benchmarks.viewdf.goals import GOALS
-from tidemill.serving.bench import Figure
+from tidemill.serving.cli.bench_runner import Figure
 
 NAME = re.compile(r"(?P<query>\w+)/(?P<axis>[a-z]+)(?P<at>[\d.]+)/(?P<runtime>\w+)/(?P<method>\w+)")
 """A case, as ``Case.name`` writes it."""

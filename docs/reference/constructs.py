@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from tidemill.compiler.capabilities import CAPABILITIES, Capability
+from benchmarks.sql.capabilities import CAPABILITIES, Capability
 
 PAGE = Path(__file__).parent / "sql.md"
 OPENING, CLOSING = "<!-- constructs: written by make reference -->", "<!-- end of constructs -->"

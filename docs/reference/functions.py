@@ -6,31 +6,31 @@ from collections import defaultdict
 from collections.abc import Iterator
 from types import ModuleType
 
+from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
 from tidemill.algebra.functions import (
     INTERNAL,
     Function,
     arithmetic,
     arrays,
     comparison,
-    lambdas,
+    higher_order,
     mathematics,
     nested,
-    patterns,
+    regexp,
     strings,
     time,
 )
-from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),
     ("Comparison and logic", comparison, comparison.COMPARISON),
     ("Mathematics", mathematics, mathematics.MATHEMATICS),
     ("Text", strings, strings.STRINGS),
-    ("Patterns", patterns, patterns.PATTERNS),
+    ("Patterns", regexp, regexp.PATTERNS),
     ("Dates and timestamps", time, time.TIME),
     ("Arrays and structs", nested, nested.NESTED),
     ("More of arrays", arrays, arrays.ARRAYS),
-    ("Functions of the elements of an array", lambdas, lambdas.LAMBDAS),
+    ("Functions of the elements of an array", higher_order, higher_order.LAMBDAS),
 )
 
 HIDDEN = frozenset(
@@ -82,7 +82,7 @@ def _themes() -> Iterator[str]:
 
 def _forms() -> Iterator[str]:
     yield "## Forms\n\nNames that stand for other expressions, and cost nothing of their own:\n"
-    yield ", ".join(map(_code, sorted(FORMS.keys() - INTERNAL))) + ".\n"
+    yield ", ".join(map(_code, sorted(DERIVED_FUNCTIONS.keys() - INTERNAL))) + ".\n"
     yield "## What no view can call\n\nTheir value changes although no row does, and no change would carry it:\n"
     yield ", ".join(map(_code, sorted(VOLATILE))) + "."
 

@@ -1,6 +1,6 @@
 """Tidemill keeps SQL views fresh at the cost of the change, not of the data."""
 
-from tidemill.engine.damage import check
+from tidemill.engine.check import check
 from tidemill.engine.objects.database import Objects, objects, odl_from
 from tidemill.engine.repair import repair
 from tidemill.engine.warehouse import Warehouse, open

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from tidemill.algebra.scalars import Literal
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
 

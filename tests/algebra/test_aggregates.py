@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra.aggregates import PAIRED, SPREADS, AggregateCall, aggregate_type
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import aggregate_value, evaluate_scalar
+from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Column, Literal, Scalar
-from tidemill.algebra.sums import LOW, Part, finish, parts
+from tidemill.algebra.relational.aggregates import PAIRED, VARIANCES, AggregateCall, aggregate_type
+from tidemill.algebra.relational.partial_sums import LOW, PartialSum, finish, parts
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -65,7 +65,7 @@ def test_sums_are_of_numbers(argument: Type | None) -> None:
 
 def test_what_cannot_be_null_needs_no_count() -> None:
     known = Column("x", PRICE, nullable=False)
-    assert parts(aggregate("sum", known)) == (Part(known, t.Decimal(38, 2)),)
+    assert parts(aggregate("sum", known)) == (PartialSum(known, t.Decimal(38, 2)),)
     assert parts(aggregate("count", known)) == ()
     assert finish(aggregate("count", known), (), WEIGHT) == WEIGHT
 
@@ -140,7 +140,7 @@ def test_parts_say_what_the_evaluator_says(type_: Type, function: str, filtered:
 
 
 @pytest.mark.parametrize("type_", list(VALUES), ids=str)
-@pytest.mark.parametrize("function", sorted(SPREADS))
+@pytest.mark.parametrize("function", sorted(VARIANCES))
 @pytest.mark.parametrize("filtered", [False, True])
 @given(data=st.data())
 def test_spreads_come_from_sums(type_: Type, function: str, filtered: bool, data: st.DataObject) -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra import formats
-from tidemill.algebra.casts import can_cast, cast_value
-from tidemill.algebra.coercion import cast, common_type, convert
-from tidemill.algebra.scalars import Cast, Column, Literal
+from tidemill.algebra.expressions.scalars import Cast, Column, Literal
+from tidemill.algebra.values import formats
+from tidemill.algebra.values.casts import can_cast, cast_value
+from tidemill.algebra.values.coercion import cast, common_type, convert
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Field, Type

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra import decimals
-from tidemill.algebra.decimals import divided, fitted, quantized
+from tidemill.algebra.values import decimals
+from tidemill.algebra.values.decimals import divided, fitted, quantized
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import MAX_PRECISION, Decimal
 
@@ -29,7 +29,7 @@ from tidemill.model.types import MAX_PRECISION, Decimal
         (decimals.wider, Decimal(38, 0), Decimal(38, 20), Decimal(38, 0)),
     ],
 )
-def test_result_types(rule: decimals.Rule, left: Decimal, right: Decimal, result: Decimal) -> None:
+def test_result_types(rule: decimals.DecimalTypeRule, left: Decimal, right: Decimal, result: Decimal) -> None:
     assert rule(left, right) == result
 
 

@@ -6,11 +6,21 @@ import math
 
 import pytest
 
-from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.evaluate import evaluate, evaluate_scalar
+from tidemill.algebra.expressions.scalars import Case, Column, Literal, Named
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Aggregate, Change, Distinct, Filter, Join, Project, Scan, UnionAll, Values
-from tidemill.algebra.scalars import Case, Column, Literal, Named
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import (
+    Aggregate,
+    Change,
+    Distinct,
+    Filter,
+    Join,
+    Project,
+    Scan,
+    UnionAll,
+    Values,
+)
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

@@ -14,14 +14,14 @@ import pytest
 
 from tests.algebra.grids import GROUPS, Group
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
 from tidemill.algebra.functions import FUNCTIONS, call
-from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
-from tidemill.algebra.functions.lambdas import LAMBDAS
-from tidemill.algebra.functions.spreads import SPREADS
+from tidemill.algebra.functions.higher_order import LAMBDAS
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
-from tidemill.algebra.scalars import Call, Cast, Column, Literal, Scalar
-from tidemill.algebra.text import KEY
-from tidemill.algebra.walk import is_nullable, walk
+from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
+from tidemill.algebra.relational.walk import is_nullable, walk
+from tidemill.algebra.text import USER_FUNCTION_MARK
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import Field, Type
@@ -201,8 +201,8 @@ def test_a_literal_that_cannot_be_converted_fails_only_where_it_is_computed() ->
 
 
 def test_every_name_leads_somewhere() -> None:
-    assert set(ALIASES.values()) <= FUNCTIONS.keys() | FORMS.keys()
-    assert not ALIASES.keys() & (FUNCTIONS.keys() | FORMS.keys())
+    assert set(ALIASES.values()) <= FUNCTIONS.keys() | DERIVED_FUNCTIONS.keys()
+    assert not ALIASES.keys() & (FUNCTIONS.keys() | DERIVED_FUNCTIONS.keys())
 
 
 def test_every_function_is_tried() -> None:
@@ -210,10 +210,10 @@ def test_every_function_is_tried() -> None:
     nodes = [node for group in GROUPS for scalar in calls_of(group) for node in walk(scalar)]
     tried = {node.function for node in nodes if isinstance(node, Call)}
     elsewhere = {"average", "mean", "bigint_checked", "named_struct", "ring_product", "ring_sum"}
-    elsewhere |= {function.name for function in SPREADS}  # tests/algebra/test_spreads.py
+    elsewhere |= {function.name for function in VARIANCE_FUNCTIONS}  # tests/algebra/test_spreads.py
     elsewhere |= {function.name for function in (*LAMBDAS, *TIME_WINDOWS)}  # tests/compiler/frontends/examples.py
     elsewhere |= {"arrays_zip", "sequence_of_moments"}
-    own = {name for name in FUNCTIONS if KEY not in name}  # other tests register some of their own
+    own = {name for name in FUNCTIONS if USER_FUNCTION_MARK not in name}  # other tests register some of their own
     assert own - tried == elsewhere
 
 

@@ -16,18 +16,18 @@ import pyarrow as pa
 import pytest
 
 from tests.algebra.grids import EDGES, GROUPS, READABLE, Group, spark_errs
-from tidemill.algebra.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.casts import can_cast
 from tidemill.algebra.evaluate import aggregate_value, evaluate_scalar
+from tidemill.algebra.expressions.derived_functions import DERIVED_FUNCTIONS
+from tidemill.algebra.expressions.scalars import Cast, Column, Literal, Scalar
 from tidemill.algebra.functions import FUNCTIONS, call
-from tidemill.algebra.functions.forms import FORMS
-from tidemill.algebra.scalars import Cast, Column, Literal, Scalar
-from tidemill.algebra.sums import Part, finish, parts
+from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
+from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
+from tidemill.algebra.values.casts import can_cast
 from tidemill.changes.arrow import from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field, Type
-from tidemill.runtimes.spark.spell import spell, spell_type
+from tidemill.runtimes.spark.lowering.sql_text import expression_sql, type_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +67,7 @@ def _template(name: str, arity: int, of: Type) -> str:
     places = [f"{{{i}}}" for i in range(arity)]
     if name in WRITTEN and arity > 1:
         return WRITTEN[name]
-    return f"{name}({', '.join(places)})" if name in FORMS else FUNCTIONS[name].spell(places, of)
+    return f"{name}({', '.join(places)})" if name in DERIVED_FUNCTIONS else FUNCTIONS[name].spell(places, of)
 
 
 WRITTEN = {
@@ -111,7 +111,9 @@ def test_casts(spark: SparkSession, source: Type) -> None:
 
 def _casts(source: Type, targets: list[Type]) -> list[Trial]:
     casts = [Cast(Column("a0", source), target, lenient) for target in targets for lenient in (False, True)]
-    return [Trial("cast", f"{spell(scalar)} from {source}", scalar, spell(scalar)) for scalar in casts]
+    return [
+        Trial("cast", f"{expression_sql(scalar)} from {source}", scalar, expression_sql(scalar)) for scalar in casts
+    ]
 
 
 def test_casts_that_do_not_exist(spark: SparkSession) -> None:
@@ -119,7 +121,7 @@ def test_casts_that_do_not_exist(spark: SparkSession) -> None:
         for target in EDGES:
             if not can_cast(source, target):
                 with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
-                    spark.sql(f"SELECT CAST(CAST(NULL AS {spell_type(source)}) AS {spell_type(target)})").schema  # noqa: B018
+                    spark.sql(f"SELECT CAST(CAST(NULL AS {type_sql(source)}) AS {type_sql(target)})").schema  # noqa: B018
 
 
 def test_records(spark: SparkSession) -> None:
@@ -150,13 +152,13 @@ def test_aggregates(spark: SparkSession, type_: Type, empty: bool) -> None:
         subject = AggregateCall("v", function, argument, aggregate_type(function, type_))
         mine = aggregate_value(subject, [({"a0": value}, 1) for value in values])
         totals = [Literal(summed(part, values), part.of) for part in parts(subject)]
-        finished = spell(finish(subject, totals, Literal(len(values), t.BIGINT)))
+        finished = expression_sql(finish(subject, totals, Literal(len(values), t.BIGINT)))
         frame = spark.sql(f"SELECT {function}(a0) AS v, {finished} AS w FROM grid")
         assert [f.dataType.simpleString().upper() for f in frame.schema] == [str(subject.of)] * 2
         assert [_inner(column, subject.of) for column in frame.toArrow().columns] == [[mine], [mine]], function
 
 
-def summed(part: Part, values: list[Any]) -> Any:
+def summed(part: PartialSum, values: list[Any]) -> Any:
     terms = [evaluate_scalar(part.argument, {"a0": value}) for value in values]
     zero: Any = Decimal(0) if isinstance(part.of, t.Decimal) else 0.0 if part.of == t.DOUBLE else 0
     return sum((term for term in terms if term is not None), zero)
@@ -176,7 +178,7 @@ def differences(spark: SparkSession, types: tuple[Type, ...], rows: list[Any], t
     columns = [
         (trial, text, answers)
         for trial, answers in zip(trials, ours, strict=True)
-        for text in sorted({trial.written, spell(trial.scalar)})
+        for text in sorted({trial.written, expression_sql(trial.scalar)})
     ]
     selected = ", ".join(f"CASE WHEN id IN ({_known(answers)}) THEN {text} END" for _, text, answers in columns)
     frame = spark.sql(f"SELECT {selected} FROM grid ORDER BY id")
@@ -206,7 +208,7 @@ def _inner(column: pa.ChunkedArray, type_: Type) -> list[Any]:
 def _wrong_types(answers: DataFrame, columns: list[tuple[Trial, str, list[Any]]]) -> list[str]:
     problems = []
     for (trial, text, _), field in zip(columns, answers.schema, strict=True):
-        wanted = spell_type(trial.scalar.type).lower().replace("`", "").replace(" ", "")
+        wanted = type_sql(trial.scalar.type).lower().replace("`", "").replace(" ", "")
         if field.dataType.simpleString() != wanted:
             problems.append(f"{text} for {trial.label}: {wanted} but Spark {field.dataType.simpleString()}")
     return problems

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Column, Scalar
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Field, Type
-from tidemill.runtimes.native.expressions import Expressions
-from tidemill.runtimes.native.names import Globals
-from tidemill.runtimes.spark.spell import spell
+from tidemill.runtimes.native.python.expressions import PythonExpressions
+from tidemill.runtimes.native.python.identifiers import GlobalNames
+from tidemill.runtimes.spark.lowering.sql_text import expression_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def test_types() -> None:
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda type_: str(type_))
 def test_the_meaning_is_exact(one: Type, other: Type) -> None:
     for scalar in trials(one, other):
-        inline = Expressions({"a": "a", "b": "b"}, Globals(), Globals().enter()).value(scalar)
+        inline = PythonExpressions({"a": "a", "b": "b"}, GlobalNames(), GlobalNames().enter()).value(scalar)
         for a, b in product(NUMBERS[one], NUMBERS[other]):
             value = evaluate_scalar(scalar, {"a": a, "b": b})
             assert value == exactly(scalar, a, b)
@@ -92,9 +92,11 @@ def test_spark_is_exact_too(spark: SparkSession) -> None:
         spark.createDataFrame(to_arrow(rows, (Field("a", one), Field("b", other)))).createOrReplaceTempView("ring")
         for scalar in trials(one, other):
             wide = t.Decimal(38, 0) if scalar.type == t.BIGINT else scalar.type
-            table = spark.sql(f"SELECT a, b, {spell(scalar)} AS c, 1L AS _weight FROM ring").toArrow()
+            table = spark.sql(f"SELECT a, b, {expression_sql(scalar)} AS c, 1L AS _weight FROM ring").toArrow()
             answers = from_arrow(table, (Field("a", one), Field("b", other), Field("c", wide)))
-            assert [row for row, _ in answers] == [(a, b, exactly(scalar, a, b)) for (a, b), _ in rows], spell(scalar)
+            assert [row for row, _ in answers] == [(a, b, exactly(scalar, a, b)) for (a, b), _ in rows], expression_sql(
+                scalar
+            )
 
 
 @pytest.mark.spark
@@ -103,4 +105,4 @@ def test_spark_refuses_what_has_no_room(spark: SparkSession, type_: t.Decimal, v
     (scalar, _) = trials(type_, type_)
     texts = (f"CAST('{value}' AS {type_}) AS {name}" for name in "ab")
     with pytest.raises(Exception, match="NUMERIC_VALUE_OUT_OF_RANGE|CAST_OVERFLOW|cannot be represented"):
-        spark.sql(f"SELECT {spell(scalar)} FROM (SELECT {', '.join(texts)})").collect()
+        spark.sql(f"SELECT {expression_sql(scalar)} FROM (SELECT {', '.join(texts)})").collect()

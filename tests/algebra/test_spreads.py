@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.algebra.functions import FUNCTIONS
-from tidemill.algebra.functions.spreads import correlation, deviation, product_error
+from tidemill.algebra.functions.variance import correlation, deviation, product_error
 from tidemill.model.types import BIGINT, DOUBLE
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ from decimal import Decimal
 
 import pytest
 
-from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.evaluate import Surroundings, evaluate, evaluate_scalar
+from tidemill.algebra.evaluate import EvaluationContext, evaluate, evaluate_scalar
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, Subquery
 from tidemill.algebra.functions import call
 from tidemill.algebra.queries import text_of_query
-from tidemill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, Values
-from tidemill.algebra.scalars import Column, Literal, Named, Scalar, Subquery
-from tidemill.algebra.text import text_of
-from tidemill.algebra.walk import (
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Relation, Scan, Values
+from tidemill.algebra.relational.walk import (
     children,
     columns_in,
     is_nullable,
@@ -24,6 +23,7 @@ from tidemill.algebra.walk import (
     walk_all,
     with_children,
 )
+from tidemill.algebra.text import text_of
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
@@ -69,7 +69,7 @@ class TestMeaning:
     def test_several_rows_are_an_error(self) -> None:
         several = Subquery(Project(COSTS, (Named("n", N),)))
         with pytest.raises(ArithmeticFault, match="3 rows"):
-            evaluate_scalar(several, {}, Surroundings(TABLES, {}))
+            evaluate_scalar(several, {}, EvaluationContext(TABLES, {}))
 
     def test_what_is_nested_sees_all_rows_around_it(self) -> None:
         inner = total(COUNT, call("and", call("eq", K, TEAM), call("lt", N, CAP)))

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from duckdb import connect
 
-from tidemill.algebra.aggregates import AggregateCall, bag, needs_bag
-from tidemill.algebra.ordering import Order
-from tidemill.algebra.scalars import Column
+from tidemill.algebra.expressions.scalars import Column
+from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, total
+from tidemill.algebra.relational.aggregates import AggregateCall, bag, needs_multiset
+from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.text import text_of
-from tidemill.algebra.totals import TOTALS, total
 from tidemill.model import types as t
 from tidemill.model.types import Type
 
@@ -64,7 +64,7 @@ def test_by_another_argument() -> None:
 def test_texts_in_order() -> None:
     name = Column("name", t.STRING)
     members = [(("b", 2), 1), (("a", 2), 2), (("c", 1), 1), (("d", None), 1)]
-    falling = over("string_agg", argument=name, order=(Order(Y, True, False),), parameters=(", ",))
+    falling = over("string_agg", argument=name, order=(SortOrder(Y, True, False),), parameters=(", ",))
     assert total(falling, members) == "a, a, b, c, d"
     assert total(over("string_agg", argument=name, parameters=("",)), rows("b", "a")) == "ab"
 
@@ -102,9 +102,9 @@ def test_bags_hold_what_is_looked_at() -> None:
 
 
 def test_an_aggregate_that_is_registered_sees_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TOTALS, "how_many", lambda call, members: len(members))
+    monkeypatch.setitem(AGGREGATE_KERNELS, "how_many", lambda call, members: len(members))
     call = over("how_many")
-    assert needs_bag(call)
+    assert needs_multiset(call)
     assert bag(call) == ((X,), None)
     assert total(call, rows(1, None)) == 2
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Distinct, Filter, Join, Project, Relation, Scan, UnionAll
-from tidemill.algebra.scalars import Case, Cast, Column, Literal, Named, Scalar
-from tidemill.algebra.walk import (
+from tidemill.algebra.relational.relations import Distinct, Filter, Join, Project, Relation, Scan, UnionAll
+from tidemill.algebra.relational.walk import (
     children,
     columns_in,
     conjunction,

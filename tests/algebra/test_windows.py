@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from tidemill.algebra.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.frames import Frame, spans_of
-from tidemill.algebra.ordering import Order, rank
-from tidemill.algebra.scalars import Column
-from tidemill.algebra.sliding import totals
-from tidemill.algebra.totals import total
-from tidemill.algebra.windows import WindowCall, window_values
+from tidemill.algebra.expressions.scalars import Column
+from tidemill.algebra.kernels.aggregates import total
+from tidemill.algebra.kernels.frames import Frame, spans_of
+from tidemill.algebra.kernels.moving_aggregates import aggregate_frames
+from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
+from tidemill.algebra.relational.ordering import SortOrder, sort_key
+from tidemill.algebra.relational.windows import WindowCall, window_values
 from tidemill.model import types as t
 from tidemill.model.types import Type
 
 X = Column("x", t.INT)
-UP = (Order(X),)
+UP = (SortOrder(X),)
 
 
-def values(call: WindowCall, keys: list[Any], seen: list[Any], order: tuple[Order, ...] = UP) -> list[Any]:
+def values(call: WindowCall, keys: list[Any], seen: list[Any], order: tuple[SortOrder, ...] = UP) -> list[Any]:
     return window_values(call, seen, [(key,) for key in keys], order)
 
 
@@ -84,7 +84,7 @@ def test_frames(frame: Frame, keys: list[Any], expected: list[tuple[int, int]]) 
 
 
 def test_a_range_is_counted_against_a_falling_order() -> None:
-    down = (Order(X, descending=True, nulls_first=False),)
+    down = (SortOrder(X, descending=True, nulls_first=False),)
     assert spans_of(Frame(False, -2, -1), [(9,), (8,), (6,), (None,)], down) == [(0, 0), (0, 1), (1, 2), (3, 4)]
 
 
@@ -122,9 +122,9 @@ def test_moving_aggregates_say_what_plain_ones_say(function: str, of: Type) -> N
     call = AggregateCall("a", function, Column("x", of), aggregate_type(function, of))
     for _ in range(150):
         rows: list[Any] = [random_.choice([None, *((v,) for v in DRAWN[of])]) for _ in range(random_.randint(0, 9))]
-        keys = sorted((random_.choice([None, 1, 2, 3, 5]) for _ in rows), key=lambda key: rank((key,), UP))
+        keys = sorted((random_.choice([None, 1, 2, 3, 5]) for _ in rows), key=lambda key: sort_key((key,), UP))
         ends = sorted(random_.randint(-3, 3) for _ in range(2))
         frame = Frame(random_.random() < 0.5, *(random_.choice([None, end]) for end in ends))
         spans = spans_of(frame, [(key,) for key in keys], UP)
         plain = [total(call, [(row, 1) for row in rows[start:end] if row is not None]) for start, end in spans]
-        assert repr(totals(call, rows, spans)) == repr(plain)
+        assert repr(aggregate_frames(call, rows, spans)) == repr(plain)

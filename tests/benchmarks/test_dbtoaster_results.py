@@ -16,7 +16,7 @@ from benchmarks.dbtoaster.paper import DBTOASTER, DEPTH_0, FIGURES
 from benchmarks.dbtoaster.queries import QUERIES
 from benchmarks.dbtoaster.results import Results, figures
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions
 
 WHOLE = Outcome(
     Case("q3", "full", "llvm"),
@@ -86,12 +86,12 @@ def test_plots_are_the_same_each_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "known"),
     [
-        (Options(queries=("q4",)), "q3, q11"),
-        (Options(depths=("2",)), "0, 1, naive, full"),
-        (Options(backends=("spark",)), "python, llvm"),
+        (BenchmarkOptions(queries=("q4",)), "q3, q11"),
+        (BenchmarkOptions(depths=("2",)), "0, 1, naive, full"),
+        (BenchmarkOptions(backends=("spark",)), "python, llvm"),
     ],
 )
-def test_what_is_not_there_is_refused_first(options: Options, known: str) -> None:
+def test_what_is_not_there_is_refused_first(options: BenchmarkOptions, known: str) -> None:
     with pytest.raises(UnknownName) as error:
         next(run(options))
     assert known in error.value.hint

@@ -23,10 +23,10 @@ from benchmarks.eca.simulate import MEASURED, Algorithm, TermByTerm, measure
 from benchmarks.eca.table import judged
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import UnknownName
-from tidemill.protocols.protocol import Ask, Start
-from tidemill.serving.bench import Figure, Options
-from tidemill.sources.joins import Contents
-from tidemill.sources.queries import SignedQuery
+from tidemill.protocols.protocol import AskSource, InitialView
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
+from tidemill.sources.remote_queries.signed_query import SignedQuery
 
 POINTS = [("c", 12), ("k", 3), ("k", 6), ("j", 2)]
 
@@ -49,7 +49,7 @@ def test_the_example_has_the_parameters_that_it_should() -> None:
         seen = 0
         for side in (0, 1):
             example = Example(24, 4, k, together, side)
-            rows = Contents(example.rows())
+            rows = IndexedRelations(example.rows())
             for update in example.updates():
                 rows.apply(update)
             assert [sum(some.values()) for some in rows.relations.values()] == [24, 24, 24]
@@ -59,9 +59,9 @@ def test_the_example_has_the_parameters_that_it_should() -> None:
 
 def test_the_paper_s_queries_are_asked_term_by_term() -> None:
     """Q4, Q5 and Q6 of appendix D.2."""
-    keeper = TermByTerm(Start(VIEW, ZSet()))
+    keeper = TermByTerm(InitialView(VIEW, ZSet()))
     asked = [action for update in Example(12, 4, 3, True).updates() for action in keeper.updated(update, "")]
-    assert [len(action.query.terms) for action in asked if isinstance(action, Ask)] == [1, 2, 3]
+    assert [len(action.query.terms) for action in asked if isinstance(action, AskSource)] == [1, 2, 3]
 
 
 class Careless(TermByTerm):
@@ -135,7 +135,7 @@ def test_figures_of_the_paper_are_drawn(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_refused_first() -> None:
     with pytest.raises(UnknownName) as error:
-        next(run(Options(queries=("c", "s"))))
+        next(run(BenchmarkOptions(queries=("c", "s"))))
     assert error.value.hint == "There is: c, k, j, postgres."
 
 
@@ -160,7 +160,7 @@ def test_without_a_server_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr("tests.sources.server.programs", none)
     said: list[str] = []
-    found = list(run(Options(quick=True, folder=tmp_path, say=said.append, queries=("c", "postgres"))))
+    found = list(run(BenchmarkOptions(quick=True, folder=tmp_path, say=said.append, queries=("c", "postgres"))))
     assert {figure.case.split("/")[0] for figure in found} >= {"bytes", "messages", "crossover"}
     assert any("no pg_ctl here" in line for line in said)
     assert not any(figure.case.startswith("postgres/") for figure in found)

@@ -14,7 +14,7 @@ from benchmarks.graphivm.data import SMALL, social
 from benchmarks.graphivm.measure import EPOCHS, measure
 from benchmarks.graphivm.oracle import Oracle
 from benchmarks.graphivm.workload import MODIFICATIONS, Workload, fanout, modifications, simple
-from tidemill.serving.bench import Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions
 
 DATA = social(SMALL.scaled(0.02))
 EVENTS = 120
@@ -93,7 +93,7 @@ def test_a_wrong_answer_ends_everything() -> None:
 
 
 def test_a_run_gives_figures_and_plots(tmp_path: Path) -> None:
-    options = Options(quick=True, queries=("lazy",), folder=tmp_path, scale=0.1, seconds=0.01)
+    options = BenchmarkOptions(quick=True, queries=("lazy",), folder=tmp_path, scale=0.1, seconds=0.01)
     found = {figure.case: figure.value for figure in run(options)}
     assert found["q2/joingraph/subscribe/lazy"] > 0 and found["q3agg/viewlet/read/lazy"] > 0
     assert (tmp_path / "graphivm" / "quick" / "figure9.4.svg").exists()

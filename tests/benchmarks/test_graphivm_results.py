@@ -17,7 +17,7 @@ from benchmarks.graphivm.page import page
 from benchmarks.graphivm.results import Results, figures, ratios
 from benchmarks.graphivm.workload import MODIFICATIONS
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 GRAPH = Outcome(
     Case("joins", "joins5", "joingraph", "subscribe", at=5),
@@ -135,7 +135,7 @@ def test_plots_are_the_same_each_time(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_refused_first() -> None:
     with pytest.raises(UnknownName) as error:
-        next(run(Options(queries=("q9",))))
+        next(run(BenchmarkOptions(queries=("q9",))))
     assert "fanout, joins" in error.value.hint
 
 

@@ -26,10 +26,10 @@ from benchmarks.movie.plots import draw
 from benchmarks.movie.results import of_entries, of_query, of_update
 from benchmarks.movie.selfmaintained import entries
 from benchmarks.movie.views import VIEWS, View
-from tidemill.compiler.frontends.odl import read_odl
-from tidemill.compiler.lineage.plans import Move
+from tidemill.compiler.frontends.odl.resolve import read_odl
+from tidemill.compiler.lineage.maintenance_plans import DeltaMethod
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_entries_of_figure_11_that_join_a_delta_with_the_lineage_read_no_base_da
     assert ["5", "onDeleteFromExtent", "0", "0", "0"] in lines
     reading = {(entry.case.number, entry.view.value) for entry in found if entry.reads}
     assert {(1, "Unnest"), (1, "Nest"), (3, "Nest"), (4, "Unnest")} <= reading, "arriving objects are planted"
-    assert [str(entry) for entry in found if entry.reads and entry.move is not Move.PLANT_NEW] == []
+    assert [str(entry) for entry in found if entry.reads and entry.move is not DeltaMethod.PLANT_NEW] == []
 
 
 def _measured() -> tuple[dict[Case, Asked], dict[str, Propagated]]:
@@ -189,4 +189,4 @@ def test_a_quick_look_is_at_fewer_databases() -> None:
 
 def test_only_known_experiments_can_be_asked_for() -> None:
     with pytest.raises(UnknownName, match='there is no experiment "speed"'):
-        list(run(Options(queries=("speed",))))
+        list(run(BenchmarkOptions(queries=("speed",))))

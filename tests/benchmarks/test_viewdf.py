@@ -27,7 +27,7 @@ from benchmarks.viewdf.results import figure_of, ratios
 from benchmarks.viewdf.run import hopeless
 from benchmarks.viewdf.soak import Soak, figures_of
 from tidemill.model.errors import UnknownName
-from tidemill.serving.bench import Figure, Options
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 
 def test_losses_are_as_asked_and_the_same_each_time() -> None:
@@ -87,7 +87,7 @@ def test_a_case_that_is_too_slow_says_so() -> None:
 
 
 def test_who_was_too_slow_is_not_asked_for_more(tmp_path: Path) -> None:
-    figures = run(Options(quick=True, folder=tmp_path, queries=("5.6",), seconds=1e-9))
+    figures = run(BenchmarkOptions(quick=True, folder=tmp_path, queries=("5.6",), seconds=1e-9))
     reasons = {figure.case: figure.baseline for figure in figures}
     assert reasons["sum/window10/native/panes"].startswith("not run: of its window, 1 of 10 partitions took")
     assert reasons["sum/window30/native/panes"].endswith("not run: not at window 10 either")
@@ -189,7 +189,7 @@ def test_a_life_of_many_deaths(seed: int) -> None:
 
 def test_the_benchmark_runs(tmp_path: Path) -> None:
     said: list[str] = []
-    options = Options(quick=True, folder=tmp_path, say=said.append, queries=("5.2",), seconds=60)
+    options = BenchmarkOptions(quick=True, folder=tmp_path, say=said.append, queries=("5.2",), seconds=60)
     figures = list(run(options))
     cases = {figure.case for figure in figures}
     assert {f"pattern/scope{at}/native/{method}" for at in (5, 20) for method in METHODS["pattern"]} <= cases
@@ -199,4 +199,4 @@ def test_the_benchmark_runs(tmp_path: Path) -> None:
     shown = console.export_text()
     assert "pattern by scope, in this process: ms a slide" in shown
     with pytest.raises(UnknownName, match='there is no experiment "6.1"'):
-        list(run(Options(queries=("6.1",))))
+        list(run(BenchmarkOptions(queries=("6.1",))))

@@ -8,11 +8,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tidemill.algebra.relations import Relation
+from tidemill.algebra.relational.relations import Relation
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.relations import Relation
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.algebra.relational.relations import Relation
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.program.statements import Program
 

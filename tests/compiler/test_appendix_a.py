@@ -15,11 +15,11 @@ from benchmarks.dbtoaster.queries import QUERIES, declarations
 from tests.answers import Answers, differ
 from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Relation
+from tidemill.algebra.relational.relations import Relation
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 

@@ -7,15 +7,15 @@ import pytest
 from tests.compiler.nested import NESTED
 from tests.compiler.shop import program_of, relation_of
 from tidemill.algebra.queries import text_of_query
-from tidemill.algebra.relations import Distinct, Filter, Relation, Scan, UnionAll
-from tidemill.algebra.walk import expressions, subqueries, walk
-from tidemill.compiler.costs import cost_of
+from tidemill.algebra.relational.relations import Distinct, Filter, Relation, Scan, UnionAll
+from tidemill.algebra.relational.walk import expressions, subqueries, walk
 from tidemill.compiler.rewrites.decorrelate import decorrelate
-from tidemill.compiler.rewrites.normalize import normalize
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.statistics.costs import cost_of_trigger
 
 
 def joined(sql: str) -> Relation:
-    return normalize(decorrelate(normalize(relation_of(sql))))
+    return push_down_filters(decorrelate(push_down_filters(relation_of(sql))))
 
 
 def has(relation: Relation, kind: type[Relation]) -> bool:
@@ -24,12 +24,16 @@ def has(relation: Relation, kind: type[Relation]) -> bool:
 
 def costs(sql: str) -> set[str]:
     program = program_of(sql)
-    return {str(cost_of(trigger, program)).partition(":")[0] for stage in program.stages for trigger in stage.triggers}
+    return {
+        str(cost_of_trigger(trigger, program)).partition(":")[0]
+        for stage in program.stages
+        for trigger in stage.triggers
+    }
 
 
 @pytest.mark.parametrize("view", NESTED)
 def test_none_is_left(view: str) -> None:
-    for relation in (relation_of(NESTED[view]), normalize(relation_of(NESTED[view]))):
+    for relation in (relation_of(NESTED[view]), push_down_filters(relation_of(NESTED[view]))):
         assert not any(subqueries(scalar) for node in walk(decorrelate(relation)) for scalar in expressions(node))
 
 
@@ -65,7 +69,7 @@ def test_equal_subqueries_are_one_stage() -> None:
 def test_a_condition_with_a_subquery_goes_where_its_columns_are() -> None:
     sql = """SELECT c.name, o.day FROM customers c, orders o WHERE c.id = o.customer
              AND o.day > (SELECT COUNT(*) FROM edges e WHERE e.a = o.day)"""
-    relation = normalize(relation_of(sql))
+    relation = push_down_filters(relation_of(sql))
     filters = [node for node in walk(relation) if isinstance(node, Filter) and subqueries(node.condition)]
     assert [node.input.alias for node in filters if isinstance(node.input, Scan)] == ["o"]
 
@@ -73,7 +77,7 @@ def test_a_condition_with_a_subquery_goes_where_its_columns_are() -> None:
 def test_conditions_inside_go_down_past_outer_columns() -> None:
     sql = """SELECT c.id FROM customers c WHERE 1 < (SELECT COUNT(*) FROM orders o, items i
              WHERE i.orders = o.id AND o.customer = c.id AND i.part = 1)"""
-    (condition,) = [scalar for node in walk(normalize(relation_of(sql))) for scalar in expressions(node)][1:]
+    (condition,) = [scalar for node in walk(push_down_filters(relation_of(sql))) for scalar in expressions(node)][1:]
     (subquery,) = subqueries(condition)
     filters = [node for node in walk(subquery.relation) if isinstance(node, Filter)]
     assert [node.input.alias for node in filters if isinstance(node.input, Scan)] == ["o", "i"]
@@ -84,10 +88,10 @@ def test_a_subquery_without_tables_is_an_expression() -> None:
         "SELECT x.a FROM edges x WHERE 1 <= (SELECT SUM(1) WHERE 2 < (SELECT SUM(y.b) FROM edges y WHERE y.a = x.a))"
     )
     plain = "SELECT x.a FROM edges x WHERE 2 < (SELECT SUM(y.b) FROM edges y WHERE y.a = x.a)"
-    assert text_of_query(normalize(relation_of(nested))) == text_of_query(normalize(relation_of(plain)))
+    assert text_of_query(push_down_filters(relation_of(nested))) == text_of_query(push_down_filters(relation_of(plain)))
 
 
 def test_a_subquery_is_computed_once_for_a_column_and_a_condition_on_it() -> None:
     sql = "SELECT * FROM (SELECT a, (SELECT COUNT(*) FROM items i WHERE i.part = x.a) AS n FROM edges x) t WHERE n > 1"
-    relation = normalize(relation_of(sql))
+    relation = push_down_filters(relation_of(sql))
     assert sum(len(subqueries(scalar)) for node in walk(relation) for scalar in expressions(node)) == 1

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import tidemill
-from tidemill.compiler.frontends.depth import DEEPEST
+from tidemill.compiler.frontends.text.depth import MAX_DEPTH
 from tidemill.model.errors import Unsupported
 
 ROWS = [(+1, (1, 2, "x")), (+1, (3, None, "y"))]
@@ -80,7 +80,7 @@ def test_what_is_deeper_still_is_refused_soon(what: str) -> None:
     with tidemill.open(":memory:", runtime="native") as wh:
         wh.sql("CREATE TABLE t (a INT)")
         begun = time.process_time()
-        with pytest.raises(Unsupported, match=f"more than {DEEPEST:,} levels") as refused:
+        with pytest.raises(Unsupported, match=f"more than {MAX_DEPTH:,} levels") as refused:
             wh.sql(MANY[what])
         assert time.process_time() - begun < 5
         assert refused.value.where is not None and len(str(refused.value)) < 1000

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Aggregate, Distinct, Relation, UnionAll
-from tidemill.algebra.walk import walk
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Relation, UnionAll
+from tidemill.algebra.relational.walk import walk
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import translate
-from tidemill.compiler.rewrites.distinct_aggregates import distinct_aggregates
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.rewrites.expand_distinct_aggregates import expand_distinct_aggregates
 from tidemill.model import types as t
 from tidemill.model.types import Field
 
@@ -40,28 +40,28 @@ def relation_of(query: str) -> Relation:
 @given(rows=ROWS)
 def test_the_meaning_stays(query: str, rows: list[tuple[int | None, int | None, str | None]]) -> None:
     before = relation_of(query)
-    after = distinct_aggregates(before)
+    after = expand_distinct_aggregates(before)
     assert evaluate(after, {"t": ZSet.of(rows)}) == evaluate(before, {"t": ZSet.of(rows)})
     assert after.fields == before.fields
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_no_sum_over_distinct_is_left(query: str) -> None:
-    groups = [node for node in walk(distinct_aggregates(relation_of(query))) if isinstance(node, Aggregate)]
+    groups = [node for node in walk(expand_distinct_aggregates(relation_of(query))) if isinstance(node, Aggregate)]
     assert not any(call.distinct for node in groups for call in node.aggregates)
 
 
 def test_alone_it_needs_no_other_rows() -> None:
-    nodes = list(walk(distinct_aggregates(relation_of(QUERIES[0]))))
+    nodes = list(walk(expand_distinct_aggregates(relation_of(QUERIES[0]))))
     assert not any(isinstance(node, UnionAll) for node in nodes)
     assert sum(isinstance(node, Distinct) for node in nodes) == 1
 
 
 def test_arguments_that_agree_share_their_rows() -> None:
-    relation = distinct_aggregates(relation_of("SELECT k, COUNT(DISTINCT x), SUM(DISTINCT x) FROM t GROUP BY k"))
+    relation = expand_distinct_aggregates(relation_of("SELECT k, COUNT(DISTINCT x), SUM(DISTINCT x) FROM t GROUP BY k"))
     assert sum(isinstance(node, Distinct) for node in walk(relation)) == 1
 
 
 def test_bags_know_what_is_distinct() -> None:
     relation = relation_of("SELECT k, COLLECT_SET(x) FROM t GROUP BY k")
-    assert distinct_aggregates(relation) == relation
+    assert expand_distinct_aggregates(relation) == relation

@@ -6,8 +6,8 @@ import pytest
 
 from tests.compiler.shop import program_of
 from tests.program import examples
-from tidemill.compiler.costs import cost_of
 from tidemill.compiler.explain import explain, require_incremental
+from tidemill.compiler.statistics.costs import cost_of_trigger
 from tidemill.model.errors import Unsupported
 from tidemill.program.statements import Program
 from tidemill.program.text import text_of_program
@@ -47,7 +47,7 @@ def test_explain() -> None:
 
 def cost(program: Program, relation: str) -> str:
     stage = program.stages[-1]
-    return str(cost_of(next(trigger for trigger in stage.triggers if trigger.relation == relation), program))
+    return str(cost_of_trigger(next(trigger for trigger in stage.triggers if trigger.relation == relation), program))
 
 
 def test_a_scan_is_named() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.compiler.shop import TABLES, relation_of
 from tests.compiler.social import chain, social_program
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import Unsupported
-from tidemill.program.graph import Graph, Lookahead
+from tidemill.program.joingraph import Graph, Lookahead
 from tidemill.program.reads import row_wise
 from tidemill.program.statements import Stage
 from tidemill.program.text import text_of_program

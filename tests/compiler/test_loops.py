@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.compiler.shop import program_of
-from tidemill.program.statements import Add, Source, Stage
+from tidemill.program.statements import Add, RelationLoop, Stage
 
 
-def loops(stage: Stage, relation: str) -> list[list[Source]]:
+def loops(stage: Stage, relation: str) -> list[list[RelationLoop]]:
     trigger = next(trigger for trigger in stage.triggers if trigger.relation == relation)
     return [list(statement.query.sources) for statement in trigger.statements if isinstance(statement, Add)]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.compiler.shop import program_of, relation_of
-from tidemill.algebra.relations import Except, Intersect, OuterJoin, Relation, Scan
-from tidemill.algebra.scalars import Exists, Quantified
-from tidemill.algebra.walk import expressions, subqueries, walk, walk_all
-from tidemill.compiler.rewrites.outer import outer
-from tidemill.compiler.rewrites.quantifiers import quantifiers, unknowns
-from tidemill.compiler.rewrites.setops import setops
-from tidemill.program.statements import Program, Source, Version
+from tidemill.algebra.expressions.scalars import Exists, Quantified
+from tidemill.algebra.relational.relations import Except, Intersect, OuterJoin, Relation, Scan
+from tidemill.algebra.relational.walk import expressions, subqueries, walk, walk_all
+from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
+from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers, unknowns
+from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
+from tidemill.program.statements import Program, RelationLoop, Version
 
 
-def scans_of(program: Program) -> list[Source]:
+def scans_of(program: Program) -> list[RelationLoop]:
     """The loops of triggers that go through all rows of a relation."""
     queries = [
         statement.query
@@ -23,7 +23,7 @@ def scans_of(program: Program) -> list[Source]:
         for statement in trigger.statements
         if hasattr(statement, "query")
     ]
-    steps = [step for query in queries for step in query.sources if isinstance(step, Source)]
+    steps = [step for query in queries for step in query.sources if isinstance(step, RelationLoop)]
     return [step for step in steps if step.version is Version.STATE and not step.lookup]
 
 
@@ -49,7 +49,9 @@ def test_a_change_looks_up_what_it_needs(sql: str) -> None:
 def test_outer_joins_in_a_row_stay_one_join() -> None:
     joins = " ".join(f"LEFT JOIN customers c{i} ON o.customer = c{i}.id" for i in range(12))
     relation = relation_of(f"SELECT o.id FROM orders o {joins}")
-    facts = [node for node in walk(outer(relation)) if isinstance(node, Scan) and node.relation == "orders"]
+    facts = [
+        node for node in walk(expand_outer_joins(relation)) if isinstance(node, Scan) and node.relation == "orders"
+    ]
     # Once for itself, and once for each of the sets of keys that a join must have an answer for.
     assert len(facts) == 13
 
@@ -69,7 +71,7 @@ def test_none_is_left() -> None:
     )
     kinds = (OuterJoin, Exists, Quantified, Intersect, Except)
     assert len(left(relation, kinds)) == 7
-    assert not left(quantifiers(outer(setops(relation))), kinds)
+    assert not left(replace_quantifiers(expand_outer_joins(replace_set_operations(relation))), kinds)
 
 
 def quantified(sql: str) -> Quantified:

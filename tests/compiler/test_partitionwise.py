@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.partitions import PLAIN, TABLES, Epochs, epochs, layered
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.layers import Layer, Layered, Subscript
-from tidemill.algebra.walk import walk_all
+from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript, TimePartitioned
+from tidemill.algebra.relational.walk import walk_all
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.partitionwise import partitionwise
 from tidemill.model.errors import Unsupported
 
-HERE = {name: Layer(name, Subscript(), Subscript()) for name in "sp"}
+HERE = {name: PartitionSlice(name, Subscript(), Subscript()) for name in "sp"}
 
 LIFTED = (
     *(body for body in PLAIN if not any(word in body for word in ("COUNT(*) AS g", "EXISTS", "2L"))),
@@ -33,7 +33,7 @@ LEFT_ALONE = (
 )
 
 
-def over(body: str, every: int = 1, **layers: Layer) -> Layered:
+def over(body: str, every: int = 1, **layers: PartitionSlice) -> TimePartitioned:
     """The relation of one body for all partitions, over ``s`` and ``p``."""
     read = {**HERE, **layers}
     text = body.format(a=read["s"].name, b=read["p"].name)
@@ -46,7 +46,7 @@ def test_the_meaning_stays(body: str, changes: Epochs) -> None:
     tables = {name: ZSet() for name in TABLES} | changes[0]
     node = over(body)
     ordinary = partitionwise(node)
-    assert not any(isinstance(below, Layered) for below in walk_all(ordinary))
+    assert not any(isinstance(below, TimePartitioned) for below in walk_all(ordinary))
     assert [(f.name, f.type) for f in ordinary.fields] == [(f.name, f.type) for f in node.fields]
     assert evaluate(ordinary, tables) == evaluate(node, tables)
 
@@ -57,7 +57,7 @@ def test_what_says_something_of_empty_partitions_is_left_alone(body: str) -> Non
 
 
 def test_what_reads_other_partitions_is_left_alone() -> None:
-    for node in (over(PLAIN[0], every=2), over(PLAIN[0], s=Layer("s", Subscript(-1), Subscript()))):
+    for node in (over(PLAIN[0], every=2), over(PLAIN[0], s=PartitionSlice("s", Subscript(-1), Subscript()))):
         assert partitionwise(node) == node
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.relations import Filter, Project, Relation, Scan, TopK, Window
-from tidemill.algebra.walk import walk
-from tidemill.compiler.frontends.sql import translate
-from tidemill.compiler.rewrites.normalize import normalize
-from tidemill.compiler.rewrites.ranking import ranking
+from tidemill.algebra.relational.relations import Filter, Project, Relation, Scan, TopK, Window
+from tidemill.algebra.relational.walk import walk
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.rewrites.infer_top_k import infer_top_k
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.model import types as t
 from tidemill.model.types import Field
 
@@ -17,7 +17,7 @@ PLACE = "(PARTITION BY g ORDER BY v)"
 
 
 def ranked(query: str) -> Relation:
-    return ranking(normalize(translate(query, TABLES, name="v").relation))
+    return infer_top_k(push_down_filters(translate(query, TABLES, name="v").relation))
 
 
 def numbered(shown: str, condition: str, function: str = "ROW_NUMBER()") -> str:

@@ -7,12 +7,12 @@ import pytest
 import tidemill
 from tests.compiler.shop import TABLES, relation_of
 from tests.compiler.social import SOCIAL, chain, social, social_program
-from tidemill.compiler.predict import Contents, Prediction, predict
-from tidemill.compiler.rivals import compare
+from tidemill.compiler.compare_strategies import compare_strategies
+from tidemill.compiler.statistics.predictions import Prediction, RelationSize, predict
 
 MANY_FOLLOWERS = {
-    "follower": Contents(50_000, {"userid": 500, "followerid": 50_000}),
-    "tweet": Contents(1_000, {"likes": 1_000}),
+    "follower": RelationSize(50_000, {"userid": 500, "followerid": 50_000}),
+    "tweet": RelationSize(1_000, {"likes": 1_000}),
 }
 """Every user has a hundred followers, and hardly anybody follows two."""
 
@@ -22,7 +22,7 @@ THREE = """SELECT c.region, SUM(i.price) AS total FROM customers c
            JOIN orders o ON o.customer = c.id JOIN items i ON i.orders = o.id GROUP BY c.region"""
 
 
-def predicted(sql: str, tables: dict[str, Contents]) -> dict[str, Prediction]:
+def predicted(sql: str, tables: dict[str, RelationSize]) -> dict[str, Prediction]:
     return {strategy: predict(social_program(sql, strategy), tables) for strategy in ("viewlet", "joingraph")}
 
 
@@ -35,21 +35,21 @@ def test_many_joins_with_many_partners_are_for_the_graph() -> None:
 
 
 def test_a_single_join_with_sums_is_for_viewlets_at_least_as_much() -> None:
-    tables = {"follower": Contents(10_000, {"userid": 100}), "tweet": Contents(1_000, {"likes": 100})}
+    tables = {"follower": RelationSize(10_000, {"userid": 100}), "tweet": RelationSize(1_000, {"likes": 100})}
     found = predicted(SINGLE, tables)
     assert found["viewlet"].bytes <= found["joingraph"].bytes
     assert sum(found["viewlet"].work.values()) <= sum(found["joingraph"].work.values())
 
 
 def test_a_graph_that_is_only_read_costs_its_own_upkeep() -> None:
-    tables = {"follower": Contents(10_000, {"userid": 10}), "tweet": Contents(1_000, {"likes": 10})}
+    tables = {"follower": RelationSize(10_000, {"userid": 10}), "tweet": RelationSize(1_000, {"likes": 10})}
     found = predicted(SINGLE, tables)["joingraph"]
     assert found.unread == {"follower": 3.0, "tweet": 3.0}
     assert found.work["tweet"] > 1_000
 
 
 def test_the_comparison_says_what_it_rests_on_and_which_is_better() -> None:
-    lines = compare("v", relation_of(THREE), TABLES, {"customers": 100, "orders": 1_000, "items": 20_000})
+    lines = compare_strategies("v", relation_of(THREE), TABLES, {"customers": 100, "orders": 1_000, "items": 20_000})
     assert lines[0] == (
         "viewlet or joingraph, as predicted from 100 rows of customers, 1,000 rows of orders, 20,000 rows of items:"
     )
@@ -61,7 +61,7 @@ def test_counted_values_count() -> None:
     sizes = {"follower": 10_000}
 
     def values(found: int) -> list[str]:
-        return compare("v", social(chain(2)), SOCIAL, sizes, lambda relation, column: found)
+        return compare_strategies("v", social(chain(2)), SOCIAL, sizes, lambda relation, column: found)
 
     few, many = values(10), values(10_000)
     assert "joingraph  100 entries" in few[2]
@@ -77,7 +77,7 @@ def test_counted_values_count() -> None:
     ],
 )
 def test_nothing_is_compared_where_there_is_no_choice(sql: str) -> None:
-    assert compare("v", social(sql), SOCIAL, {}) == []
+    assert compare_strategies("v", social(sql), SOCIAL, {}) == []
 
 
 def test_explain_counts_what_is_stored() -> None:

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.algebra.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.scalars import Column, Literal, Named
 from tidemill.algebra.functions import call
-from tidemill.algebra.layers import Feed, Layer, Layered, Subscript
-from tidemill.algebra.relations import Aggregate, Filter, Project, Scan
-from tidemill.algebra.scalars import Column, Literal, Named
+from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan
+from tidemill.algebra.relational.time_partitions import PartitionedInput, PartitionSlice, Subscript, TimePartitioned
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.sliding.methods import METHODS
-from tidemill.compiler.sliding.rewrite import sliding
+from tidemill.compiler.rewrites.sliding_windows.methods import METHODS
+from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.model import types as t
 from tidemill.model.errors import Unsupported
 from tidemill.model.types import BIGINT, INT, STRING, Field
@@ -36,15 +36,19 @@ SUMMED = (("count", None), ("count", "loss"), ("sum", "loss"), ("avg", "loss"), 
 EXTREME = (("min", "loss"), ("max", "cost"), ("max", "src"))
 
 
-def window(length: int, calls: tuple[tuple[str, str | None], ...], *, keys: bool = True, slide: int = 1) -> Layered:
+def window(
+    length: int, calls: tuple[tuple[str, str | None], ...], *, keys: bool = True, slide: int = 1
+) -> TimePartitioned:
     """The groups of the last ``length`` slides, each of ``slide`` partitions of the feed."""
-    layer = Layer("s", Subscript(times=slide, plus=slide * (1 - length)), Subscript(times=slide, plus=slide - 1))
+    layer = PartitionSlice(
+        "s", Subscript(times=slide, plus=slide * (1 - length)), Subscript(times=slide, plus=slide - 1)
+    )
     rows = Filter(Scan(layer.name, "s", LOSSES[1:]), call("ge", VALUE["loss"], Literal(-5, INT)))
     found = tuple(_aggregate(f"a{i}", *one) for i, one in enumerate(calls))
     groups = Aggregate(rows, (Named("src", VALUE["src"]),) if keys else (), found)
     shown = tuple(Named(f.name, Column(f.name, f.type, f.nullable)) for f in groups.fields)
     body = Project(groups, shown)
-    return Layered("w", 10 * slide, (Feed("s", Scan("s", "", LOSSES), 10),), (layer,), body, body)
+    return TimePartitioned("w", 10 * slide, (PartitionedInput("s", Scan("s", "", LOSSES), 10),), (layer,), body, body)
 
 
 def _aggregate(name: str, function: str, argument: str | None) -> AggregateCall:
@@ -64,9 +68,9 @@ ROWS = st.lists(
 )
 
 
-def _same(node: Layered, method: str, rows: list[tuple[object, ...]]) -> None:
+def _same(node: TimePartitioned, method: str, rows: list[tuple[object, ...]]) -> None:
     tables = {"s": ZSet.of(rows)}
-    rewritten, choices = sliding("w", node, method)
+    rewritten, choices = rewrite_sliding_windows("w", node, method)
     assert choices["w"].method == method
     assert rewritten.fields == node.fields
     assert evaluate(rewritten, tables) == evaluate(node, tables)
@@ -99,7 +103,7 @@ def test_extremes_are_the_same_where_nothing_is_taken_away(
     ],
 )
 def test_the_method_follows_from_what_it_reads(length: int, calls: tuple, method: str) -> None:
-    _, choices = sliding("w", window(length, calls))
+    _, choices = rewrite_sliding_windows("w", window(length, calls))
     assert choices["w"].method == method
     assert choices["w"].reason
 
@@ -107,15 +111,15 @@ def test_the_method_follows_from_what_it_reads(length: int, calls: tuple, method
 @pytest.mark.parametrize(("calls", "method"), [((("max", "loss"),), "subtract"), ((("sum", "share"),), "panes")])
 def test_a_method_that_would_be_wrong_is_refused(calls: tuple, method: str) -> None:
     with pytest.raises(Unsupported, match=f'cannot be made by method "{method}"'):
-        sliding("w", window(5, calls), method)
+        rewrite_sliding_windows("w", window(5, calls), method)
 
 
 def test_an_unknown_method_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(Unsupported, match="no method") as refused:
-        sliding("w", window(5, SUMMED), "magic")
+        rewrite_sliding_windows("w", window(5, SUMMED), "magic")
     assert "subtract" in str(refused.value)
 
 
 def test_a_window_of_one_slide_stays_as_it_is() -> None:
     single = window(1, SUMMED)
-    assert sliding("w", single) == (single, {})
+    assert rewrite_sliding_windows("w", single) == (single, {})

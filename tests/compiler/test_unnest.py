@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.compiler.shop import program_of, relation_of
-from tidemill.algebra.relations import Filter, Project, Unnest
+from tidemill.algebra.relational.relations import Filter, Project, Unnest
+from tidemill.algebra.relational.walk import walk
 from tidemill.algebra.text import text_of
-from tidemill.algebra.walk import walk
-from tidemill.compiler.rewrites.normalize import normalize
-from tidemill.program.statements import Add, Each, Source, Version
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Version
 
 
 def test_elements_come_after_all_lookups() -> None:
@@ -20,13 +20,13 @@ def test_elements_come_after_all_lookups() -> None:
         (add,) = trigger.statements
         assert isinstance(add, Add)
         *sources, each = add.query.sources
-        assert isinstance(each, Each)
-        assert all(isinstance(source, Source) for source in sources)
+        assert isinstance(each, ArrayLoop)
+        assert all(isinstance(source, RelationLoop) for source in sources)
         assert [text_of(condition) for condition in each.filters] == ["each.element > 1"]
 
 
 def test_what_asks_for_no_element_is_decided_first() -> None:
-    relation = normalize(
+    relation = push_down_filters(
         relation_of("SELECT id FROM orders LATERAL VIEW EXPLODE(ARRAY(day)) e AS x WHERE id > 1 AND x > 2")
     )
     assert isinstance(relation, Project)
@@ -49,7 +49,7 @@ def test_rows_that_are_found_by_elements_are_kept() -> None:
         (add,) = trigger.statements
         assert isinstance(add, Add)
         change, other = add.query.sources
-        assert isinstance(change, Source) and change.version is Version.CHANGE
+        assert isinstance(change, RelationLoop) and change.version is Version.CHANGE
         assert other.lookup
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import tidemill
 from tests import ways
-from tidemill.engine.ddl import ddl
+from tidemill.engine.catalog.ddl import ddl
 from tidemill.model.errors import (
     ArithmeticFault,
     BadValue,
@@ -339,7 +339,7 @@ def test_constraints_outlive_the_process(tmp_path: Path) -> None:
 
 def test_foreign_keys_of_older_catalogs_inform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They were declared when nothing was checked, so rows may be there that violate them."""
-    from tidemill.engine import catalog
+    from tidemill.engine.catalog import catalog
 
     monkeypatch.setattr(
         catalog, "_entry_to_json", lambda table: {"kind": "table", "ddl": ddl(table).replace("`t_a_fkey` ", "`f` ")}
@@ -393,9 +393,9 @@ def test_spark_enforces_the_same(way: str, spark: SparkSession, tmp_path: Path) 
 
 @pytest.mark.spark
 def test_large_frames_are_held_to_lengths(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidemill.runtimes.spark import intake
+    from tidemill.runtimes.spark.execution import ingest
 
-    monkeypatch.setattr(intake, "COLLECT_ROWS", 0)
+    monkeypatch.setattr(ingest, "COLLECT_ROWS", 0)
     with ways.opened("frames", spark, tmp_path) as wh:
         wh.sql("CREATE TABLE t (id INT, x VARCHAR(3))")
         wh.apply({"t": spark.createDataFrame([*enumerate(text for text, _ in TAKEN), (99, None)], "id INT, x STRING")})

@@ -26,9 +26,9 @@ class Spark:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
-        from tidemill.runtimes.spark.session import MEANING
+        from tidemill.runtimes.spark.execution.session import SEMANTIC_SETTINGS
 
-        for key, value in MEANING.items():
+        for key, value in SEMANTIC_SETTINGS.items():
             self._spark.conf.set(key, value)
         for name, fields in TABLES.items():
             columns = ", ".join(f"CAST({f.name} AS {f.type}) AS {f.name}" for f in fields)
@@ -59,7 +59,7 @@ class Spark:
 
 def _strange(schema: StructType) -> str:
     """The type of a column that Tidemill has no type for, or nothing."""
-    from tidemill.runtimes.spark.schema import spark_type, type_of
+    from tidemill.runtimes.spark.lowering.types import spark_type, type_of
 
     for field in schema.fields:
         try:
@@ -73,7 +73,7 @@ def _strange(schema: StructType) -> str:
 
 
 def _fields(frame: DataFrame) -> tuple[Field, ...]:
-    from tidemill.runtimes.spark.schema import fields_of
+    from tidemill.runtimes.spark.lowering.types import fields_of
 
     return tuple(Field(f"c{place}", f.type) for place, f in enumerate(fields_of(frame.schema)))
 
@@ -98,7 +98,7 @@ def _plain(value: object) -> object:
 
 def main(names: Sequence[str], new: bool) -> None:
     """Answer the files of these names, or all; only ``new`` cases where that is wanted."""
-    from tidemill.runtimes.spark.session import local_session, stop_local_session
+    from tidemill.runtimes.spark.execution.session import local_session, stop_local_session
 
     logging.getLogger("SQLQueryContextLogger").disabled = True  # it logs every refusal
     spark = Spark(local_session())

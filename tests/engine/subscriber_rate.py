@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidemill
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 
 KEYS = 100_000
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.batches import ChangeBatch
 from tidemill.engine.engine import Engine
+from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.objects.database import Objects
-from tidemill.engine.results import Bag, Result
-from tidemill.engine.subscribe import Subscription
-from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
+from tidemill.engine.results import LazyRows, Result
+from tidemill.engine.subscriptions.change_batches import ChangeBatch
+from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import (
     BadValue,
@@ -33,7 +33,7 @@ from tidemill.model.errors import (
 )
 from tidemill.program.verify import BrokenInvariant
 
-PUBLIC = (Bag, ChangeBatch, Objects, Result, Snapshot, Subscription, TableHandle, ViewHandle, Warehouse)
+PUBLIC = (LazyRows, ChangeBatch, Objects, Result, WarehouseSnapshot, Subscription, TableHandle, ViewHandle, Warehouse)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_whatever_fails_inside_comes_out_as_ours(
 
 
 def test_a_fault_of_ours_has_a_report_without_passwords(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    space: dict[str, Any] = {"__name__": "tidemill.engine.statements"}
+    space: dict[str, Any] = {"__name__": "tidemill.engine.statements.execute"}
     exec("def execute(engine, statement): return {}['gone']", space)
     monkeypatch.setattr("tidemill.engine.warehouse.execute", space["execute"])
     with pytest.raises(InternalError) as caught:
@@ -166,7 +166,9 @@ def test_a_fault_of_ours_has_a_report_without_passwords(wh: Warehouse, monkeypat
     told = caught.value.render()
     assert "error: Warehouse.sql failed because of a fault in Tidemill" in told
     assert (
-        "KeyError: 'gone'" in told and "CREATE SOURCE s" in told and "at tidemill.engine.statements:1 execute" in told
+        "KeyError: 'gone'" in told
+        and "CREATE SOURCE s" in told
+        and "at tidemill.engine.statements.execute:1 execute" in told
     )
     assert "hint: This is a fault in Tidemill." in told
     assert "hush" not in told

@@ -30,7 +30,7 @@ from tests.interruptions import (
     world,
 )
 from tidemill.model.errors import ArithmeticFault, BadValue, CommitUnknown, InvalidArgument, StorageError
-from tidemill.storage.manifest import sequences
+from tidemill.storage.manifest import manifest_sequences
 
 SEED = int(os.environ.get("INTERRUPTIONS_SEED", "0"))
 ON_DISK = ("epoch of runs", "checkpoint", "vacuum")
@@ -244,10 +244,10 @@ def test_a_log_stays_until_its_manifest_is_on_the_disk(tmp_path: Path, monkeypat
     assert list((tmp_path / "w" / "log").glob("*.log")), "the epoch is on the disk there"
     wh.close()
     manifests = tmp_path / "w" / "manifests"
-    newest = sequences(manifests)[-1]
+    newest = manifest_sequences(manifests)[-1]
     with tidemill.open(tmp_path / "w", runtime="native") as again:
         assert again.table("t").rows() == [(1,)] and "u" in again.tables()
-        assert sequences(manifests)[-1] > newest, "the manifest is said again before the log goes"
+        assert manifest_sequences(manifests)[-1] > newest, "the manifest is said again before the log goes"
 
 
 def test_threads_that_commit_together_do_not_undo_each_other(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def _fork_of(wh: tidemill.Warehouse) -> int:
 
 
 def test_a_forked_process_leaves_temporary_files_to_its_parent() -> None:
-    from tidemill.storage.files import TemporaryFolder
+    from tidemill.storage.filesystem.durable_files import TemporaryFolder
 
     folder = TemporaryFolder()
     child = os.fork()

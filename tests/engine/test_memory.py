@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.memory import Budget, give_back, parse_size, resident
+from tidemill.engine.epochs.memory_budget import MemoryBudget, parse_size, resident_bytes, return_free_memory
 from tidemill.model.errors import OutOfBudget, SetupError, StorageError
 
 DDL = """
@@ -21,7 +21,7 @@ DDL = """
 
 
 def test_an_epoch_that_cannot_fit_is_refused_before_it_starts() -> None:
-    with tidemill.open(":memory:", memory=resident() + (64 << 20)) as wh:
+    with tidemill.open(":memory:", memory=resident_bytes() + (64 << 20)) as wh:
         wh.sql(DDL)
         wh.apply({"t": [(1, (1, "small"))]})
         with pytest.raises(OutOfBudget, match="does not fit"):
@@ -34,7 +34,7 @@ def test_an_epoch_that_grew_beyond_the_budget_is_undone(monkeypatch: pytest.Monk
     with tidemill.open(":memory:", memory="1000GB") as wh:
         wh.sql(DDL)
         held = chain([1 << 30], repeat(2000 << 30))
-        monkeypatch.setattr("tidemill.engine.memory.resident", lambda: next(held))
+        monkeypatch.setattr("tidemill.engine.epochs.memory_budget.resident_bytes", lambda: next(held))
         with pytest.raises(OutOfBudget):
             wh.apply({"t": [(1, (1, "x"))]})
         monkeypatch.undo()
@@ -49,7 +49,7 @@ def test_rows_teach_what_rows_cost(monkeypatch: pytest.MonkeyPatch) -> None:
         wh.sql(DDL)
         # Asked at the beginning and the end of an epoch, and for the room that is left to compiled maps.
         held = chain([1 << 30, 1 << 30], repeat(3 << 30))
-        monkeypatch.setattr("tidemill.engine.memory.resident", lambda: next(held))
+        monkeypatch.setattr("tidemill.engine.epochs.memory_budget.resident_bytes", lambda: next(held))
         wh.apply({"t": rows})  # two gigabytes more: as many again would not fit
         with pytest.raises(OutOfBudget, match="5.00 GB, of at most 4.00 GB"):
             wh.apply({"t": rows})
@@ -67,15 +67,15 @@ def _few(count: int, start: int = 0) -> pa.Table:
 
 def test_maps_of_machine_code_stop_before_they_take_too_much() -> None:
     """Events in columns are one epoch: what cannot be held is refused while it comes, and all of it is undone."""
-    with tidemill.open(":memory:", runtime="native", backend="llvm", memory=resident() + (64 << 20)) as wh:
+    with tidemill.open(":memory:", runtime="native", backend="llvm", memory=resident_bytes() + (64 << 20)) as wh:
         wh.sql(STREAMED)
         wh.replay({"s": _few(1000)}, ["s"] * 1000)
         assert len(wh.view("v").rows()) == 1000
         large = _few(1_000_000, start=5000)
-        before = resident()
+        before = resident_bytes()
         with pytest.raises(OutOfBudget, match="maps of a view do not fit into the memory budget"):
             wh.replay({"s": large}, np.zeros(1_000_000, dtype=np.uint8))
-        assert resident() - before < 64 << 20
+        assert resident_bytes() - before < 64 << 20
         assert len(wh.view("v").rows()) == 1000
         wh.replay({"s": _few(10)}, ["s"] * 10)
         rows = dict(wh.view("v").rows())
@@ -84,7 +84,7 @@ def test_maps_of_machine_code_stop_before_they_take_too_much() -> None:
 
 def test_an_event_that_does_not_fit_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     room: list[int | None] = [None]
-    monkeypatch.setattr(Budget, "room", lambda self: room[0])
+    monkeypatch.setattr(MemoryBudget, "room", lambda self: room[0])
     with tidemill.open(":memory:", runtime="native", backend="llvm", memory="1000GB") as wh:
         wh.sql(STREAMED)
         feed = wh.feed("s")
@@ -104,8 +104,10 @@ def test_what_was_freed_is_looked_for_before_an_epoch_is_refused(monkeypatch: py
     with tidemill.open(":memory:", memory="4GB") as wh:
         wh.sql(DDL)
         held = [5 << 30]
-        monkeypatch.setattr("tidemill.engine.memory.resident", lambda: held[0])
-        monkeypatch.setattr("tidemill.engine.memory.give_back", lambda: held.__setitem__(0, 1 << 30))
+        monkeypatch.setattr("tidemill.engine.epochs.memory_budget.resident_bytes", lambda: held[0])
+        monkeypatch.setattr(
+            "tidemill.engine.epochs.memory_budget.return_free_memory", lambda: held.__setitem__(0, 1 << 30)
+        )
         wh.apply({"t": [(1, (1, "x"))]})
         assert wh.view("v").rows() == [(1, 1)]
 
@@ -130,7 +132,7 @@ def test_a_closed_warehouse_gives_its_memory_back(serve: str, rows: int) -> None
             wh.apply({"a": pa.table({"k": keys, "x": keys})})
             wh.apply({"b": pa.table({"k": keys, "y": keys})})
             assert wh.view("v").arrow().num_rows == rows // 2
-        left.append(resident())
+        left.append(resident_bytes())
     assert left[-1] - left[1] < 40 * rows
 
 
@@ -144,8 +146,8 @@ def test_a_warehouse_that_nobody_closes_gives_its_memory_back() -> None:
         wh.apply({"b": pa.table({"k": keys, "y": keys})})
         del wh
         gc.collect()
-        give_back()
-        left.append(resident())
+        return_free_memory()
+        left.append(resident_bytes())
     assert left[-1] - left[1] < 40 * 60_000
 
 

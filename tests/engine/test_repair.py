@@ -19,9 +19,9 @@ import pytest
 import tidemill
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, EpochGone, LockHeld, StorageError
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.runs import ROW_GROUP, FilePart, write_run
-from tidemill.storage.salvage import Salvaged, salvage
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.repair.salvage import SalvagedRows, salvage
+from tidemill.storage.runs import ROW_GROUP, RunSegment, write_run
 
 SCRIPT = """
 CREATE TABLE orders (id INT PRIMARY KEY, customer STRING, amount INT);
@@ -201,9 +201,9 @@ def test_of_a_large_file_only_the_damaged_part_is_lost(tmp_path: Path) -> None:
         assert _saved_after(tmp_path / f"{at}", at, many) is None
 
 
-def _saved_after(folder: Path, at: int, many: int) -> Salvaged | None:
+def _saved_after(folder: Path, at: int, many: int) -> SalvagedRows | None:
     table = pa.table({"id": range(many), "_weight": [1] * many, "_epoch": [1] * many})
-    part = FilePart(write_run(table, folder, "x.parquet"), folder / "x.parquet", "t")
+    part = RunSegment(write_run(table, folder, "x.parquet"), folder / "x.parquet", "t")
     content = bytearray(part.path.read_bytes())
     content[at if at < 100 else len(content) - 100] ^= 1
     part.path.write_bytes(content)

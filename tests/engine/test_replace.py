@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.engine.engine import Engine
 from tidemill.model.errors import (
     ArithmeticFault,
@@ -19,8 +19,8 @@ from tidemill.model.errors import (
     UnknownName,
     Unsupported,
 )
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import MemoryStore
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
 
 SCRIPT = """
 CREATE TABLE t (k INT, n INT);
@@ -81,7 +81,7 @@ def test_an_interrupt_leaves_the_old_one(
             for store in (FolderStore, MemoryStore):
                 patched.setattr(store, "append", fails)
         elif place == "share":
-            patched.setattr("tidemill.engine.replacing.share", fails)
+            patched.setattr("tidemill.engine.definitions.replace_view.share_stages", fails)
         else:
             patched.setattr(Engine, place, fails)
         with pytest.raises((fault, StorageError)):

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.engine import feed
+from tidemill.engine.epochs import events
 from tidemill.model.errors import EpochGone, Unsupported
-from tidemill.runtimes.native import state
+from tidemill.runtimes.native import runtime_state
 
 TABLES = """
 CREATE TABLE follows (who INT, whom INT);
@@ -228,7 +228,7 @@ def test_maps_too_large_to_be_resident_are_read_whole(
         serving(wh, serve)
         follow(wh, *((who, who % 5) for who in range(50)))
         post(wh, *((number, number % 5, "x") for number in range(40)))
-    monkeypatch.setattr(state, "RESIDENT_ROWS", 10)
+    monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 10)
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
         post(wh, (100, 3, "y"))
         assert bag(wh.view("v").rows()) == bag(wh.sql(QUERY).rows())
@@ -285,8 +285,8 @@ CREATE STREAM posts (id INT NOT NULL, author INT NOT NULL)
 
 
 def test_a_replay_that_publishes_much_closes_its_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "SLICE", 10)
-    monkeypatch.setattr(feed, "FULL_ROWS", 500)
+    monkeypatch.setattr(events, "REPLAY_SLICE", 10)
+    monkeypatch.setattr(events, "MAX_PENDING_ROWS", 500)
     with tidemill.open(":memory:", runtime="native", backend="llvm") as wh:
         wh.sql(STREAMS)
         serving(wh, "subscribe", "SELECT f.who, p.id FROM follows f JOIN posts p ON p.author = f.whom")

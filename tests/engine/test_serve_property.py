@@ -12,7 +12,7 @@ import pytest
 import tidemill
 from tests.generators import Scenario, scenarios
 from tests.ways import opened
-from tidemill.engine.subscribe import Subscription
+from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.model.errors import ArithmeticFault, Unsupported
 
 

@@ -24,7 +24,7 @@ from tidemill.model.errors import (
     Unsupported,
 )
 from tidemill.protocols.protocol import Level
-from tidemill.sources.polled import Asked
+from tidemill.sources.polled_source import PendingQuery
 from tidemill.sources.source import Message
 from tidemill.sources.sqlite.source import SqliteSource
 
@@ -250,7 +250,7 @@ class Busy:
         query = "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = '_tidemill_outbox'"
         return int(self.shop.connection.execute(query).fetchone()[0])
 
-    def look(self, source: SqliteSource, asked: Sequence[Asked]) -> list[Message]:
+    def look(self, source: SqliteSource, asked: Sequence[PendingQuery]) -> list[Message]:
         self.looks += 1
         self.shop.connection.execute("INSERT INTO orders VALUES (?, ?, 9)", (1000 + self.looks, self.looks % 3))
         self.shop.connection.execute("INSERT INTO items VALUES (?, ?, 'nut')", (1000 + self.looks, 1000 + self.looks))

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.keys import key_of_view
-from tidemill.engine.subscribe import Subscription
+from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.model import errors
 
 TABLES = """
@@ -121,7 +121,7 @@ def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def publish_arrow(wh: tidemill.Warehouse, view: str, table: pa.Table) -> None:
     """Publish a change as machine code does, as columns."""
-    from tidemill.changes.batch import ChangeSet, Epoch
+    from tidemill.changes.changeset import ChangeSet, Epoch
 
     engine = wh._engine
     change = ChangeSet.of_arrow(table, engine.catalog.view(view).fields)
@@ -158,7 +158,7 @@ def test_a_slow_reader_goes_on_from_the_store(wh: tidemill.Warehouse) -> None:
     start = wh.epoch
     for number in range(100):
         post(wh, (number, 0, "x"))
-    queue = wh._engine.publications._views["timeline"]._queue
+    queue = wh._engine.publisher._views["timeline"]._queue
     assert sum(published.rows for published in queue.values()) <= 25
     post(wh, (1000, 0, "y"))
     assert heard(slow) == heard(wh.subscribe("timeline", since=start, timeout=0))
@@ -252,7 +252,7 @@ def test_a_subscription_ends_when_closed_or_dropped_or_forgotten(wh: tidemill.Wa
     waiting.close()
     thread.join(10)
     assert ended == [0]
-    publications = wh._engine.publications
+    publications = wh._engine.publisher
     wh.subscribe("timeline")
     gc.collect()
     post(wh, (1, 0, "x"))
@@ -366,4 +366,4 @@ def test_one_that_asks_for_nothing_may_leave_last(wh: tidemill.Warehouse) -> Non
     something.close()
     nothing.close()
     post(wh, (1, 0, "a"))
-    assert not wh._engine.publications._views
+    assert not wh._engine.publisher._views

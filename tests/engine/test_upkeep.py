@@ -11,12 +11,12 @@ import pytest
 
 import tidemill
 from tidemill.changes.zset import ZSet
-from tidemill.engine import upkeep
-from tidemill.engine.upkeep import EPOCHS, MEMORY_EPOCHS
+from tidemill.engine.maintenance import compaction_schedule
+from tidemill.engine.maintenance.compaction_schedule import EPOCHS_BETWEEN_PASSES, MEMORY_EPOCHS
 from tidemill.model.errors import EpochGone, StorageError
-from tidemill.storage import writer
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import COMPACT_AT, MemoryStore
+from tidemill.storage import folder_writer
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import COMPACT_AT, MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def stored_rows(wh: tidemill.Warehouse) -> int:
     return max(wh._engine.store.rows(name) for name in ("t", "sums", "sums/groups"))
 
 
-BOUND = 2 * (2 * (MEMORY_EPOCHS + EPOCHS) + 20) + COMPACT_AT
+BOUND = 2 * (2 * (MEMORY_EPOCHS + EPOCHS_BETWEEN_PASSES) + 20) + COMPACT_AT
 """Two rows for each epoch that is kept, twice, and what must come before a look is worth while."""
 
 
@@ -84,7 +84,7 @@ def test_vacuum_says_how_far_memory_reaches_from_then_on(memory: tidemill.Wareho
     live(memory, 4_000)
     memory.at(memory.epoch - keep + 1)
     with pytest.raises(EpochGone):
-        memory.at(memory.epoch - keep - EPOCHS)
+        memory.at(memory.epoch - keep - EPOCHS_BETWEEN_PASSES)
 
 
 def test_what_a_deferred_view_has_not_seen_is_kept(memory: tidemill.Warehouse) -> None:
@@ -108,8 +108,8 @@ def test_what_a_deferred_view_has_not_seen_is_kept(memory: tidemill.Warehouse) -
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tidemill.Warehouse]:
     """A warehouse that takes its log into runs every second epoch and looks after them every fourth."""
-    monkeypatch.setattr(writer, "CHECKPOINT_EPOCHS", 2)
-    monkeypatch.setattr(upkeep, "EPOCHS", 4)
+    monkeypatch.setattr(folder_writer, "CHECKPOINT_EPOCHS", 2)
+    monkeypatch.setattr(compaction_schedule, "EPOCHS_BETWEEN_PASSES", 4)
     with tidemill.open(tmp_path / "w", runtime="native") as wh:
         wh.sql(SCRIPT)
         yield wh
@@ -141,7 +141,7 @@ def test_reopening_after_merges(folder: tidemill.Warehouse) -> None:
 
 
 def test_large_runs_are_left_to_those_who_ask(folder: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "MERGED_ROWS", 0)
+    monkeypatch.setattr(compaction_schedule, "MAX_MERGED_ROWS", 0)
     live(folder, 40)
     assert runs(folder) >= 20
     folder.compact()
@@ -164,8 +164,8 @@ def test_only_what_was_touched_is_looked_at(folder: tidemill.Warehouse, monkeypa
 
 def test_merging_leaves_the_log_alone(folder: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maps are merged one after the other. That makes no runs of what waits: they would have to be merged in turn."""
-    monkeypatch.setattr(writer, "CHECKPOINT_EPOCHS", 16)
-    monkeypatch.setattr(upkeep, "ONCE_ROWS", 1)
+    monkeypatch.setattr(folder_writer, "CHECKPOINT_EPOCHS", 16)
+    monkeypatch.setattr(compaction_schedule, "MERGE_BATCH_ROWS", 1)
     folder.sql("; ".join(f"CREATE MATERIALIZED VIEW v{n} AS SELECT id + {n} AS id FROM t" for n in range(6)))
     written = [len(list(folder._folder.glob("ma*/**/*.*")))]
     for _ in range(5):
@@ -190,19 +190,19 @@ def test_trouble_is_a_warning_and_the_epochs_stand(
     with monkeypatch.context() as patch:
         patch.setattr(MemoryStore, "compact", refuse)
         with pytest.warns(RuntimeWarning, match="could not be merged"):
-            live(memory, EPOCHS)
-    live(memory, EPOCHS)
-    assert memory.epoch == 2 * EPOCHS
+            live(memory, EPOCHS_BETWEEN_PASSES)
+    live(memory, EPOCHS_BETWEEN_PASSES)
+    assert memory.epoch == 2 * EPOCHS_BETWEEN_PASSES
     assert memory.view("sums").verify()
 
 
 @pytest.mark.spark
 def test_what_spark_looks_up_survives_upkeep(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """An in-memory warehouse on Spark has its files in a temporary folder: they go while epochs look rows up there."""
-    from tidemill.runtimes.spark.driver import DriverRuntime
+    from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 
     monkeypatch.setattr(DriverRuntime.__init__, "__defaults__", (0,))  # no relation is small enough to be read whole
-    monkeypatch.setattr(upkeep, "EPOCHS", 2)
+    monkeypatch.setattr(compaction_schedule, "EPOCHS_BETWEEN_PASSES", 2)
     with tidemill.open(":memory:", spark=spark, runtime="spark") as wh:
         wh.sql(SCRIPT)
         live(wh, 22)

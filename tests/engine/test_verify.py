@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import tidemill
-from tidemill.engine.verify import leaves_open
+from tidemill.engine.inspect.verify import depends_on_row_order
 from tidemill.model.errors import SetupError
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT)"
@@ -32,7 +32,7 @@ OPEN = {
 def test_what_sql_leaves_open(query: str) -> None:
     with tidemill.open(":memory:", runtime="native", backend="python") as wh:
         wh.sql(f"{TABLE}; CREATE MATERIALIZED VIEW v AS {query}")
-        assert leaves_open(wh._engine.catalog.view("v").relation) == OPEN[query]
+        assert depends_on_row_order(wh._engine.catalog.view("v").relation) == OPEN[query]
 
 
 @pytest.mark.spark
@@ -95,11 +95,11 @@ def test_spark_is_asked_the_text_of_a_view(shop: tidemill.Warehouse) -> None:
 def test_spark_can_disagree(shop: tidemill.Warehouse) -> None:
     """A text that we had misread: the evaluator shares our mistake, and Spark does not."""
     view = shop._engine.catalog.view("sums")
-    shop._engine.catalog.renew(replace(view, query="SELECT k, SUM(v + 1) AS n, MEDIAN(v) AS m FROM t GROUP BY k"))
+    shop._engine.catalog.update_view(replace(view, query="SELECT k, SUM(v + 1) AS n, MEDIAN(v) AS m FROM t GROUP BY k"))
     assert shop.view("sums").verify()
     found = shop.view("sums").verify(against="spark")
     assert not found and found.missing and found.extra
-    shop._engine.catalog.renew(
+    shop._engine.catalog.update_view(
         replace(view, query="SELECT k, SUM(v * 1.0) AS n, MEDIAN(DISTINCT v) AS m FROM t GROUP BY k")
     )
     typed = shop.view("sums").verify(against="spark")

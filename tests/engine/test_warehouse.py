@@ -13,8 +13,8 @@ import pytest
 
 import tidemill
 from tidemill.model import errors
-from tidemill.runtimes.native import state
-from tidemill.storage.memory import MemoryStore
+from tidemill.runtimes.native import runtime_state
+from tidemill.storage.memory_store import MemoryStore
 
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, amount DECIMAL(12,2))"
 SPEND = "SELECT customer, SUM(amount) AS total, COUNT(*) AS n FROM orders GROUP BY customer"
@@ -265,7 +265,7 @@ def test_reopening_shows_the_same(tmp_path: Path) -> None:
 
 def test_large_relations_stay_in_columns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With everything counted as large, lookups, groups and checks go through the columns and give the same answers."""
-    monkeypatch.setattr(state, "RESIDENT_ROWS", 0)
+    monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 0)
     with tidemill.open(tmp_path / "w", runtime="native") as wh:
         wh.sql(f"""{ORDERS};
             CREATE TABLE people (name STRING PRIMARY KEY, city STRING);

@@ -12,8 +12,8 @@ import pytest
 import tidemill
 from tests.feeds.feeding import FILES, live, rows_of
 from tests.storage.samples import child_environment
-from tidemill.engine.feeds import FAULT_POINTS
-from tidemill.storage.files import FAULT_VARIABLE
+from tidemill.engine.remote.folder_feeds import FAULT_POINTS
+from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = {"fed": 2, "put-away": 2, "set-aside": 1, "torn-log": 3, "before-manifest": 6}
 """Which passing of each point to die at; the sixth manifest is that of a refresh."""

@@ -21,12 +21,12 @@ import pytest
 import tidemill
 from tests.fuzz.campaign import Tally, campaign, few, many
 from tests.fuzz.statements import TABLES
-from tidemill.engine.arguments import Misfit, check_for
-from tidemill.engine.batches import ChangeBatch
+from tidemill.engine.arguments import ArgumentMismatch, check_for
+from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.objects.database import Objects
 from tidemill.engine.results import Result
-from tidemill.engine.subscribe import Subscription
-from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
+from tidemill.engine.subscriptions.change_batches import ChangeBatch
+from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import DataError
 
@@ -228,7 +228,7 @@ def _resolved(annotation: Any, function: Any) -> Any:
 def _fits(value: Any, check: Any) -> bool:
     try:
         return check is None or check(value) is not Odd
-    except (Misfit, ValueError):
+    except (ArgumentMismatch, ValueError):
         return False
 
 
@@ -243,7 +243,7 @@ def play(tally: Tally, dice: random.Random, folder: Path) -> None:
         *[(Warehouse, wh)] * 4,
         (ViewHandle, wh.view("per_s")),
         (TableHandle, wh.table("t")),
-        (Snapshot, wh.at(wh.epoch)),
+        (WarehouseSnapshot, wh.at(wh.epoch)),
         (Objects, db),
         (Subscription, wh.subscribe("per_s", timeout=0)),
         (ChangeBatch, batch),

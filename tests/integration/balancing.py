@@ -10,8 +10,8 @@ import sys
 import time
 
 import tidemill
-from tidemill.engine import upkeep
-from tidemill.storage import writer
+from tidemill.engine.maintenance import compaction_schedule
+from tidemill.storage import folder_writer
 
 SCRIPT = """
   CREATE TABLE paid (id INT PRIMARY KEY, account INT, amount BIGINT);
@@ -30,8 +30,8 @@ def balance(wh: tidemill.Warehouse, number: int) -> None:
 
 if __name__ == "__main__":
     # Manifests and merges at every turn, so that readers meet them.
-    writer.CHECKPOINT_EPOCHS = 5
-    upkeep.EPOCHS = 8
+    folder_writer.CHECKPOINT_EPOCHS = 5
+    compaction_schedule.EPOCHS_BETWEEN_PASSES = 8
     with tidemill.open(sys.argv[1], runtime="native") as warehouse:
         warehouse.sql(SCRIPT)
         balance(warehouse, 1)

@@ -12,8 +12,8 @@ from typing import Any
 
 import tidemill
 from tidemill.changes.zset import ZSet
-from tidemill.engine import upkeep
-from tidemill.storage import writer
+from tidemill.engine.maintenance import compaction_schedule
+from tidemill.storage import folder_writer
 
 LAST = 30
 VACUUM, COMPACT = 9, 7
@@ -85,8 +85,8 @@ def define(wh: tidemill.Warehouse, statements: Mapping[str, str]) -> None:
 
 def hurry() -> None:
     """Take the log into runs every third epoch, and look for runs to merge as often."""
-    writer.CHECKPOINT_EPOCHS = 3
-    upkeep.EPOCHS = 3
+    folder_writer.CHECKPOINT_EPOCHS = 3
+    compaction_schedule.EPOCHS_BETWEEN_PASSES = 3
 
 
 if __name__ == "__main__":

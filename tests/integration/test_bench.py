@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.serving.bench import Options, run
+from tidemill.serving.cli.bench_runner import BenchmarkOptions, run
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_tpch(tmp_path: Path) -> None:
-    run("tpch", Options(scale=0.01, quick=True, folder=tmp_path), tmp_path / "figures.jsonl")
+    run("tpch", BenchmarkOptions(scale=0.01, quick=True, folder=tmp_path), tmp_path / "figures.jsonl")
     figures = [json.loads(line) for line in (tmp_path / "figures.jsonl").read_text().splitlines()]
     assert {figure["bench"] for figure in figures} == {"tpch"}
     assert {figure["metric"] for figure in figures} >= {"speedup", "jobs", "bytes_read", "bytes_written"}

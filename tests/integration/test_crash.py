@@ -15,7 +15,7 @@ import tidemill
 from tests.integration.crashing import LAST, TABLES, VIEWS, contents_at, live
 from tests.storage.samples import child_environment
 from tidemill.changes.zset import ZSet
-from tidemill.storage.files import FAULT_POINTS, FAULT_VARIABLE
+from tidemill.storage.filesystem.durable_files import FAULT_POINTS, FAULT_VARIABLE
 
 PASSINGS = {
     "before-data": (1, 3, 5),
@@ -35,8 +35,8 @@ merge runs within an epoch, and merge them when asked."""
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parent, which continues a life, works as the child did."""
-    monkeypatch.setattr("tidemill.storage.writer.CHECKPOINT_EPOCHS", 3)
-    monkeypatch.setattr("tidemill.engine.upkeep.EPOCHS", 3)
+    monkeypatch.setattr("tidemill.storage.folder_writer.CHECKPOINT_EPOCHS", 3)
+    monkeypatch.setattr("tidemill.engine.maintenance.compaction_schedule.EPOCHS_BETWEEN_PASSES", 3)
 
 
 def start(folder: Path, last: int, **environment: str) -> subprocess.Popen[str]:

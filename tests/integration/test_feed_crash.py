@@ -12,7 +12,7 @@ import pytest
 import tidemill
 from tests.integration.feeding import EVENTS, LAST, live, rows_at
 from tests.storage.samples import child_environment
-from tidemill.storage.files import FAULT_POINTS, FAULT_VARIABLE
+from tidemill.storage.filesystem.durable_files import FAULT_POINTS, FAULT_VARIABLE
 
 PASSINGS = {
     "before-data": (3,),
@@ -34,8 +34,8 @@ OPEN = (1, 3 * EVENTS + 4, 8 * EVENTS)
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parent, which continues a life, works as the child did."""
-    monkeypatch.setattr("tidemill.storage.writer.CHECKPOINT_EPOCHS", 3)
-    monkeypatch.setattr("tidemill.engine.upkeep.EPOCHS", 3)
+    monkeypatch.setattr("tidemill.storage.folder_writer.CHECKPOINT_EPOCHS", 3)
+    monkeypatch.setattr("tidemill.engine.maintenance.compaction_schedule.EPOCHS_BETWEEN_PASSES", 3)
 
 
 def run_to_its_death(folder: Path, way: str, *death: int, **environment: str) -> int:

@@ -15,7 +15,7 @@ import pytest
 import tidemill
 from tests.storage.samples import child_environment
 from tidemill.model.errors import Corrupt, FormatMismatch, StorageError
-from tidemill.serving.cli import main
+from tidemill.serving.cli.app import main
 from tidemill.storage.format import _encoded
 
 SPEND = [("ann", 12, 2), ("bob", 3, 1)]

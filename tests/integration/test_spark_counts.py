@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidemill
-from tidemill.engine import placement
+from tidemill.engine.epochs import placement
 from tidemill.model.errors import ArithmeticFault, SetupError, StorageError
-from tidemill.runtimes.spark import files as spark_files
-from tidemill.runtimes.spark import intake, land
+from tidemill.runtimes.spark.execution import ingest, results
+from tidemill.runtimes.spark.execution import parquet_files as spark_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +27,8 @@ CREATE MATERIALIZED VIEW v AS SELECT id, k + 1 AS k FROM t"""
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Spark write whatever it computes."""
-    monkeypatch.setattr(intake, "COLLECT_ROWS", 10)
-    monkeypatch.setattr(land, "COLLECT_ROWS", 10)
+    monkeypatch.setattr(ingest, "COLLECT_ROWS", 10)
+    monkeypatch.setattr(results, "COLLECT_ROWS", 10)
     monkeypatch.setattr(placement, "DRIVER_WORK", -1)
 
 
@@ -62,7 +62,7 @@ def test_files_that_are_not_found_are_an_error(
     with tidemill.open(tmp_path / "w", runtime="spark", spark=spark) as wh:
         wh.sql(DDL)
         wh.apply({"t": rows(spark, 40)})
-        for module in (intake, land):
+        for module in (ingest, results):
             with monkeypatch.context() as patched:
                 patched.setattr(module, "write_files", partial(losing, spark_files.write_files, LOSSES[loss]))
                 with pytest.raises(StorageError, match=r"Spark wrote .* rows of .* are here"):

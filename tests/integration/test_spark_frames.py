@@ -10,7 +10,7 @@ import pytest
 
 import tidemill
 from tidemill.model import errors
-from tidemill.runtimes.spark import intake
+from tidemill.runtimes.spark.execution import ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ def _orders(spark: SparkSession, count: int) -> DataFrame:
 
 @pytest.mark.parametrize("limit", [1000, 10], ids=["collected", "staged"])
 def test_a_frame_is_a_change(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr(intake, "COLLECT_ROWS", limit)
+    monkeypatch.setattr(ingest, "COLLECT_ROWS", limit)
     with tidemill.open(tmp_path / "w", spark=spark) as wh:
         wh.sql(DDL)
         wh.apply({"orders": _orders(spark, 100)})
@@ -43,7 +43,7 @@ def test_a_frame_is_a_change(spark: SparkSession, tmp_path: Path, monkeypatch: p
 def test_a_bad_frame_changes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(intake, "COLLECT_ROWS", limit)
+    monkeypatch.setattr(ingest, "COLLECT_ROWS", limit)
     with tidemill.open(tmp_path / "w", spark=spark) as wh:
         wh.sql(DDL)
         for frame, error in (
@@ -76,14 +76,14 @@ def test_a_stream_is_taken_in_exactly_once(
             wh.stream("orders", source, availableNow=True).awaitTermination()
 
         _drop(inbox, "a.json", [(1, "ann", "9.50"), (2, "bob", "3.00")])
-        take = intake.Batches.__call__
+        take = ingest.StreamBatches.__call__
 
-        def die_after_commit(self: intake.Batches, frame: DataFrame, number: int) -> None:
+        def die_after_commit(self: ingest.StreamBatches, frame: DataFrame, number: int) -> None:
             take(self, frame, number)
             raise RuntimeError("killed between the two commits")
 
         with monkeypatch.context() as patch:
-            patch.setattr(intake.Batches, "__call__", die_after_commit)
+            patch.setattr(ingest.StreamBatches, "__call__", die_after_commit)
             with pytest.raises(Exception, match="killed between"):
                 run()
         assert wh.epoch == 1

@@ -13,7 +13,7 @@ import pytest
 import tidemill
 from tests.integration.listening import change, notes_in
 from tests.storage.samples import child_environment
-from tidemill.storage.files import FAULT_VARIABLE
+from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 LAST = 20
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 import tidemill
-from tidemill.compiler.lineage.plans import FIGURE, Move, Use, ViewClass, cell, entries_without_base_reads
-from tidemill.compiler.lineage.verdicts import Verdict, verdicts
-from tidemill.model.events import Event
+from tidemill.compiler.lineage.maintenance_plans import (
+    MAINTENANCE_PLANS,
+    CollectionUse,
+    DeltaMethod,
+    ViewComplexity,
+    entries_without_base_reads,
+    plan_entry,
+)
+from tidemill.compiler.lineage.self_maintenance import EventMaintenance, event_maintenance
+from tidemill.model.update_events import UpdateEvent
 
 PRINTED = """
 1 | onInsertToExtent | | | plant Δnew | plant Δnew | plant Δnew
@@ -46,20 +53,20 @@ def rows(figure: str) -> list[list[str]]:
 
 def test_every_cell_of_figure_11_is_there() -> None:
     for number, event, condition, use, *plans in rows(PRINTED):
-        for view, printed in zip(ViewClass, plans, strict=True):
-            found = cell(
-                Event(event),
+        for view, printed in zip(ViewComplexity, plans, strict=True):
+            found = plan_entry(
+                UpdateEvent(event),
                 view,
                 condition={"yes": True, "no": False}.get(condition),
-                use=Use(use) if use else None,
+                use=CollectionUse(use) if use else None,
             )
             assert (" + ".join(move.value for move in found.plan) if found else "NA") == printed, (number, view)
 
 
 def test_every_cell_of_figure_13_is_there() -> None:
-    cases = {str(case.number): cells for case, cells in FIGURE.items()}
+    cases = {str(case.number): cells for case, cells in MAINTENANCE_PLANS.items()}
     for number, *effects in rows(APPLIED):
-        for view, printed in zip(ViewClass, effects, strict=True):
+        for view, printed in zip(ViewComplexity, effects, strict=True):
             found = cases[number].get(view)
             assert (" + ".join(effect.value for effect in found.effects) if found else "NA") == printed, (number, view)
 
@@ -76,14 +83,14 @@ CREATE TABLE composites (
 """
 
 VIEWS = {
-    ViewClass.JOIN: (
+    ViewComplexity.JOIN: (
         "SELECT c.id, c.type, c.parts, d.id AS document FROM composites c, documents d WHERE c.documentation = d.oid"
     ),
-    ViewClass.UNNEST: (
+    ViewComplexity.UNNEST: (
         "SELECT c.id, c.type, a.built FROM composites c, LATERAL EXPLODE(c.parts) AS e (oid), parts a"
         " WHERE a.oid = e.oid AND c.built > a.id"
     ),
-    ViewClass.NEST: (
+    ViewComplexity.NEST: (
         "SELECT c.oid, c.type, COLLECT_LIST(a.built) AS dates FROM composites c, LATERAL EXPLODE(c.parts) AS e (oid),"
         " parts a WHERE a.oid = e.oid AND c.built > a.id GROUP BY c.oid, c.type"
     ),
@@ -91,47 +98,75 @@ VIEWS = {
 
 
 @pytest.fixture
-def judged(request: pytest.FixtureRequest) -> dict[str, Verdict]:
+def judged(request: pytest.FixtureRequest) -> dict[str, EventMaintenance]:
     warehouse = tidemill.open(":memory:", runtime="native")
     warehouse.sql(TABLES + f"CREATE MATERIALIZED VIEW v WITH (strategy = 'lineage') AS {VIEWS[request.param]}")
     catalog = warehouse._engine.catalog
-    return {str(verdict.listening): verdict for verdict in verdicts(catalog.view("v").program, catalog.tables)}
+    return {str(verdict.listening): verdict for verdict in event_maintenance(catalog.view("v").program, catalog.tables)}
 
 
 @pytest.mark.parametrize(
     ("judged", "view", "event", "place", "condition", "use"),
     [
-        (ViewClass.JOIN, ViewClass.JOIN, Event.INSERT, "composites", None, None),
-        (ViewClass.JOIN, ViewClass.JOIN, Event.DELETE, "documents", None, None),
-        (ViewClass.JOIN, ViewClass.JOIN, Event.MODIFY, "composites.type", False, None),
-        (ViewClass.JOIN, ViewClass.JOIN, Event.MODIFY, "composites.documentation", True, None),
-        (ViewClass.UNNEST, ViewClass.UNNEST, Event.INSERT_ELEMENT, "composites.parts", None, Use.UNNESTED),
-        (ViewClass.UNNEST, ViewClass.UNNEST, Event.DELETE_ELEMENT, "composites.parts", None, Use.UNNESTED),
-        (ViewClass.UNNEST, ViewClass.UNNEST, Event.MODIFY, "parts.built", False, None),
-        (ViewClass.UNNEST, ViewClass.UNNEST, Event.MODIFY, "parts.id", True, None),
-        (ViewClass.NEST, ViewClass.NEST, Event.INSERT_ELEMENT, "composites.parts", None, Use.NESTED),
-        (ViewClass.NEST, ViewClass.NEST, Event.DELETE_ELEMENT, "composites.parts", None, Use.NESTED),
-        (ViewClass.NEST, ViewClass.NEST, Event.MODIFY, "composites.type", False, None),
-        (ViewClass.NEST, ViewClass.NEST, Event.MODIFY, "composites.built", True, None),
+        (ViewComplexity.JOIN, ViewComplexity.JOIN, UpdateEvent.INSERT, "composites", None, None),
+        (ViewComplexity.JOIN, ViewComplexity.JOIN, UpdateEvent.DELETE, "documents", None, None),
+        (ViewComplexity.JOIN, ViewComplexity.JOIN, UpdateEvent.MODIFY, "composites.type", False, None),
+        (ViewComplexity.JOIN, ViewComplexity.JOIN, UpdateEvent.MODIFY, "composites.documentation", True, None),
+        (
+            ViewComplexity.UNNEST,
+            ViewComplexity.UNNEST,
+            UpdateEvent.INSERT_ELEMENT,
+            "composites.parts",
+            None,
+            CollectionUse.UNNESTED,
+        ),
+        (
+            ViewComplexity.UNNEST,
+            ViewComplexity.UNNEST,
+            UpdateEvent.DELETE_ELEMENT,
+            "composites.parts",
+            None,
+            CollectionUse.UNNESTED,
+        ),
+        (ViewComplexity.UNNEST, ViewComplexity.UNNEST, UpdateEvent.MODIFY, "parts.built", False, None),
+        (ViewComplexity.UNNEST, ViewComplexity.UNNEST, UpdateEvent.MODIFY, "parts.id", True, None),
+        (
+            ViewComplexity.NEST,
+            ViewComplexity.NEST,
+            UpdateEvent.INSERT_ELEMENT,
+            "composites.parts",
+            None,
+            CollectionUse.NESTED,
+        ),
+        (
+            ViewComplexity.NEST,
+            ViewComplexity.NEST,
+            UpdateEvent.DELETE_ELEMENT,
+            "composites.parts",
+            None,
+            CollectionUse.NESTED,
+        ),
+        (ViewComplexity.NEST, ViewComplexity.NEST, UpdateEvent.MODIFY, "composites.type", False, None),
+        (ViewComplexity.NEST, ViewComplexity.NEST, UpdateEvent.MODIFY, "composites.built", True, None),
     ],
     indirect=["judged"],
 )
 def test_programs_follow_the_figure(
-    judged: dict[str, Verdict],
-    view: ViewClass,
-    event: Event,
+    judged: dict[str, EventMaintenance],
+    view: ViewComplexity,
+    event: UpdateEvent,
     place: str,
     condition: bool | None,
-    use: Use | None,
+    use: CollectionUse | None,
 ) -> None:
-    expected = cell(event, view, condition=condition, use=use)
+    expected = plan_entry(event, view, condition=condition, use=use)
     verdict = judged[f"{event.value} {place}"]
     assert expected is not None
     assert verdict.plan == expected.plan
-    assert Move.PLANT_NEW in verdict.plan or not verdict.reads
+    assert DeltaMethod.PLANT_NEW in verdict.plan or not verdict.reads
 
 
-@pytest.mark.parametrize("judged", [ViewClass.UNNEST], indirect=True)
-def test_who_knows_all_elements_reads_no_base_data_even_for_inserts(judged: dict[str, Verdict]) -> None:
+@pytest.mark.parametrize("judged", [ViewComplexity.UNNEST], indirect=True)
+def test_who_knows_all_elements_reads_no_base_data_even_for_inserts(judged: dict[str, EventMaintenance]) -> None:
     assert judged["onInsertToExtent parts"].reads == ()
     assert judged["onInsertToExtent composites"].reads == ("parts",)

@@ -11,8 +11,8 @@ import tidemill
 from tests.answers import Answers, differ, inner
 from tests.ways import opened
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
 
 TABLES = """
 CREATE TABLE c (oid BIGINT PRIMARY KEY, id INT, type STRING, doc BIGINT, parts ARRAY<BIGINT>, used ARRAY<BIGINT>);

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tidemill.algebra.matching.looks import Look
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.matching.patterns import Choice, Pattern, Repeated, Series, Variable
+from tidemill.algebra.matching.navigation import Navigation
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
 
 Taken = tuple[tuple[int, str], ...]
 """Row numbers and the variables that they are taken for."""
@@ -28,25 +28,25 @@ class Brute:
         """Every complete way, the best one first."""
         return self._ways(self.match.pattern, (), following)
 
-    def _ways(self, pattern: Pattern, taken: Taken, following: Next) -> Iterator[Taken]:
+    def _ways(self, pattern: RowPattern, taken: Taken, following: Next) -> Iterator[Taken]:
         match pattern:
-            case Variable(name):
+            case PatternVariable(name):
                 for row in following(taken):
                     if self.can(taken, row, name):
                         yield (*taken, (row, name))
-            case Series(items):
+            case Concatenation(items):
                 if not items:
                     yield taken
                 else:
                     for first in self._ways(items[0], taken, following):
-                        yield from self._ways(Series(items[1:]), first, following)
-            case Choice(options):
+                        yield from self._ways(Concatenation(items[1:]), first, following)
+            case Alternation(options):
                 for option in options:
                     yield from self._ways(option, taken, following)
-            case Repeated():
+            case Repetition():
                 yield from self._times(pattern, taken, following, 0)
 
-    def _times(self, pattern: Repeated, taken: Taken, following: Next, times: int) -> Iterator[Taken]:
+    def _times(self, pattern: Repetition, taken: Taken, following: Next, times: int) -> Iterator[Taken]:
         if times >= pattern.least and pattern.reluctant:
             yield taken
         if pattern.most is None or times < pattern.most:
@@ -64,7 +64,7 @@ class Brute:
         values = {look.name: self.value(look, taken if look.earlier else now) for look in self.match.looks}
         return self.holds[name](values)
 
-    def value(self, look: Look, taken: Taken) -> Any:
+    def value(self, look: Navigation, taken: Taken) -> Any:
         """What a look reads."""
         rows = [row for row, name in taken if look.sees(name)]
         if look.function == "classifier":

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import tidemill
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.walk import walk
-from tidemill.compiler.frontends.sql import translate
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.walk import walk
+from tidemill.compiler.frontends.translate import translate
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import ArithmeticFault, ParseError, TidemillError, Unsupported
 from tidemill.model.types import BIGINT, INT, STRING, TIMESTAMP, Field, Struct

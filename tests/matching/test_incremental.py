@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.algebra.matching.runs import Runner
+from tidemill.algebra.matching.partial_matches import MatchBuilder
 from tidemill.algebra.matching.search import Matcher
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import ArithmeticFault
@@ -119,14 +119,14 @@ def test_a_view_of_a_pattern_survives_a_restart(tmp_path: Any) -> None:
 
 def test_a_change_costs_the_rows_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = 0
-    take = Runner.take
+    take = MatchBuilder.take
 
-    def counted(self: Runner, *arguments: Any) -> Any:
+    def counted(self: MatchBuilder, *arguments: Any) -> Any:
         nonlocal tried
         tried += 1
         return take(self, *arguments)
 
-    monkeypatch.setattr(Runner, "take", counted)
+    monkeypatch.setattr(MatchBuilder, "take", counted)
     with opened("by_key") as warehouse:
         warehouse.apply({"s": [(1, (moment, "p", moment % 7)) for moment in range(3_000)]})
         for changes, most in [

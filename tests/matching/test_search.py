@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from tests.matching.brute import Brute
+from tidemill.algebra.expressions.scalars import Column, Literal
 from tidemill.algebra.functions import call
-from tidemill.algebra.matching.looks import Look
-from tidemill.algebra.matching.machine import END, machine_of
-from tidemill.algebra.matching.match import After, Contiguity, Match, Output, Skip
-from tidemill.algebra.matching.patterns import Choice, Pattern, Repeated, Series, Variable
-from tidemill.algebra.matching.runs import Listed, looks_read
-from tidemill.algebra.matching.search import Found, Matcher
-from tidemill.algebra.ordering import Order
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Column, Literal
+from tidemill.algebra.matching.automaton import END, automaton_of
+from tidemill.algebra.matching.navigation import Navigation
+from tidemill.algebra.matching.partial_matches import ListedRows, navigations_read
+from tidemill.algebra.matching.search import MatchedRows, Matcher
+from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, RowsPerMatch, Skip
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Scan
+from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, STRING, Field
 
@@ -28,21 +28,21 @@ X = Column("x", BIGINT)
 INPUT = Scan("t", "", (Field("x", BIGINT),))
 
 MEASURES = (
-    Look("n", "count", None, BIGINT),
-    Look("named", "classifier", None, STRING),
-    Look("of_b", "sum", X, BIGINT, ("b",)),
-    Look("first_a", "first", X, BIGINT, ("a",)),
-    Look("before_last", "last", X, BIGINT, offset=1),
-    Look("least", "min", X, BIGINT),
+    Navigation("n", "count", None, BIGINT),
+    Navigation("named", "classifier", None, STRING),
+    Navigation("of_b", "sum", X, BIGINT, ("b",)),
+    Navigation("first_a", "first", X, BIGINT, ("a",)),
+    Navigation("before_last", "last", X, BIGINT, offset=1),
+    Navigation("least", "min", X, BIGINT),
 )
 
 LOOKS = (
-    Look("x", "last", X, BIGINT),
-    Look("a.x", "last", X, BIGINT, ("a",)),
-    Look("prev", "last", X, BIGINT, step=-1),
-    Look("next", "last", X, BIGINT, step=1),
-    Look("sum_b", "sum", X, BIGINT, ("b",)),
-    Look("earlier", "max", X, BIGINT, earlier=True),
+    Navigation("x", "last", X, BIGINT),
+    Navigation("a.x", "last", X, BIGINT, ("a",)),
+    Navigation("prev", "last", X, BIGINT, step=-1),
+    Navigation("next", "last", X, BIGINT, step=1),
+    Navigation("sum_b", "sum", X, BIGINT, ("b",)),
+    Navigation("earlier", "max", X, BIGINT, earlier=True),
 )
 
 Holds = dict[str, Callable[[Any], bool]]
@@ -71,26 +71,26 @@ CONDITIONS = [
 ]
 
 
-def draw_pattern(draw: random.Random, depth: int = 0) -> Pattern:
+def draw_pattern(draw: random.Random, depth: int = 0) -> RowPattern:
     """A pattern over a, b and c."""
     if depth > 2 or draw.random() < 0.35:
-        return Variable(draw.choice("abc"))
+        return PatternVariable(draw.choice("abc"))
     match draw.randrange(3):
         case 0:
-            return Series(tuple(draw_pattern(draw, depth + 1) for _ in range(draw.randint(2, 3))))
+            return Concatenation(tuple(draw_pattern(draw, depth + 1) for _ in range(draw.randint(2, 3))))
         case 1:
-            return Choice(tuple(draw_pattern(draw, depth + 1) for _ in range(2)))
+            return Alternation(tuple(draw_pattern(draw, depth + 1) for _ in range(2)))
     least, most = draw.choice([(0, None), (1, None), (0, 1), (1, 2), (2, None)])
     item = draw_pattern(draw, depth + 1)
     # Which of several ways to repeat nothing is the better one, no two dialects agree upon.
-    return item if END in machine_of(item).entry else Repeated(item, least, most, draw.random() < 0.3)
+    return item if END in automaton_of(item).entry else Repetition(item, least, most, draw.random() < 0.3)
 
 
-def draw_match(draw: random.Random, output: Output, skips: Contiguity, skip: Skip) -> tuple[Match, Holds]:
+def draw_match(draw: random.Random, output: RowsPerMatch, skips: Contiguity, skip: Skip) -> tuple[Match, Holds]:
     """A match and its conditions as Python functions."""
     chosen = {name: draw.choice(CONDITIONS) for name in "abc" if draw.random() < 0.8}
     conditions = tuple((name, condition) for name, (condition, _) in chosen.items())
-    match = Match(INPUT, (), (Order(X),), draw_pattern(draw), conditions, LOOKS, MEASURES, output, skips, skip)
+    match = Match(INPUT, (), (SortOrder(X),), draw_pattern(draw), conditions, LOOKS, MEASURES, output, skips, skip)
     return match, {name: holds for name, (_, holds) in chosen.items()}
 
 
@@ -98,7 +98,7 @@ def matcher_of(match: Match, holds: Holds) -> Matcher:
     """The machine, with the same Python functions."""
 
     def adapted(name: str) -> Callable[[Any], bool]:
-        names = [match.looks[number].name for number in looks_read(match, name)]
+        names = [match.looks[number].name for number in navigations_read(match, name)]
         return lambda values: holds[name](dict(zip(names, values, strict=True)))
 
     return Matcher(match, {name: adapted(name) for name in holds})
@@ -109,43 +109,45 @@ def rows_of(draw: random.Random, most: int) -> list[int | None]:
 
 
 CASES = [
-    (Output.ONE, Contiguity.NONE, Skip(), 8, Brute.one_per_match),
-    (Output.EACH, Contiguity.NONE, Skip(), 8, Brute.each),
-    (Output.EACH, Contiguity.NONE, Skip(After.NEXT), 8, lambda brute: brute.each(everywhere=True)),
-    (Output.EACH, Contiguity.ANY, Skip(), 6, Brute.any_rows),
+    (RowsPerMatch.ONE, Contiguity.NONE, Skip(), 8, Brute.one_per_match),
+    (RowsPerMatch.EACH, Contiguity.NONE, Skip(), 8, Brute.each),
+    (RowsPerMatch.EACH, Contiguity.NONE, Skip(AfterMatch.NEXT), 8, lambda brute: brute.each(everywhere=True)),
+    (RowsPerMatch.EACH, Contiguity.ANY, Skip(), 6, Brute.any_rows),
 ]
 
 
 @pytest.mark.parametrize(("output", "skips", "skip", "most", "expected"), CASES)
 def test_search_finds_what_trying_everything_does(
-    output: Output, skips: Contiguity, skip: Skip, most: int, expected: Callable[[Brute], Found]
+    output: RowsPerMatch, skips: Contiguity, skip: Skip, most: int, expected: Callable[[Brute], MatchedRows]
 ) -> None:
     draw = random.Random(f"{output} {skips} {skip}")
     found_any = 0
     for _ in range(600):
         match, holds = draw_match(draw, output, skips, skip)
         rows = rows_of(draw, most)
-        found = matcher_of(match, holds).all(Listed([(x,) for x in rows]))
+        found = matcher_of(match, holds).all(ListedRows([(x,) for x in rows]))
         wanted = expected(Brute(match, rows, holds))
         assert Counter(found) == Counter(wanted), (str(match.pattern), match.conditions, rows)
         found_any += len(found)
     assert found_any > 600
 
 
-def draw_plain(draw: random.Random) -> Pattern:
+def draw_plain(draw: random.Random) -> RowPattern:
     """A few variables one after the other, each perhaps repeated."""
     counts = [(1, 1), (1, 1), (1, None), (0, None), (0, 1)]
-    return Series(tuple(Repeated(Variable(name), *draw.choice(counts)) for name in "abc"[: draw.randint(2, 3)]))
+    return Concatenation(
+        tuple(Repetition(PatternVariable(name), *draw.choice(counts)) for name in "abc"[: draw.randint(2, 3)])
+    )
 
 
 def test_rows_that_cannot_be_taken_are_passed_over() -> None:
     draw = random.Random("next")
     rows_found = 0
     for _ in range(400):
-        match, holds = draw_match(draw, Output.EACH, Contiguity.NEXT, Skip())
+        match, holds = draw_match(draw, RowsPerMatch.EACH, Contiguity.NEXT, Skip())
         match = replace(match, pattern=draw_plain(draw))
         rows = rows_of(draw, 7)
-        found = [row for row, _ in matcher_of(match, holds).all(Listed([(x,) for x in rows]))]
+        found = [row for row, _ in matcher_of(match, holds).all(ListedRows([(x,) for x in rows]))]
         assert found == Brute(match, rows, holds).next_rows(), (str(match.pattern), match.conditions, rows)
         rows_found += len(found)
     assert rows_found > 400
@@ -159,16 +161,16 @@ def test_a_search_can_be_left_at_any_row_and_taken_up_again() -> None:
             match = replace(match, looks=tuple(replace(look, step=min(look.step, 0)) for look in match.looks))
         matcher = matcher_of(match, holds)
         rows = [(x,) for x in rows_of(draw, 20)]
-        found: Found = []
+        found: MatchedRows = []
         mark = matcher.begin()
         for read in range(len(rows) + 1):
-            mark = matcher.advance(mark, Listed(rows[:read]), found)
-        matcher.finish(mark, Listed(rows), found)
-        assert Counter(found) == Counter(matcher.all(Listed(rows)))
+            mark = matcher.advance(mark, ListedRows(rows[:read]), found)
+        matcher.finish(mark, ListedRows(rows), found)
+        assert Counter(found) == Counter(matcher.all(ListedRows(rows)))
 
 
 def test_a_long_fall_is_read_once_and_not_from_each_of_its_rows() -> None:
-    looks = (Look("x", "last", X, BIGINT), Look("prev", "last", X, BIGINT, step=-1))
+    looks = (Navigation("x", "last", X, BIGINT), Navigation("prev", "last", X, BIGINT, step=-1))
     tried = 0
 
     def falls(values: Any) -> bool:
@@ -176,27 +178,27 @@ def test_a_long_fall_is_read_once_and_not_from_each_of_its_rows() -> None:
         tried += 1
         return values[1] is not None and values[0] < values[1]
 
-    down, up = Repeated(Variable("down"), 1, None), Repeated(Variable("up"), 1, None)
+    down, up = Repetition(PatternVariable("down"), 1, None), Repetition(PatternVariable("up"), 1, None)
     less, more = (call(name, Column("x", BIGINT), Column("prev", BIGINT)) for name in ("lt", "gt"))
     match = Match(
         INPUT,
         (),
-        (Order(X),),
-        Series((Variable("strt"), down, up)),
+        (SortOrder(X),),
+        Concatenation((PatternVariable("strt"), down, up)),
         (("down", less), ("up", more)),
         looks,
         (),
-        Output.ONE,
+        RowsPerMatch.ONE,
     )
     matcher = Matcher(match, {"down": falls, "up": lambda values: values[1] is not None and values[0] > values[1]})
-    assert matcher.all(Listed([(x,) for x in range(2_000, 0, -1)])) == []
+    assert matcher.all(ListedRows([(x,) for x in range(2_000, 0, -1)])) == []
     assert tried < 3 * 2_000
 
 
 def test_runs_without_number_are_refused() -> None:
-    looks = (Look("x", "last", X, BIGINT),)
-    pattern = Series((Repeated(Variable("a"), 1, None), Variable("b")))
+    looks = (Navigation("x", "last", X, BIGINT),)
+    pattern = Concatenation((Repetition(PatternVariable("a"), 1, None), PatternVariable("b")))
     never = call("lt", Column("x", BIGINT), Literal(0, BIGINT))
-    match = Match(INPUT, (), (Order(X),), pattern, (("b", never),), looks, (), Output.EACH, Contiguity.ANY)
+    match = Match(INPUT, (), (SortOrder(X),), pattern, (("b", never),), looks, (), RowsPerMatch.EACH, Contiguity.ANY)
     with pytest.raises(ArithmeticFault, match="more than 10,000 runs"):
-        Matcher(match, {"b": lambda values: False}).all(Listed([(1,)] * 40))
+        Matcher(match, {"b": lambda values: False}).all(ListedRows([(1,)] * 40))

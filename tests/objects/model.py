@@ -6,9 +6,9 @@ import copy
 from collections import Counter
 from typing import Any
 
-from tidemill.model.classes import Attribute, Collection, Schema
-from tidemill.model.events import Event
+from tidemill.model.classes import Attribute, Collection, ObjectSchema
 from tidemill.model.types import STRING
+from tidemill.model.update_events import UpdateEvent
 
 
 class Refused(Exception):
@@ -18,7 +18,7 @@ class Refused(Exception):
 class Model:
     """Objects with their plain attributes, and for each relationship the pairs that it has, as often as it has them."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: ObjectSchema) -> None:
         self.schema = schema
         self.objects: dict[int, tuple[str, dict[str, Any]]] = {}
         self.pairs: dict[str, list[tuple[int, int]]] = {}
@@ -182,13 +182,13 @@ class Model:
         names = self.schema.attributes(cls)
         return sorted((oid, *[self.value(oid, name) for name in names]) for oid in self.oids(cls))
 
-    def events(self, before: Model) -> Counter[tuple[Event, str, int, Any]]:
+    def events(self, before: Model) -> Counter[tuple[UpdateEvent, str, int, Any]]:
         """What happened since: of which kind and where, to which object, with which element."""
-        found: Counter[tuple[Event, str, int, Any]] = Counter()
+        found: Counter[tuple[UpdateEvent, str, int, Any]] = Counter()
         for cls in self.stored:
             table, old, new = self.schema.table_name(cls), set(before.oids(cls)), set(self.oids(cls))
-            found.update((Event.INSERT, table, oid, None) for oid in new - old)
-            found.update((Event.DELETE, table, oid, None) for oid in old - new)
+            found.update((UpdateEvent.INSERT, table, oid, None) for oid in new - old)
+            found.update((UpdateEvent.DELETE, table, oid, None) for oid in old - new)
             for oid in old & new:
                 for name, attribute in self.schema.attributes(cls).items():
                     found.update(self.modified(before, cls, oid, name, attribute))
@@ -196,23 +196,23 @@ class Model:
 
     def modified(
         self, before: Model, cls: str, oid: int, name: str, attribute: Attribute
-    ) -> list[tuple[Event, str, int, Any]]:
+    ) -> list[tuple[UpdateEvent, str, int, Any]]:
         old, new = before.value(oid, name), self.value(oid, name)
         if old == new:
             return []
         if attribute.collection is not None and Counter(old) != Counter(new):
             gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
-            return [(Event.DELETE_ELEMENT, f"{cls}.{name}", oid, e) for e in gone.elements()] + [
-                (Event.INSERT_ELEMENT, f"{cls}.{name}", oid, e) for e in come.elements()
+            return [(UpdateEvent.DELETE_ELEMENT, f"{cls}.{name}", oid, e) for e in gone.elements()] + [
+                (UpdateEvent.INSERT_ELEMENT, f"{cls}.{name}", oid, e) for e in come.elements()
             ]
-        events: list[tuple[Event, str, int, Any]] = [(Event.MODIFY, f"{cls}.{name}", oid, None)]
+        events: list[tuple[UpdateEvent, str, int, Any]] = [(UpdateEvent.MODIFY, f"{cls}.{name}", oid, None)]
         for owner in self.stored if cls == self.objects[oid][0] else ():
             for held in self.schema.attributes(owner).values():
                 within = held.collection is not None and held.target is not None and self.is_a(oid, held.target)
                 if within and name in self.schema.attributes(held.target):
                     place = f"{owner}.{held.name}({held.target}.{name})"
                     events += [
-                        (Event.MODIFY_ELEMENT, place, holder, oid)
+                        (UpdateEvent.MODIFY_ELEMENT, place, holder, oid)
                         for holder in self.oids(owner)
                         if oid in self.value(holder, held.name)
                     ]

@@ -16,8 +16,8 @@ import tidemill
 from tests.objects.model import Model
 from tests.objects.test_random import Play
 from tidemill.model.errors import BadValue, DataError, DuplicateKey, NameTaken, TidemillError, Unsupported
-from tidemill.model.events import Event
-from tidemill.runtimes.spark.driver import DriverRuntime
+from tidemill.model.update_events import UpdateEvent
+from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 
 HERE = Path(__file__).parent
 OO7 = HERE / "oo7.odl"
@@ -247,7 +247,7 @@ def test_bulk_is_what_one_by_one_is(wh: tidemill.Warehouse, module: str) -> None
         with tidemill.open(":memory:", runtime="native", backend="python") as other:
             db = tidemill.objects(other, HERE / f"{module}.odl")
             epoch = db.bulk({cls: _columns(model, cls, keep) for cls in model.stored})
-            assert epoch == 1 and {e.event for e in db.events} == {Event.INSERT}
+            assert epoch == 1 and {e.event for e in db.events} == {UpdateEvent.INSERT}
             copy = Play(db, seed=8)
             copy.model = model.copy()
             copy.check(other)
@@ -274,7 +274,7 @@ def _columns(model: Model, cls: str, keep: Callable[[str, str], str]) -> pa.Tabl
 def test_bulk_beside_what_is_there(db: tidemill.Objects) -> None:
     db.bulk({"Documents": pa.table({"id": [2, 3], "title": ["two", "three"], "part": [5, None]})})
     assert db.get(5)["documentation"] == 7 and db.get(1)["part"] is None
-    assert [str(e) for e in db.events if e.event is Event.MODIFY] == [
+    assert [str(e) for e in db.events if e.event is UpdateEvent.MODIFY] == [
         "onModifyAttribute compositepart.documentation 5 (implicit)",
         "onModifyAttribute document.part 1 (implicit)",
     ]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.compiler.frontends.odl import read_odl
-from tidemill.compiler.frontends.odl_writing import odl_of
-from tidemill.engine.ddl import ddl
+from tidemill.compiler.frontends.odl.resolve import read_odl
+from tidemill.compiler.frontends.odl.write import write_odl
+from tidemill.engine.catalog.ddl import ddl
 from tidemill.model.errors import SqlError, Unsupported
-from tidemill.model.nested import from_struct, nested_struct
+from tidemill.model.nested_classes import from_struct, nested_struct
 
 HERE = Path(__file__).parent
 
@@ -65,7 +65,7 @@ def test_figure_1() -> None:
 @pytest.mark.parametrize("module", ["oo7", "odd"])
 def test_text_and_back(module: str) -> None:
     schema = read_odl((HERE / f"{module}.odl").read_text())
-    assert read_odl(odl_of(schema)) == schema
+    assert read_odl(write_odl(schema)) == schema
 
 
 def test_structs_and_back() -> None:
@@ -82,7 +82,7 @@ def test_structs_and_back() -> None:
         "lines: ARRAY<STRUCT<oid: BIGINT, pieces: DOUBLE, item: STRUCT<oid: BIGINT, name: STRING>>>>"
     )
     again = from_struct("shop", {"order": nested}, {"order": ["id"]})
-    assert read_odl(odl_of(again)) == again
+    assert read_odl(write_odl(again)) == again
     assert [str(again.struct(name)) for name in ("order", "line")] == [
         str(schema.struct(name)) for name in ("order", "line")
     ]

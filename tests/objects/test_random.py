@@ -18,8 +18,8 @@ from tidemill import Objects
 from tidemill.model import types as t
 from tidemill.model.classes import Attribute, Collection
 from tidemill.model.errors import DataError, UnknownName
-from tidemill.model.events import Event
-from tidemill.runtimes.native import state
+from tidemill.model.update_events import UpdateEvent
+from tidemill.runtimes.native import runtime_state
 
 HERE = Path(__file__).parent
 
@@ -52,10 +52,10 @@ class Play:
         assert Counter({e: n for e, n in happened.items() if not self.reordered(e)}) == self.model.events(before)
         return True
 
-    def reordered(self, event: tuple[Event, str, int, Any]) -> bool:
+    def reordered(self, event: tuple[UpdateEvent, str, int, Any]) -> bool:
         """The model does not know the order of partners, and so not that it changed."""
         cls, _, name = event[1].partition(".")
-        return event[0] is Event.MODIFY and self.listed(cls, name)
+        return event[0] is UpdateEvent.MODIFY and self.listed(cls, name)
 
     def listed(self, cls: str, name: str) -> bool:
         attribute = self.db.schema.attributes(cls)[name]
@@ -161,7 +161,7 @@ def test_large_tables_stay_in_columns(tmp_path: Path, monkeypatch: pytest.Monkey
         play = Play(tidemill.objects(wh, HERE / "odd.odl"), seed=5)
         for _ in range(60):
             play.epoch()
-    monkeypatch.setattr(state, "RESIDENT_ROWS", 2)
+    monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 2)
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
         play.db = tidemill.objects(wh)
         for _ in range(60):

@@ -9,7 +9,7 @@ import pytest
 
 import tidemill
 from tests.objects.test_random import Play
-from tidemill.model.events import Event
+from tidemill.model.update_events import UpdateEvent
 
 HERE = Path(__file__).parent
 
@@ -78,14 +78,14 @@ def test_views_follow_all_events(seed: int, epochs: int) -> None:
         play.classes = [*["compositepart"] * 3, *["atomicpart", "document", "baseassembly"] * 2, "modulet"]
         stock(play)
         wh.sql(VIEWS)
-        seen: set[Event] = set()
+        seen: set[UpdateEvent] = set()
         filled: set[str] = set()
         for _ in range(epochs):
             if play.epoch():
                 seen |= {happened.event for happened in play.db.events}
                 assert all(wh.view(view).verify() for view in wh.views())
                 filled |= {view for view in wh.views() if len(wh.view(view))}
-        assert seen == set(Event)
+        assert seen == set(UpdateEvent)
         assert filled >= set(wh.views()) - {"complexview3", "complexview4"}
 
 

@@ -13,27 +13,27 @@ from random import Random
 from typing import Any
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.scalars import Literal
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.oql.calculus import (
+from tidemill.compiler.frontends.oql.calculus.functions import apply_function
+from tidemill.compiler.frontends.oql.calculus.terms import (
+    CalculusTerm,
+    CollectionTerm,
     Comprehension,
-    Constant,
+    ConstantTerm,
     Extent,
-    Gathered,
     Generator,
-    Groups,
-    Merge,
+    GroupByTerm,
+    MergeTerm,
     Monoid,
     Operation,
-    Path,
-    Record,
-    Term,
-    Variable,
+    PathTerm,
+    RecordTerm,
+    VariableTerm,
 )
-from tidemill.compiler.frontends.oql.functions import applied
-from tidemill.compiler.frontends.oql.kinds import Many, Reference, Structure
-from tidemill.model.classes import OID, Collection, Schema
+from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType
+from tidemill.model.classes import OID, Collection, ObjectSchema
 from tidemill.model.types import STRING
 
 Environment = Mapping[str, Any]
@@ -43,7 +43,7 @@ Environment = Mapping[str, Any]
 class Objects:
     """A database: for each class its objects, by oid, as dictionaries."""
 
-    schema: Schema
+    schema: ObjectSchema
     classes: dict[str, dict[int, dict[str, Any]]]
 
     def tables(self) -> dict[str, ZSet]:
@@ -72,7 +72,7 @@ class Objects:
         return found
 
 
-def random_objects(schema: Schema, chance: Random, most: int = 5) -> Objects:
+def random_objects(schema: ObjectSchema, chance: Random, most: int = 5) -> Objects:
     """A database of a few objects, whose references all lead somewhere."""
     stored = [name for name in schema.classes if schema.is_stored(name)]
     oids = iter(range(100, 1000))
@@ -90,25 +90,25 @@ class Direct:
     objects: Objects
     views: Mapping[str, ZSet]
 
-    def rows(self, term: Term) -> Counter[tuple[Any, ...]]:
+    def rows(self, term: CalculusTerm) -> Counter[tuple[Any, ...]]:
         """The rows that a query makes."""
-        if isinstance(term.kind, Many):
+        if isinstance(term.kind, CollectionType):
             elements, kind = self.elements(term, {}), term.kind.element
         else:
             elements, kind = [self.value(term, {})], term.kind
-        return Counter(one if isinstance(kind, Structure) else (one,) for one in elements)
+        return Counter(one if isinstance(kind, RecordType) else (one,) for one in elements)
 
-    def elements(self, term: Term, around: Environment) -> list[Any]:
+    def elements(self, term: CalculusTerm, around: Environment) -> list[Any]:
         """The elements of a collection; those that a query at the top makes may be nil."""
         match term:
             case Comprehension(monoid=monoid, head=head):
                 found = [self.value(head, inner) for inner in self.bindings(term.qualifiers, around)]
                 return list(dict.fromkeys(found)) if monoid is Monoid.SET else found
-            case Merge():
+            case MergeTerm():
                 return self.merged(term, around)
         return list(self.value(term, around))
 
-    def merged(self, term: Merge, around: Environment) -> list[Any]:
+    def merged(self, term: MergeTerm, around: Environment) -> list[Any]:
         left, right = Counter(self.elements(term.left, around)), Counter(self.elements(term.right, around))
         found = {"union": left + right, "intersect": left & right, "except": left - right}[term.function]
         if term.of.collection is Collection.SET:
@@ -127,48 +127,48 @@ class Direct:
         elif self.value(first, around) is True:
             yield from self.bindings(rest, around)
 
-    def domain(self, term: Term, around: Environment) -> list[Any]:
+    def domain(self, term: CalculusTerm, around: Environment) -> list[Any]:
         """What a generator goes through; collections that queries make have no nil in them."""
-        if isinstance(term, Comprehension | Merge):
+        if isinstance(term, Comprehension | MergeTerm):
             return [one for one in self.elements(term, around) if one is not None]
         return list(self.value(term, around) or ())
 
-    def value(self, term: Term, around: Environment) -> Any:
+    def value(self, term: CalculusTerm, around: Environment) -> Any:
         """The value of a term."""
         match term:
-            case Variable(name=name):
+            case VariableTerm(name=name):
                 return around[name]
-            case Constant(literal=literal):
+            case ConstantTerm(literal=literal):
                 return literal.value
             case Extent(name=name):
                 return self.extent(term)
-            case Path(base=base, name=name):
+            case PathTerm(base=base, name=name):
                 return self.step(base, name, self.value(base, around))
             case Operation(function=function, arguments=arguments):
                 values = [Literal(self.value(one, around), one.kind.stored) for one in arguments]
-                return evaluate_scalar(applied(function, values), {})
-            case Record(members=members):
+                return evaluate_scalar(apply_function(function, values), {})
+            case RecordTerm(members=members):
                 return tuple(self.value(one, around) for _, one in members)
-            case Gathered(items=items, of=of):
+            case CollectionTerm(items=items, of=of):
                 return in_order([self.value(item, around) for item in items], of.collection)
             case Comprehension():
                 return self.gathered(term, around)
-            case Merge(of=of):
+            case MergeTerm(of=of):
                 return in_order(self.domain(term, around), of.collection)
-            case Groups():
+            case GroupByTerm():
                 return self.groups(term, around)
         raise TypeError(term)
 
-    def step(self, base: Term, name: str, value: Any) -> Any:
+    def step(self, base: CalculusTerm, name: str, value: Any) -> Any:
         if value is None:
             return None
-        if isinstance(base.kind, Reference):
+        if isinstance(base.kind, ReferenceType):
             return self.objects.classes[base.kind.of][value][name]
-        assert isinstance(base.kind, Structure)
+        assert isinstance(base.kind, RecordType)
         return value[list(base.kind.by_name).index(name)]
 
     def extent(self, term: Extent) -> list[Any]:
-        if isinstance(term.of.element, Reference):
+        if isinstance(term.of.element, ReferenceType):
             return list(self.objects.classes[term.of.element.of])
         return list(self.views[term.name].expand())
 
@@ -199,7 +199,7 @@ class Direct:
         pairs.sort(key=order_key, reverse=term.order[0][1])
         return tuple(one for _, one in pairs)
 
-    def groups(self, term: Groups, around: Environment) -> list[Any]:
+    def groups(self, term: GroupByTerm, around: Environment) -> list[Any]:
         found: dict[Any, list[Any]] = {}
         for inner in self.bindings(term.qualifiers, around):
             key = tuple(self.value(one, inner) for _, one in term.keys)

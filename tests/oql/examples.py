@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.compiler.frontends.odl import read_odl
+from tidemill.compiler.frontends.odl.resolve import read_odl
 
 SCHEMA = read_odl("""
 module library {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidemill.compiler.frontends.odl import read_odl
+from tidemill.compiler.frontends.odl.resolve import read_odl
 
 SCHEMA = read_odl((Path(__file__).parents[1] / "objects" / "oo7.odl").read_text())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oql.examples import SCHEMA
-from tidemill.compiler.frontends.oql import read
+from tidemill.compiler.frontends.oql import translate_oql
 from tidemill.model.errors import NameTaken, ParseError, SqlError, TypeMismatch, UnknownName, Unsupported
 
 WRONG: dict[str, tuple[type[SqlError], str, str]] = {
@@ -46,6 +46,6 @@ WRONG: dict[str, tuple[type[SqlError], str, str]] = {
 def test_what_is_wrong_is_said_at_its_place(text: str) -> None:
     error, place, words = WRONG[text]
     with pytest.raises(error) as raised:
-        read(text, SCHEMA, {})
+        translate_oql(text, SCHEMA, {})
     assert str(raised.value.where).partition("   ")[0] == place
     assert words in raised.value.render()

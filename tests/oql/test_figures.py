@@ -20,18 +20,23 @@ from tests.oql.figures import (
     FIGURE_15,
     SCHEMA,
 )
-from tidemill.compiler.frontends.oql import Define, read
-from tidemill.compiler.frontends.oql.lineage import join_with_oids, oid_projecting, oids_for, plant
-from tidemill.compiler.frontends.oql.views import Step, collection_roles, condition_attributes, view_class
-from tidemill.compiler.lineage.plans import Use
-from tidemill.model.events import Event, Listening
+from tests.oql.movie_plans import join_with_oids, oid_projecting_view, oids_for_view, plant
+from tidemill.compiler.frontends.oql import OqlView, translate_oql
+from tidemill.compiler.frontends.oql.algebra.view_classes import (
+    AttributeRead,
+    collection_roles,
+    condition_attributes,
+    view_class,
+)
+from tidemill.compiler.lineage.maintenance_plans import CollectionUse
+from tidemill.model.update_events import Listening, UpdateEvent
 
 
-def defined(text: str) -> dict[str, Define]:
-    return {found.name: found for found in read(text, SCHEMA, {}) if isinstance(found, Define)}
+def defined(text: str) -> dict[str, OqlView]:
+    return {found.name: found for found in translate_oql(text, SCHEMA, {}) if isinstance(found, OqlView)}
 
 
-def only(text: str) -> Define:
+def only(text: str) -> OqlView:
     (found,) = defined(text).values()
     return found
 
@@ -55,14 +60,14 @@ def test_figure_3(view: str) -> None:
 def test_figure_6() -> None:
     view = VIEWS["dbsizeview"]
     projecting, lineage = only(FIGURE_6_RIGHT), defined(FIGURE_2 + FIGURE_6_LEFT)["oids_for_dbsizeview"]
-    assert str(oid_projecting(view.tree)) == str(projecting.tree)
-    assert str(oids_for(view.tree, "dbSizeView")) == str(lineage.tree)
+    assert str(oid_projecting_view(view.tree)) == str(projecting.tree)
+    assert str(oids_for_view(view.tree, "dbSizeView")) == str(lineage.tree)
 
 
 def test_figure_7() -> None:
     tree = VIEWS["dbsizeview"].tree
-    inserted = Listening(Event.INSERT, "compositeparts")
-    modified = Listening(Event.MODIFY, "compositepart.type")
+    inserted = Listening(UpdateEvent.INSERT, "compositeparts")
+    modified = Listening(UpdateEvent.MODIFY, "compositepart.type")
     assert words(plant(tree, inserted)) == words(FIGURE_7_LEFT)
     assert words(join_with_oids(tree, modified, "dbSizeView")) == words(FIGURE_7_RIGHT)
 
@@ -74,19 +79,19 @@ def test_figure_9() -> None:
 
 def test_figure_12() -> None:
     tree = VIEWS["comatombuilddates"].tree
-    inserted = Listening(Event.INSERT_ELEMENT, "compositepart.parts")
-    assert words(oid_projecting(tree)) == words(FIGURE_12_LEFT)
+    inserted = Listening(UpdateEvent.INSERT_ELEMENT, "compositepart.parts")
+    assert words(oid_projecting_view(tree)) == words(FIGURE_12_LEFT)
     assert words(plant(tree, inserted)) == words(FIGURE_12_RIGHT)
 
 
 def test_deltas_meet_the_lineage() -> None:
     """Cases 5, 8 and 10 of Figure 11: which objects of the view an event is about, and what they show now."""
-    deleted = join_with_oids(VIEWS["dbsizeview"].tree, Listening(Event.DELETE, "documents"), "dbSizeView")
+    deleted = join_with_oids(VIEWS["dbsizeview"].tree, Listening(UpdateEvent.DELETE, "documents"), "dbSizeView")
     assert "and(eq(mat_oids.DO, δ))" in str(deleted)
     assert "  struct(mat_obj=mat_oids.VO),\n" in str(deleted)
-    removed = join_with_oids(VIEWS["v2"].tree, Listening(Event.DELETE_ELEMENT, "compositepart.parts"), "V2")
+    removed = join_with_oids(VIEWS["v2"].tree, Listening(UpdateEvent.DELETE_ELEMENT, "compositepart.parts"), "V2")
     assert "and(eq(mat_oids.CO, δ), eq(mat_oids.AO, δ.element))" in str(removed)
-    inside = Listening(Event.MODIFY_ELEMENT, "compositepart.parts(atomicpart.builddate)")
+    inside = Listening(UpdateEvent.MODIFY_ELEMENT, "compositepart.parts(atomicpart.builddate)")
     modified = join_with_oids(VIEWS["comatombuilddates"].tree, inside, "comAtomBuildDates")
     element = "struct(elO=δ.element, el=δ.element.buildDate)"
     assert f"struct(mat_obj=mat_oids.VO, AtomBDates={element})" in str(modified)
@@ -113,7 +118,7 @@ def test_classes_of_views() -> None:
 
 def test_condition_attributes() -> None:
     """In dbSizeView, c.documentation is one whereas c.type is not (section 5.2.2)."""
-    assert condition_attributes(VIEWS["dbsizeview"].tree) == {Step("compositepart", "documentation")}
+    assert condition_attributes(VIEWS["dbsizeview"].tree) == {AttributeRead("compositepart", "documentation")}
     assert {str(one) for one in condition_attributes(VIEWS["complexview4"].tree)} == {
         "compositepart.id",
         "compositepart.builddate",
@@ -124,18 +129,20 @@ def test_condition_attributes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "role"), [("v1", Use.PROJECTED), ("v2", Use.UNNESTED), ("v3", Use.NESTED)], ids=["PC", "UC", "NC"]
+    ("view", "role"),
+    [("v1", CollectionUse.PROJECTED), ("v2", CollectionUse.UNNESTED), ("v3", CollectionUse.NESTED)],
+    ids=["PC", "UC", "NC"],
 )
-def test_figure_10(view: str, role: Use) -> None:
+def test_figure_10(view: str, role: CollectionUse) -> None:
     """What is done with a collection, and so which events within it are heard."""
-    assert collection_roles(VIEWS[view].tree) == {Step("compositepart", "parts"): frozenset((role,))}
+    assert collection_roles(VIEWS[view].tree) == {AttributeRead("compositepart", "parts"): frozenset((role,))}
     heard = {str(one) for one in VIEWS[view].listens}
     assert {
         f"{event} compositepart.parts" for event in ("onInsertElementToCollection", "onDeleteElementFromCollection")
     } <= heard
     modified = "onModifyAttributeInCollectionElement compositepart.parts(atomicpart.id)"
-    assert (modified in heard) == (role is Use.NESTED)
-    assert ("onModifyAttribute atomicpart.id" in heard) == (role is not Use.PROJECTED)
+    assert (modified in heard) == (role is CollectionUse.NESTED)
+    assert ("onModifyAttribute atomicpart.id" in heard) == (role is not CollectionUse.PROJECTED)
 
 
 def test_an_inverse_is_heard_too() -> None:

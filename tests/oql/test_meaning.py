@@ -10,13 +10,13 @@ from tests.oql.direct import Direct, random_objects
 from tests.oql.examples import QUERIES, SCHEMA
 from tests.oql.kept import check_kept
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql import read
-from tidemill.compiler.frontends.oql.reading import comprehension_of
+from tidemill.compiler.frontends.oql import translate_oql
+from tidemill.compiler.frontends.oql.statements import comprehension_of
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_relation_means_what_the_comprehension_says(name: str) -> None:
-    (asked,) = read(QUERIES[name], SCHEMA, {})
+    (asked,) = translate_oql(QUERIES[name], SCHEMA, {})
     term = comprehension_of(QUERIES[name], SCHEMA, {})
     chance = Random(name)
     for _ in range(15):
@@ -27,5 +27,5 @@ def test_the_relation_means_what_the_comprehension_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_program_keeps_what_the_relation_means(name: str) -> None:
-    (asked,) = read(QUERIES[name], SCHEMA, {})
+    (asked,) = translate_oql(QUERIES[name], SCHEMA, {})
     check_kept(asked.relation, Random(name), "delta", epochs=8)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.oql.examples import SCHEMA
-from tidemill.compiler.frontends.oql.normalize import normalize
-from tidemill.compiler.frontends.oql.reading import comprehension_of
-from tidemill.compiler.frontends.oql.unnesting import tree_of
+from tidemill.compiler.frontends.oql.algebra.unnest import unnest
+from tidemill.compiler.frontends.oql.calculus.normalize import normalize
+from tidemill.compiler.frontends.oql.statements import comprehension_of
 
 RULES = {
     "conjunctions": (
@@ -75,7 +75,7 @@ def test_what_reads_nothing_around_it_is_a_tree_of_its_own() -> None:
     text = """select struct(w: w.id, n: sum(select p.size from p in w.parts)) from w in Wholes
               where w.id = max(select q.pages from q in Papers)"""
     assert (
-        str(tree_of(normalize(comprehension_of(text, SCHEMA, {}))))
+        str(unnest(normalize(comprehension_of(text, SCHEMA, {}))))
         == """\
 reduce(bag,
   nest(sum,

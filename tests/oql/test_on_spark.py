@@ -11,7 +11,7 @@ from tests.oql.direct import random_objects
 from tests.oql.examples import SCHEMA
 from tests.oql.kept import TABLES, shake
 from tests.runtimes.spark.conftest import Driver
-from tidemill.compiler.frontends.oql import read
+from tidemill.compiler.frontends.oql import translate_oql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ from w in Wholes
 
 @pytest.mark.spark
 def test_nested_collections(spark: SparkSession) -> None:
-    (asked,) = read(QUERY, SCHEMA, {})
+    (asked,) = translate_oql(QUERY, SCHEMA, {})
     chance = Random(1)
     objects = random_objects(SCHEMA, chance)
     driver = Driver(spark, list(TABLES.values()), asked.relation)

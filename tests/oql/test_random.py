@@ -11,8 +11,8 @@ from tests.oql.examples import SCHEMA
 from tests.oql.kept import check_kept
 from tests.oql.queries import Queries
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql import read
-from tidemill.compiler.frontends.oql.reading import comprehension_of
+from tidemill.compiler.frontends.oql import translate_oql
+from tidemill.compiler.frontends.oql.statements import comprehension_of
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_relations(seeds: range, depth: int) -> None:
     for seed in seeds:
         chance = Random(seed)
         text = Queries(chance).query(depth)
-        (asked,) = read(text, SCHEMA, {})
+        (asked,) = translate_oql(text, SCHEMA, {})
         objects = random_objects(SCHEMA, chance, most=4)
         expected = Direct(objects, {}).rows(comprehension_of(text, SCHEMA, {}))
         assert dict(evaluate(asked.relation, objects.tables()).items()) == dict(expected), text
@@ -36,5 +36,5 @@ def test_programs(seeds: range, strategy: str) -> None:
     for seed in seeds:
         chance = Random(seed)
         text = Queries(chance).query(1)
-        (asked,) = read(text, SCHEMA, {})
+        (asked,) = translate_oql(text, SCHEMA, {})
         check_kept(asked.relation, chance, strategy, epochs=4)

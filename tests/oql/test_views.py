@@ -9,9 +9,9 @@ import pytest
 from tests.oql.direct import Direct, random_objects
 from tests.oql.examples import SCHEMA
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql import Ask, Define, read
-from tidemill.compiler.frontends.oql.reading import comprehension_of
-from tidemill.model.events import Event, Listening
+from tidemill.compiler.frontends.oql import OqlAnswer, OqlView, translate_oql
+from tidemill.compiler.frontends.oql.statements import comprehension_of
+from tidemill.model.update_events import Listening, UpdateEvent
 
 BASE = "define kinds() as select struct(k: p.kind, s: p.size, links: p.links) from p in Parts"
 
@@ -30,8 +30,8 @@ ABOVE = {
 
 @pytest.mark.parametrize("name", ABOVE)
 def test_a_view_reads_the_rows_of_another(name: str) -> None:
-    kinds, view = read(f"{BASE}; define above as {ABOVE[name]}", SCHEMA, {})
-    assert isinstance(kinds, Define) and isinstance(view, Define)
+    kinds, view = translate_oql(f"{BASE}; define above as {ABOVE[name]}", SCHEMA, {})
+    assert isinstance(kinds, OqlView) and isinstance(view, OqlView)
     term = comprehension_of(ABOVE[name], SCHEMA, {"kinds": kinds.relation.fields})
     chance = Random(name)
     for _ in range(20):
@@ -43,22 +43,24 @@ def test_a_view_reads_the_rows_of_another(name: str) -> None:
 
 
 def test_a_view_hears_of_those_that_it_reads() -> None:
-    _, view = read(f"{BASE}; define above as {ABOVE['plain']}", SCHEMA, {})
-    assert isinstance(view, Define)
-    assert {Listening(Event.INSERT, "kinds"), Listening(Event.DELETE, "kinds")} <= view.listens
+    _, view = translate_oql(f"{BASE}; define above as {ABOVE['plain']}", SCHEMA, {})
+    assert isinstance(view, OqlView)
+    assert {Listening(UpdateEvent.INSERT, "kinds"), Listening(UpdateEvent.DELETE, "kinds")} <= view.listens
 
 
 def test_the_text_of_a_view_is_as_it_was_written() -> None:
     text = f"-- first\n{BASE}  ;\n\n  {BASE.replace('kinds', 'more')}\n"
-    assert [found.text for found in read(text, SCHEMA, {}) if isinstance(found, Define)] == [
+    assert [found.text for found in translate_oql(text, SCHEMA, {}) if isinstance(found, OqlView)] == [
         BASE,
         BASE.replace("kinds", "more"),
     ]
 
 
 def test_a_query_knows_its_order() -> None:
-    (asked,) = read("select struct(i: w.id, k: w.kind) from w in Wholes order by k, w.main.size desc", SCHEMA, {})
-    assert isinstance(asked, Ask)
+    (asked,) = translate_oql(
+        "select struct(i: w.id, k: w.kind) from w in Wholes order by k, w.main.size desc", SCHEMA, {}
+    )
+    assert isinstance(asked, OqlAnswer)
     assert asked.visible == 2
     assert [f.name for f in asked.relation.fields] == ["i", "k", "order_2"]
     assert asked.order == ((1, False, True), (2, True, False))

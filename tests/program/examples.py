@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Case, Cast, Column, Literal, Named, Scalar
-from tidemill.algebra.walk import is_nullable
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import translate
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import is_nullable
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, Field, Type
-from tidemill.program.maps import Map, Value
+from tidemill.program.maps import Map, RingField
 from tidemill.program.statements import (
     Add,
-    Bound,
+    MapRead,
+    MapSeek,
     Program,
     Query,
     Range,
-    Read,
+    RangeBound,
+    RelationLoop,
     Replace,
-    Seek,
-    Source,
     Trigger,
     Version,
 )
@@ -67,7 +67,7 @@ def col(name: str, of: Type, nullable: bool = True) -> Column:
     return Column(name, of, nullable)
 
 
-def value(alias: str, of: Value) -> Column:
+def value(alias: str, of: RingField) -> Column:
     return Column(f"{alias}.{of.name}", of.type, nullable=False)
 
 
@@ -116,18 +116,20 @@ LINEITEM = Table("lineitem", (Field("ordk", BIGINT), Field("price", PRICE)))
 def example_2() -> Example:
     """Sales weighted by exchange rates: two maps of first order, and nothing but lookups and additions."""
     q_li, rate, rates = (
-        "v:q_li", Value("xch", t.Decimal(38, 4)), Value("known", BIGINT)
+        "v:q_li", RingField("xch", t.Decimal(38, 4)), RingField("known", BIGINT)
     )  # fmt: skip
-    q_o, price, prices = "v:q_o", Value("price", t.Decimal(38, 2)), Value("known", BIGINT)
+    q_o, price, prices = "v:q_o", RingField("price", t.Decimal(38, 2)), RingField("known", BIGINT)
     maps = (
         Map(q_li, (Field("ordk", BIGINT),), (rate, rates)),
         Map(q_o, (Field("ordk", BIGINT),), (price, prices)),
     )
 
-    def product(changed: str, alias: str, own: Column, map_: str, sums: tuple[Value, Value]) -> Query:
-        change = Source(changed, alias, Version.CHANGE, (Field("ordk", BIGINT), Field(own.name.split(".")[1], own.of)))
+    def product(changed: str, alias: str, own: Column, map_: str, sums: tuple[RingField, RingField]) -> Query:
+        change = RelationLoop(
+            changed, alias, Version.CHANGE, (Field("ordk", BIGINT), Field(own.name.split(".")[1], own.of))
+        )
         key = (("ordk", col(f"{alias}.ordk", BIGINT)),)
-        other = Source(map_, "s", Version.STATE, (Field("ordk", BIGINT),), key, values=sums)
+        other = RelationLoop(map_, "s", Version.STATE, (Field("ordk", BIGINT),), key, values=sums)
         amounts = (
             times(weight(alias), own, value("s", sums[0])),
             times(weight(alias), known(own), value("s", sums[1])),
@@ -135,14 +137,14 @@ def example_2() -> Example:
         return Query((change, other), outputs(*amounts), weight=times(weight(alias), weight("s")))
 
     def first_order(relation: str, alias: str, own: Column, version: Version) -> Query:
-        source = Source(relation, alias, version, (Field("ordk", BIGINT), Field(own.name.split(".")[1], own.of)))
+        source = RelationLoop(relation, alias, version, (Field("ordk", BIGINT), Field(own.name.split(".")[1], own.of)))
         return Query((source,), outputs(col(f"{alias}.ordk", BIGINT), own, known(own)))
 
     xch, cost = col("o.xch", XCH), col("li.price", PRICE)
     load_q = Query(
         (
-            Source("orders", "o", Version.STATE, ORDERS.fields),
-            Source("lineitem", "li", Version.STATE, LINEITEM.fields, (("ordk", col("o.ordk", BIGINT)),)),
+            RelationLoop("orders", "o", Version.STATE, ORDERS.fields),
+            RelationLoop("lineitem", "li", Version.STATE, LINEITEM.fields, (("ordk", col("o.ordk", BIGINT)),)),
         ),
         outputs(call("multiply", cost, xch), known(call("multiply", cost, xch))),
     )
@@ -176,7 +178,7 @@ def example_2() -> Example:
 
 # -- Figure 4 -----------------------------------------------------------------------------------------------------
 
-QTY = Value("qty", BIGINT)
+QTY = RingField("qty", BIGINT)
 C = Table("c", (Field("ck", BIGINT),))
 O = Table("o", (Field("ck", BIGINT), Field("ok", BIGINT)))  # noqa: E741
 LI = Table("li", (Field("ok", BIGINT), Field("qty", BIGINT, nullable=False)))
@@ -191,17 +193,17 @@ def figure_4() -> Example:
     q_o1 = Map("v:q_o1", (ck,))
     q_o2 = Map("v:q_o2", (ok,), (QTY,))
 
-    def by(map_: Map, alias: str, **keys: Scalar) -> Source:
-        return Source(map_.name, alias, Version.STATE, map_.keys, tuple(keys.items()), values=map_.values)
+    def by(map_: Map, alias: str, **keys: Scalar) -> RelationLoop:
+        return RelationLoop(map_.name, alias, Version.STATE, map_.keys, tuple(keys.items()), values=map_.values)
 
     def large(total: Scalar, amount: Scalar) -> Scalar:
         return where(call("lt", Literal(100, BIGINT), total), amount)
 
     s_qty, s_weight = value("s", QTY), weight("s")
-    nested = Read("v:q_o2", "s", (("ok", col("o.ok", BIGINT)),), (QTY,))
-    on_c = Source("c", "c", Version.CHANGE, (ck,))
-    on_o = Source("o", "o", Version.CHANGE, (ck, ok))
-    on_li = Source("li", "li", Version.CHANGE, (ok, Field("qty", BIGINT, nullable=False)))
+    nested = MapRead("v:q_o2", "s", (("ok", col("o.ok", BIGINT)),), (QTY,))
+    on_c = RelationLoop("c", "c", Version.CHANGE, (ck,))
+    on_o = RelationLoop("o", "o", Version.CHANGE, (ck, ok))
+    on_li = RelationLoop("li", "li", Version.CHANGE, (ok, Field("qty", BIGINT, nullable=False)))
     w, qty = weight("li"), col("li.qty", BIGINT, nullable=False)
     after = plus(s_qty, times(w, qty))
     gain = minus(large(after, after), large(s_qty, s_qty))
@@ -284,8 +286,8 @@ def figure_4() -> Example:
 
 # -- VWAP ---------------------------------------------------------------------------------------------------------
 
-VOLUME = Value("volume", BIGINT)
-MONEY = Value("money", t.Decimal(38, 2))
+VOLUME = RingField("volume", BIGINT)
+MONEY = RingField("money", t.Decimal(38, 2))
 BIDS = Table("bids", (Field("price", PRICE), Field("volume", BIGINT, nullable=False)))
 
 
@@ -294,20 +296,20 @@ def vwap() -> Example:
     levels = Map("v:bids", (Field("price", PRICE),), (VOLUME, MONEY))
     total = Map("v:total", (), (VOLUME,))
     price, volume = col("b.price", PRICE), col("b.volume", BIGINT, nullable=False)
-    change = Source("bids", "b", Version.CHANGE, BIDS.fields)
+    change = RelationLoop("bids", "b", Version.CHANGE, BIDS.fields)
     paid = call("ring_product", price, volume)
 
     def quarter(rest: Scalar) -> Scalar:
         return call("gt", value("t", VOLUME), times(Literal(4, BIGINT), rest))
 
-    whole = Read(total.name, "t", (), (VOLUME,))
-    seek = Seek(levels.name, "p", (), Field("price", PRICE), True, (VOLUME,), quarter(value("p", VOLUME)))
-    best = Range("price", lower=Bound(col("p.price", PRICE), closed=True))
-    sums = Read(levels.name, "s", (), (MONEY,), best)
+    whole = MapRead(total.name, "t", (), (VOLUME,))
+    seek = MapSeek(levels.name, "p", (), Field("price", PRICE), True, (VOLUME,), quarter(value("p", VOLUME)))
+    best = Range("price", lower=RangeBound(col("p.price", PRICE), closed=True))
+    sums = MapRead(levels.name, "s", (), (MONEY,), best)
     fast = Query((whole, seek, sums), outputs(value("s", MONEY), weight("s")), weight=weight("s"))
-    each = Source(levels.name, "b", Version.STATE, levels.keys, values=(MONEY,))
-    above = Range("price", lower=Bound(price, closed=False))
-    rest = Read(levels.name, "r", (), (VOLUME,), above, (quarter(value("r", VOLUME)),))
+    each = RelationLoop(levels.name, "b", Version.STATE, levels.keys, values=(MONEY,))
+    above = Range("price", lower=RangeBound(price, closed=False))
+    rest = MapRead(levels.name, "r", (), (VOLUME,), above, (quarter(value("r", VOLUME)),))
     # NULL lies in no range, and SQL says of it that nothing lies above it.
     slow = Query((whole, each, rest), outputs(value("b", MONEY), weight("b")), weight=weight("b"))
     at_null = call("is_null", price)
@@ -343,7 +345,7 @@ def vwap() -> Example:
 # -- AXF ----------------------------------------------------------------------------------------------------------
 
 BOOK = (Field("broker", t.STRING), Field("price", BIGINT), Field("volume", BIGINT))
-KNOWN = Value("known", BIGINT)
+KNOWN = RingField("known", BIGINT)
 
 
 def axf() -> Example:
@@ -352,16 +354,16 @@ def axf() -> Example:
     maps = {name: Map(f"v:{name}", keys, (VOLUME, KNOWN)) for name in ("bids", "asks")}
     book = (Table("bids", BOOK), Table("asks", BOOK))
 
-    def far(map_: Map, price: Scalar) -> tuple[Read, Read]:
-        def side(alias: str, range_: Range) -> Read:
-            return Read(map_.name, alias, (("broker", col("x.broker", t.STRING)),), map_.values, range_)
+    def far(map_: Map, price: Scalar) -> tuple[MapRead, MapRead]:
+        def side(alias: str, range_: Range) -> MapRead:
+            return MapRead(map_.name, alias, (("broker", col("x.broker", t.STRING)),), map_.values, range_)
 
-        above = Range("price", lower=Bound(call("add", price, Literal(1000, BIGINT)), closed=False))
-        below = Range("price", upper=Bound(call("subtract", price, Literal(1000, BIGINT)), closed=False))
+        above = Range("price", lower=RangeBound(call("add", price, Literal(1000, BIGINT)), closed=False))
+        below = Range("price", upper=RangeBound(call("subtract", price, Literal(1000, BIGINT)), closed=False))
         return side("hi", above), side("lo", below)
 
     def trigger(name: str, other: str, sign: int) -> Trigger:
-        change = Source(name, "x", Version.CHANGE, BOOK)
+        change = RelationLoop(name, "x", Version.CHANGE, BOOK)
         price, volume = col("x.price", BIGINT), col("x.volume", BIGINT)
         number, there, rows = (
             plus(value("hi", VOLUME), value("lo", VOLUME)),

@@ -15,30 +15,30 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.functions.comparison import compare
-from tidemill.algebra.sums import LOW
+from tidemill.algebra.relational.partial_sums import LOW
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import DOUBLE
-from tidemill.program.maps import Map, Value
+from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import reads_state
 from tidemill.program.statements import (
-    Each,
-    Finish,
+    ArrayLoop,
+    GroupEmission,
+    MapRead,
+    MapSeek,
     Program,
     Query,
     Range,
-    Read,
+    RelationLoop,
     Replace,
-    Seek,
-    Source,
     Stage,
-    Statement,
     Step,
     Trigger,
+    TriggerStatement,
     Version,
 )
 
@@ -133,7 +133,7 @@ class Interpreter:
             if name not in self.replacing:  # what is added to a map that will be replaced means nothing
                 sums.settle()
 
-    def _run(self, statement: Statement, changes: Changes) -> None:
+    def _run(self, statement: TriggerStatement, changes: Changes) -> None:
         if isinstance(statement, Replace):
             self.replacing[statement.target] = statement
             return
@@ -189,7 +189,7 @@ class Interpreter:
         place = [WEIGHT, *(v.name for v in sums.map.values)].index(value)
         return any(entry[place] < 0 for entry in sums.entries.values())
 
-    def _finished(self, finish: Finish) -> ZSet:
+    def _finished(self, finish: GroupEmission) -> ZSet:
         sums = self.maps[finish.source]
         names = [f.name for f in sums.map.keys] + [WEIGHT] + [value.name for value in sums.map.values]
         entries = sums.entries
@@ -231,7 +231,7 @@ class Interpreter:
 
     def _found(self, step: Step, bound: Environment, changes: Changes) -> Iterator[tuple[Environment, int]]:
         """What a step binds, and how often."""
-        if isinstance(step, Source):
+        if isinstance(step, RelationLoop):
             for row, weight, values in self._entries(step, changes):
                 named = dict(zip(self._names(step.relation), row, strict=True))
                 if _matches(step.lookup, named, bound):
@@ -239,13 +239,13 @@ class Interpreter:
                     sums = {value.name: values[value.name] for value in step.values}
                     yield {**columns, **sums, WEIGHT: weight}, weight
             return
-        if isinstance(step, Each):
+        if isinstance(step, ArrayLoop):
             yield from ((place, 1) for place in _elements(step, bound))
             return
         entries = self._under(step, bound)
-        yield (self._read(step, entries, bound) if isinstance(step, Read) else self._sought(step, entries, bound)), 1
+        yield (self._read(step, entries, bound) if isinstance(step, MapRead) else self._sought(step, entries, bound)), 1
 
-    def _entries(self, source: Source, changes: Changes) -> Iterator[tuple[Row, int, Environment]]:
+    def _entries(self, source: RelationLoop, changes: Changes) -> Iterator[tuple[Row, int, Environment]]:
         if source.version is Version.CHANGE:
             yield from ((row, weight, {}) for row, weight in changes[source.relation].items())
         elif source.relation in self.maps:
@@ -255,20 +255,20 @@ class Interpreter:
         else:
             yield from ((row, weight, {}) for row, weight in self.contents[source.relation].items())
 
-    def _under(self, step: Read | Seek, bound: Environment) -> list[tuple[Environment, Amounts]]:
+    def _under(self, step: MapRead | MapSeek, bound: Environment) -> list[tuple[Environment, Amounts]]:
         """The entries that a lookup finds, by key."""
         sums, names = self.maps[step.map], self._names(step.map)
         named = [(dict(zip(names, key, strict=True)), entry) for key, entry in sums.entries.items()]
         return [(key, entry) for key, entry in named if _matches(step.lookup, key, bound)]
 
-    def _read(self, read: Read, entries: list[tuple[Environment, Amounts]], bound: Environment) -> Environment:
+    def _read(self, read: MapRead, entries: list[tuple[Environment, Amounts]], bound: Environment) -> Environment:
         total = self.maps[read.map].zero()
         for key, entry in entries:
             if read.range is None or _within(key[read.range.column], read.range, bound):
                 total = _sum(total, entry)
         return self._numbers(read.map, total)
 
-    def _sought(self, seek: Seek, entries: list[tuple[Environment, Amounts]], bound: Environment) -> Environment:
+    def _sought(self, seek: MapSeek, entries: list[tuple[Environment, Amounts]], bound: Environment) -> Environment:
         """The entry nearest to the end of large sums at which the condition holds."""
         name = seek.column.name
         known = [(key[name], entry) for key, entry in entries if key[name] is not None]
@@ -287,7 +287,7 @@ class Interpreter:
         return [f.name for f in self.maps[relation].map.keys] if relation in self.maps else self.fields[relation]
 
 
-def _elements(each: Each, bound: Environment) -> list[Environment]:
+def _elements(each: ArrayLoop, bound: Environment) -> list[Environment]:
     """What an array binds, element by element."""
     names = [f.name for f in each.columns]
     elements = evaluate_scalar(each.array, bound) or ()
@@ -330,11 +330,11 @@ def _times(value: Any, weight: int) -> Any:
     return weight * (Fraction(value) if isinstance(value, float) else value)
 
 
-def _seen(total: Any, value: Value) -> Any:
+def _seen(total: Any, value: RingField) -> Any:
     return float(total) if value.type == DOUBLE else total
 
 
-def _low_halves(totals: Sequence[Any], values: Sequence[Value]) -> dict[str, float]:
+def _low_halves(totals: Sequence[Any], values: Sequence[RingField]) -> dict[str, float]:
     pairs = [(total, value) for total, value in zip(totals, values, strict=True) if value.type == DOUBLE]
     return {value.name + LOW: float(total - Fraction(float(total))) for total, value in pairs}
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 
 from tests.partitions import TABLES, layered
-from tidemill.algebra.layers import Layer, Subscript
-from tidemill.compiler.compile import compile_view
+from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript
+from tidemill.compiler.passes import compile_view
 from tidemill.model.types import STRING, Field
-from tidemill.program.layers import Layers
-from tidemill.program.maps import Map, Value
+from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import read_together, row_wise
+from tidemill.program.stages import TimePartitionEmission
 from tidemill.program.statements import Program, Stage
 from tidemill.program.text import text_of_program
 from tidemill.program.verify import BrokenInvariant, verify
 
-HERE = Layer("s", Subscript(), Subscript())
-LAST = Layer("v", Subscript(-1), Subscript(-1))
-WHOLE = Layer("k", None, None)
+HERE = PartitionSlice("s", Subscript(), Subscript())
+LAST = PartitionSlice("v", Subscript(-1), Subscript(-1))
+WHOLE = PartitionSlice("k", None, None)
 
 
 def program() -> Program:
@@ -32,9 +32,9 @@ def program() -> Program:
     )
 
 
-def stage_and_layers() -> tuple[Stage, Layers]:
+def stage_and_layers() -> tuple[Stage, TimePartitionEmission]:
     (stage,) = program().stages
-    assert isinstance(stage.finish, Layers)
+    assert isinstance(stage.finish, TimePartitionEmission)
     return stage, stage.finish
 
 
@@ -74,22 +74,33 @@ def _with_map(stage: Stage, name: str, change: Callable[[Map], Map]) -> Stage:
     return replace(stage, maps=tuple(change(map_) if map_.name == name else map_ for map_ in stage.maps))
 
 
-def _read_by_no_layer(layers: Layers) -> Layers:
+def _read_by_no_layer(layers: TimePartitionEmission) -> TimePartitionEmission:
     return replace(layers, layers=tuple(layer for layer in layers.layers if layer != LAST))
 
 
-BROKEN: list[tuple[Callable[[Layers], Layers], str]] = [
+BROKEN: list[tuple[Callable[[TimePartitionEmission], TimePartitionEmission], str]] = [
     (lambda layers: replace(layers, kept="v/gone"), "is no map of rows that it has"),
-    (lambda layers: replace(layers, layers=(*layers.layers, Layer("v", None, Subscript()))), "does not end before"),
-    (lambda layers: replace(layers, layers=(*layers.layers, Layer("s", None, Subscript(times=0)))), "goes backwards"),
-    (lambda layers: replace(layers, layers=(*layers.layers, Layer("k", None, Subscript()))), "has no partitions"),
+    (
+        lambda layers: replace(layers, layers=(*layers.layers, PartitionSlice("v", None, Subscript()))),
+        "does not end before",
+    ),
+    (
+        lambda layers: replace(layers, layers=(*layers.layers, PartitionSlice("s", None, Subscript(times=0)))),
+        "goes backwards",
+    ),
+    (
+        lambda layers: replace(layers, layers=(*layers.layers, PartitionSlice("k", None, Subscript()))),
+        "has no partitions",
+    ),
     (_read_by_no_layer, "which is no layer"),
     (lambda layers: replace(layers, outputs=layers.outputs[:1]), "not what it declares"),
 ]
 
 
 @pytest.mark.parametrize(("change", "problem"), BROKEN)
-def test_a_broken_finish_is_found(change: Callable[[Layers], Layers], problem: str) -> None:
+def test_a_broken_finish_is_found(
+    change: Callable[[TimePartitionEmission], TimePartitionEmission], problem: str
+) -> None:
     stage, layers = stage_and_layers()
     with pytest.raises(BrokenInvariant, match=problem):
         verify(Program("v", (replace(stage, finish=change(layers)),)), TABLES)
@@ -104,7 +115,7 @@ def test_a_broken_finish_is_found(change: Callable[[Layers], Layers], problem: s
             lambda map_: replace(map_, keys=(Field("n", STRING), *map_.keys[1:])),
             "is no number of a partition",
         ),
-        ("v/rows", lambda map_: replace(map_, values=(Value("sum", map_.keys[0].type),)), "is no map of rows"),
+        ("v/rows", lambda map_: replace(map_, values=(RingField("sum", map_.keys[0].type),)), "is no map of rows"),
     ],
 )
 def test_a_broken_map_is_found(name: str, change: Callable[[Map], Map], problem: str) -> None:

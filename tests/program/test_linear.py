@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.program.examples import col, outputs, plus, times, value, weight
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Literal
 from tidemill.model.types import BIGINT, Field
-from tidemill.program.linear import is_linear
-from tidemill.program.maps import Value
-from tidemill.program.statements import Query, Source, Version
+from tidemill.program.linearity import is_linear
+from tidemill.program.maps import RingField
+from tidemill.program.statements import Query, RelationLoop, Version
 
-TOTAL = Value("total", BIGINT)
-CHANGE = Source("r", "r", Version.CHANGE, (Field("k", BIGINT),))
-MAP = Source("m", "m", Version.STATE, (Field("k", BIGINT),), (("k", col("r.k", BIGINT)),), values=(TOTAL,))
+TOTAL = RingField("total", BIGINT)
+CHANGE = RelationLoop("r", "r", Version.CHANGE, (Field("k", BIGINT),))
+MAP = RelationLoop("m", "m", Version.STATE, (Field("k", BIGINT),), (("k", col("r.k", BIGINT)),), values=(TOTAL,))
 KEY = col("r.k", BIGINT)
 COUNT = times(weight("r"), weight("m"))
 

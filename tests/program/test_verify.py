@@ -9,19 +9,19 @@ import pytest
 
 from tests.compiler.shop import TABLES, program_of
 from tests.program import examples
-from tidemill.algebra.scalars import Column, Literal, Named
+from tidemill.algebra.expressions.scalars import Column, Literal, Named
 from tidemill.model.types import BIGINT, DOUBLE, INT, STRING, Field
-from tidemill.program.maps import Value
+from tidemill.program.maps import RingField
 from tidemill.program.statements import (
     Add,
-    Bound,
+    MapRead,
+    MapSeek,
     Program,
     Query,
     Range,
-    Read,
+    RangeBound,
+    RelationLoop,
     Replace,
-    Seek,
-    Source,
     Stage,
     Step,
     Trigger,
@@ -59,7 +59,7 @@ def with_first_query(program: Program, change: Callable[[Query], Query]) -> Prog
     return with_stage(program, changed)
 
 
-def with_source(position: int, change: Callable[[Source], Source]) -> Callable[[Query], Query]:
+def with_source(position: int, change: Callable[[RelationLoop], RelationLoop]) -> Callable[[Query], Query]:
     def changed(query: Query) -> Query:
         sources = list(query.sources)
         sources[position] = change(sources[position])
@@ -126,7 +126,7 @@ def test_target_of_other_types() -> None:
 
 def test_value_outside_the_rings() -> None:
     def changed(stage: Stage) -> Stage:
-        return replace(stage, maps=(replace(stage.maps[0], values=(Value("sum_0", STRING),)),))
+        return replace(stage, maps=(replace(stage.maps[0], values=(RingField("sum_0", STRING),)),))
 
     assert "which is no ring" in broken(with_stage(program_of(JOIN), changed))
 
@@ -166,8 +166,8 @@ def test_statement_that_reads_what_an_earlier_one_added_to() -> None:
         (clicks, customers) = stage.triggers
         late = Query(
             (
-                Source("clicks", "k", Version.CHANGE, (Field("page", STRING),)),
-                Source("v:k", "past", Version.STATE, (Field("page", STRING),)),
+                RelationLoop("clicks", "k", Version.CHANGE, (Field("page", STRING),)),
+                RelationLoop("v:k", "past", Version.STATE, (Field("page", STRING),)),
             ),
             (Named("name", Column("past.page", STRING)), Named("page", Column("k.page", STRING))),
         )
@@ -258,50 +258,52 @@ def with_statement(kind: type[Add] | type[Replace], **changes: object) -> Callab
 
 
 def test_value_that_the_map_does_not_have() -> None:
-    ghost = (Value("ghost", BIGINT),)
-    message = broken_example(examples.figure_4(), with_step(Read, lambda read: replace(read, values=ghost)))
+    ghost = (RingField("ghost", BIGINT),)
+    message = broken_example(examples.figure_4(), with_step(MapRead, lambda read: replace(read, values=ghost)))
     assert '"v:q_o2" has no exact sum ghost: BIGINT' in message
 
 
 def test_sum_that_is_rounded() -> None:
     def changed(stage: Stage) -> Stage:
-        sums = (Value("qty", DOUBLE),)
-        stage = with_step(Read, lambda read: replace(read, values=sums))(stage)
+        sums = (RingField("qty", DOUBLE),)
+        stage = with_step(MapRead, lambda read: replace(read, values=sums))(stage)
         return replace(stage, maps=tuple(replace(m, values=sums) if m.name == "v:q_o2" else m for m in stage.maps))
 
     assert '"v:q_o2" has no exact sum qty: DOUBLE' in broken_example(examples.figure_4(), changed)
 
 
 def test_read_of_some_of_the_keys() -> None:
-    message = broken_example(examples.figure_4(), with_step(Read, lambda read: replace(read, lookup=())))
+    message = broken_example(examples.figure_4(), with_step(MapRead, lambda read: replace(read, lookup=())))
     assert "it does not say which of the keys ['ok'] of \"v:q_o2\" it reads" in message
 
 
 def test_range_beside_a_lookup_of_the_same_key() -> None:
-    twice = Range("broker", lower=Bound(Literal("a", STRING), closed=True))
-    message = broken_example(examples.axf(), with_step(Read, lambda read: replace(read, range=twice)))
+    twice = Range("broker", lower=RangeBound(Literal("a", STRING), closed=True))
+    message = broken_example(examples.axf(), with_step(MapRead, lambda read: replace(read, range=twice)))
     assert "it does not say which of the keys" in message
 
 
 def test_range_that_ends_at_something_else() -> None:
-    text = Range("price", lower=Bound(Literal("a", STRING), closed=True))
-    message = broken_example(examples.axf(), with_step(Read, lambda read: replace(read, range=text)))
+    text = Range("price", lower=RangeBound(Literal("a", STRING), closed=True))
+    message = broken_example(examples.axf(), with_step(MapRead, lambda read: replace(read, range=text)))
     assert 'a range of "v:asks" cannot end at a STRING' in message
 
 
 def test_map_of_another_stage() -> None:
-    message = broken_example(examples.axf(), with_step(Read, lambda read: replace(read, map="w:asks")))
+    message = broken_example(examples.axf(), with_step(MapRead, lambda read: replace(read, map="w:asks")))
     assert 'it reads the map "w:asks", which the stage does not have' in message
 
 
 def test_seek_that_binds_a_column_of_another_type() -> None:
-    message = broken_example(examples.vwap(), with_step(Seek, lambda seek: replace(seek, column=Field("price", INT))))
+    message = broken_example(
+        examples.vwap(), with_step(MapSeek, lambda seek: replace(seek, column=Field("price", INT)))
+    )
     assert '"v:bids" has no column price: INT' in message
 
 
 def test_running_sum_that_is_used_after_the_seek() -> None:
     late = Literal(True, INT), Column("p.volume", BIGINT)
-    message = broken_example(examples.vwap(), with_step(Seek, lambda seek: replace(seek, filters=late)))
+    message = broken_example(examples.vwap(), with_step(MapSeek, lambda seek: replace(seek, filters=late)))
     assert 'column "p.volume" is used before it is bound' in message
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.shop import TABLES, relation_of
-from tidemill.algebra.scalars import Column, Named
-from tidemill.compiler.compile import compile_view
+from tidemill.algebra.expressions.scalars import Column, Named
+from tidemill.compiler.passes import compile_view
 from tidemill.model.types import BIGINT, INT, STRING, Field
-from tidemill.program.graph import Graph, Member, Serve, Vertex
+from tidemill.program.joingraph import Graph, GraphMember, Serve, Vertex
 from tidemill.program.maps import Map
 from tidemill.program.statements import Program, Stage, Trigger
 from tidemill.program.verify import BrokenInvariant, verify
@@ -36,7 +36,7 @@ def broken_graph(change: Callable[[Graph], Graph], sql: str = SUMS) -> str:
     return broken(graph_program(sql), lambda stage: replace(stage, graphs=(change(stage.graphs[0]),)))
 
 
-def broken_member(alias: str, change: Callable[[Member], Member]) -> str:
+def broken_member(alias: str, change: Callable[[GraphMember], GraphMember]) -> str:
     def changed(graph: Graph) -> Graph:
         members = (change(member) if member.alias == alias else member for member in graph.members)
         return replace(graph, members=tuple(members))
@@ -77,14 +77,14 @@ def test_sums_are_the_values_of_the_map() -> None:
 
 
 def test_sums_fit_the_values_of_the_map() -> None:
-    def as_text(member: Member) -> Member:
+    def as_text(member: GraphMember) -> GraphMember:
         return replace(member, sums=tuple(Named(sum_.name, Column("o.day", STRING)) for sum_ in member.sums))
 
     assert 'what the member "o" sums up does not fit' in broken_member("o", as_text)
 
 
 def test_a_member_sums_up_its_own_columns() -> None:
-    def others(member: Member) -> Member:
+    def others(member: GraphMember) -> GraphMember:
         return replace(member, sums=tuple(Named(sum_.name, Column("o.day", INT)) for sum_ in member.sums))
 
     assert 'the member "i" sums up columns of others' in broken_member("i", others)

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Call, Column, Named, Scalar
+from benchmarks.eca.recorded_source import RecordedSource
+from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
+from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import BOOLEAN, INT, Field
-from tidemill.protocols.audit import Verdict, audit
-from tidemill.protocols.batches import Batched
-from tidemill.protocols.protocol import Action, Ask, Install, Keeper, Level, Start
-from tidemill.sources.queries import Product, SignedQuery
-from tidemill.sources.recorded import RecordedSource
+from tidemill.protocols.audit import ConsistencyReport, audit
+from tidemill.protocols.batched_source import BatchedSource
+from tidemill.protocols.protocol import Action, AskSource, InitialView, InstallChange, Level, ViewMaintainer
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Committed, Message
 
 Changes = Mapping[str, ZSet]
-MakeKeeper = Callable[[Start], Keeper]
+MakeKeeper = Callable[[InitialView], ViewMaintainer]
 
 
 # ------------------------------------------------------------------------------------------------------------- views
@@ -38,10 +38,10 @@ def greater(one: str, other: str) -> Scalar:
     return Call("gt", (Column(one, INT), Column(other, INT)), BOOLEAN)
 
 
-def view(leaves: Sequence[Scan], conditions: Sequence[Scalar], outputs: str) -> Product:
+def view(leaves: Sequence[Scan], conditions: Sequence[Scalar], outputs: str) -> SpjView:
     """A product with outputs such as ``"r1.w r3.z"``, each named like its column in capitals."""
     named = [Named(name.split(".")[1].upper(), Column(name, INT)) for name in outputs.split()]
-    return Product(tuple(leaves), tuple(conditions), tuple(named))
+    return SpjView(tuple(leaves), tuple(conditions), tuple(named))
 
 
 def insert(relation: str, *row: object) -> Changes:
@@ -67,7 +67,7 @@ class Scenario:
     ``merged`` is how the sources are heard in batches: merged ones, or of one update each; None: as they are.
     """
 
-    view: Product
+    view: SpjView
     rows: Mapping[str, ZSet]
     script: Mapping[str, Sequence[Changes]]
     homes: Mapping[str, str] = field(default_factory=dict)
@@ -105,10 +105,12 @@ class Scenario:
         """V of these relations."""
         return self.view.query.answer(rows)
 
-    def start(self) -> Start:
+    def start(self) -> InitialView:
         """What a keeper begins with."""
         none = dict.fromkeys(self.script, 0)
-        return Start(self.view, self.state(none), dict.fromkeys(self.script, "0"), self.keys, self.homes, self.rows)
+        return InitialView(
+            self.view, self.state(none), dict.fromkeys(self.script, "0"), self.keys, self.homes, self.rows
+        )
 
 
 class Run:
@@ -124,13 +126,13 @@ class Run:
         self.done = dict.fromkeys(self.sources, 0)
         self.there = [start.rows]
         self.here = [start.rows]
-        self.installed: list[Install] = []
+        self.installed: list[InstallChange] = []
         self.asked: list[SignedQuery] = []
         self.answers: list[ZSet] = []
         self._numbers: dict[tuple[str, int], int] = {}
 
-    def _heard(self, source: RecordedSource) -> RecordedSource | Batched:
-        return source if self.scenario.merged is None else Batched(source, "0", merged=self.scenario.merged)
+    def _heard(self, source: RecordedSource) -> RecordedSource | BatchedSource:
+        return source if self.scenario.merged is None else BatchedSource(source, "0", merged=self.scenario.merged)
 
     def commit(self, source: str = "") -> None:
         """S_up: the next update of the script."""
@@ -169,7 +171,7 @@ class Run:
         self.answer(source)
         return self.receive(source)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ConsistencyReport:
         return audit(self.there, self.here)
 
     def check_certificates(self) -> None:
@@ -183,7 +185,7 @@ class Run:
 
     def _act(self, actions: Sequence[Action]) -> Sequence[Action]:
         for action in actions:
-            if isinstance(action, Ask):
+            if isinstance(action, AskSource):
                 self.asked.append(action.query)
                 self._numbers[action.source, self.heard[action.source].ask(action.query)] = action.number
             else:

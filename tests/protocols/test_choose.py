@@ -6,8 +6,8 @@ import pytest
 
 from tests.protocols.harness import BAG, KEYED, KEYS
 from tidemill.model.errors import Unsupported
-from tidemill.protocols.choose import CHEAPEST, PROTOCOLS, choose, reason
-from tidemill.sources.queries import Product
+from tidemill.protocols.choose_protocol import CHEAPEST, PROTOCOLS, choose_protocol, explain_choice
+from tidemill.sources.remote_queries.signed_query import SpjView
 
 ONE = dict.fromkeys(KEYS, "shop")
 TWO = {"r1": "shop", "r2": "shop", "r3": "bank"}
@@ -26,28 +26,28 @@ TWO = {"r1": "shop", "r2": "shop", "r3": "bank"}
         ("convergent", KEYED, TWO, "sweep"),
     ],
 )
-def test_the_cheapest_that_keeps_the_level(level: str, of: Product, homes: dict[str, str], name: str) -> None:
-    assert choose(level, of, KEYS, homes) == name
+def test_the_cheapest_that_keeps_the_level(level: str, of: SpjView, homes: dict[str, str], name: str) -> None:
+    assert choose_protocol(level, of, KEYS, homes) == name
 
 
 def test_the_reason_is_what_the_cheaper_ones_lack() -> None:
-    assert reason("eca_key", None, KEYED, KEYS, ONE) == 'the cheapest that is "strong"'
-    assert reason("lca", "complete", BAG, KEYS, ONE) == (
+    assert explain_choice("eca_key", None, KEYED, KEYS, ONE) == 'the cheapest that is "strong"'
+    assert explain_choice("lca", "complete", BAG, KEYS, ONE) == (
         'the cheapest that is "complete"'
         "; eca_key needs the primary key of every relation, under every alias, among the view's columns"
         '; eca_local is no more than "strong"'
     )
-    assert reason("sweep", "weak", KEYED, KEYS, TWO).count("needs all relations of the view in one source") == 3
+    assert explain_choice("sweep", "weak", KEYED, KEYS, TWO).count("needs all relations of the view in one source") == 3
 
 
 def test_without_keys_nothing_rests_on_them() -> None:
-    assert choose("strong", KEYED, {}, ONE) == "eca_local"
-    assert choose("strong", KEYED, {"r1": ("a",), "r3": ("c",)}, ONE) == "eca_local"
+    assert choose_protocol("strong", KEYED, {}, ONE) == "eca_local"
+    assert choose_protocol("strong", KEYED, {"r1": ("a",), "r3": ("c",)}, ONE) == "eca_local"
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_protocol_can_be_asked_for(name: str) -> None:
-    assert choose(None, KEYED, KEYS, ONE, name) == name
+    assert choose_protocol(None, KEYED, KEYS, ONE, name) == name
 
 
 def test_what_is_wrong_or_dear_is_never_chosen() -> None:
@@ -56,7 +56,7 @@ def test_what_is_wrong_or_dear_is_never_chosen() -> None:
 
 def refused(*arguments: object) -> str:
     with pytest.raises(Unsupported) as error:
-        choose(*arguments)  # type: ignore[arg-type]
+        choose_protocol(*arguments)  # type: ignore[arg-type]
     return error.value.render()
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
 from tidemill.model.types import BIGINT, STRING, Field
-from tidemill.protocols.cores import split
+from tidemill.protocols.remote_subplans import extract_remote_subplans
 
 TABLES = {
     "shop.orders": (Field("id", BIGINT), Field("customer", BIGINT), Field("amount", BIGINT)),
@@ -40,7 +40,7 @@ QUERIES = {
 def test_cores_and_rest_mean_the_view(name: str) -> None:
     query, count = QUERIES[name]
     relation = translate(query, TABLES, name="v").relation
-    rest, cores = split("v", relation, REMOTE)
+    rest, cores = extract_remote_subplans("v", relation, REMOTE)
     assert len(cores) == count
     rows = ROWS | {core.name: core.product.query.answer(ROWS) for core in cores}
     assert evaluate(rest, rows) == evaluate(relation, ROWS)
@@ -52,13 +52,13 @@ def test_only_columns_that_are_needed_travel() -> None:
     query = (
         "SELECT o.customer, SUM(i.order_id) AS s FROM shop.orders o JOIN shop.items i ON i.order_id = o.id GROUP BY 1"
     )
-    _, (core,) = split("v", translate(query, TABLES, name="v").relation, REMOTE)
+    _, (core,) = extract_remote_subplans("v", translate(query, TABLES, name="v").relation, REMOTE)
     assert [f.name for f in core.fields] == ["customer", "order_id"]
 
 
 def test_tables_alone_where_they_are_copied() -> None:
     query = "SELECT o.id FROM shop.orders o JOIN shop.items i ON i.order_id = o.id WHERE o.amount > 5"
     relation = translate(query, TABLES, name="v").relation
-    rest, cores = split("v", relation, REMOTE, single=True)
+    rest, cores = extract_remote_subplans("v", relation, REMOTE, single=True)
     assert [core.product.relations for core in cores] == [("shop.orders",), ("shop.items",)]
     assert evaluate(rest, {core.name: core.product.query.answer(ROWS) for core in cores}) == evaluate(relation, ROWS)

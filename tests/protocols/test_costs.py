@@ -7,16 +7,16 @@ from math import ceil
 
 import pytest
 
+from benchmarks.eca.page_model import Indexed, NestedLoops, PageModel
+from benchmarks.eca.recorded_source import RecordedSource
 from tests.protocols.harness import MakeKeeper, Run, Scenario, greater, insert, scan, view
 from tests.protocols.harness import equal as join
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
-from tidemill.protocols.eca import Eca
-from tidemill.protocols.protocol import Start
-from tidemill.protocols.recompute import Recompute
-from tidemill.sources.joins import Contents
-from tidemill.sources.pages import Indexed, NestedLoops, Pages
-from tidemill.sources.recorded import RecordedSource
+from tidemill.protocols.algorithms.eca import Eca
+from tidemill.protocols.algorithms.recompute import Recompute
+from tidemill.protocols.protocol import InitialView
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
 from tidemill.sources.source import Traffic
 
 S, J, K, GROUPS = 4, 4, 20, 24
@@ -51,7 +51,7 @@ def scenario(events: str) -> Scenario:
     return Scenario(VIEW, {name: ZSet.of(some) for name, some in rows.items()}, {"": script})
 
 
-def traffic(make: MakeKeeper, events: str, pages: Pages) -> Traffic:
+def traffic(make: MakeKeeper, events: str, pages: PageModel) -> Traffic:
     """What the three updates cost when they and the answers arrive in this order."""
 
     class Counted(Scenario):
@@ -60,7 +60,7 @@ def traffic(make: MakeKeeper, events: str, pages: Pages) -> Traffic:
             return {"": RecordedSource("", tables, self.rows, row_bytes=S, pages=pages)}
 
         def seen(self, rows: Mapping[str, ZSet]) -> ZSet:
-            return Contents(rows).answer(self.view.query)  # the oracle would form a product of a million rows
+            return IndexedRelations(rows).answer(self.view.query)  # the oracle would form a product of a million rows
 
     made = scenario(events)
     run = Run(Counted(made.view, made.rows, made.script), make)
@@ -74,7 +74,7 @@ def traffic(make: MakeKeeper, events: str, pages: Pages) -> Traffic:
 
 
 def every(period: int) -> MakeKeeper:
-    def make(start: Start) -> Recompute:
+    def make(start: InitialView) -> Recompute:
         return Recompute(start, period)
 
     return make

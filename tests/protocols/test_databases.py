@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.algebra.expressions.scalars import Column, Named
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Column, Named
+from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.choose import PROTOCOLS
-from tidemill.protocols.protocol import Ask, Keeper, Start
-from tidemill.sources.queries import Product
+from tidemill.protocols.choose_protocol import PROTOCOLS
+from tidemill.protocols.protocol import AskSource, InitialView, ViewMaintainer
+from tidemill.sources.remote_queries.signed_query import SpjView
 from tidemill.sources.source import Answered, Committed
 from tidemill.sources.sqlite.source import SqliteSource
 
@@ -63,7 +63,7 @@ class Databases:
             connection.close()
         return found
 
-    def view(self) -> Product:
+    def view(self) -> SpjView:
         """Orders that are large enough for the region of their customer."""
         tables = {name: self.sources[home].tables[name] for name, home in self.homes.items()}
         leaves = [Scan(name, alias, tables[name].fields) for name, alias in zip(SCHEMA, "cor", strict=True)]
@@ -74,13 +74,13 @@ class Databases:
             call("ge", columns["o.amount"], columns["r.least"]),
         ]
         names = ("c.id", "c.name", "o.id", "o.amount", "r.id")
-        return Product(tuple(leaves), tuple(conditions), tuple(Named(name, columns[name]) for name in names))
+        return SpjView(tuple(leaves), tuple(conditions), tuple(Named(name, columns[name]) for name in names))
 
 
 class Driver:
     """Carries messages between a keeper and sources."""
 
-    def __init__(self, keeper: Keeper, databases: Databases, rows: ZSet) -> None:
+    def __init__(self, keeper: ViewMaintainer, databases: Databases, rows: ZSet) -> None:
         self.keeper = keeper
         self.sources = databases.sources
         self.rows = rows
@@ -96,7 +96,7 @@ class Driver:
             case None:
                 return False
         for action in actions:
-            if isinstance(action, Ask):
+            if isinstance(action, AskSource):
                 self._numbers[action.source, self.sources[action.source].ask(action.query)] = action.number
             else:
                 self.rows = self.rows + action.change
@@ -127,7 +127,7 @@ def test_views_over_databases(databases: Databases, protocol: str, between: int)
     view, contents = databases.view(), databases.rows()
     positions = {name: source.start(None) for name, source in databases.sources.items()}
     rows = view.query.answer(contents)
-    keeper = PROTOCOLS[protocol].keeper(Start(view, rows, positions, KEYS, databases.homes, contents))
+    keeper = PROTOCOLS[protocol].keeper(InitialView(view, rows, positions, KEYS, databases.homes, contents))
     driver = Driver(keeper, databases, rows)
     for table, statement in WRITES:
         databases.write(table, statement)

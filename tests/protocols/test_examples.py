@@ -11,11 +11,11 @@ from textwrap import dedent
 
 from tests.protocols.harness import Changes, MakeKeeper, Run, Scenario, delete, equal, insert, scan, view
 from tidemill.changes.zset import ZSet
+from tidemill.protocols.algorithms.eca import Eca
+from tidemill.protocols.algorithms.eca_key import EcaKey
 from tidemill.protocols.basic import Basic
-from tidemill.protocols.eca import Eca
-from tidemill.protocols.eca_key import EcaKey
-from tidemill.protocols.protocol import Install, Level
-from tidemill.sources.queries import Product, rows_text
+from tidemill.protocols.protocol import InstallChange, Level
+from tidemill.sources.remote_queries.signed_query import SpjView, rows_text
 
 R1, R2, R3 = scan("r1", "wx"), scan("r2", "xy"), scan("r3", "yz")
 PAIR, TRIPLE = (equal("r1.x", "r2.x"),), (equal("r1.x", "r2.x"), equal("r2.y", "r3.y"))
@@ -28,7 +28,7 @@ class Transcript:
     """What goes to and fro, as the paper tells it: ``u`` is an update and ``a`` an answer that the warehouse gets."""
 
     def __init__(
-        self, make: MakeKeeper, of: Product, rows: Mapping[str, Sequence[tuple[int, ...]]], script: Sequence[Changes]
+        self, make: MakeKeeper, of: SpjView, rows: Mapping[str, Sequence[tuple[int, ...]]], script: Sequence[Changes]
     ) -> None:
         first = {leaf.relation: ZSet.of(rows.get(leaf.relation, ())) for leaf in of.leaves}
         self.run = Run(Scenario(of, first, {"": script}, keys={"r1": ("w",), "r2": ("y",)}), make)
@@ -75,7 +75,7 @@ class Transcript:
             self.lines.append(f"  COLLECT = {rows_text(keeper.collect)}, UQS = {{{uqs}}}")
 
     def _installed(self, actions: Sequence[object]) -> None:
-        if any(isinstance(action, Install) for action in actions):
+        if any(isinstance(action, InstallChange) for action in actions):
             self.lines.append(f"  MV = {rows_text(ZSet(sorted(self.run.rows.items())))}")
 
 

@@ -24,22 +24,22 @@ from tests.protocols.harness import (
     view,
 )
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.copies import Copies
-from tidemill.protocols.eca import Eca
-from tidemill.protocols.eca_key import EcaKey
-from tidemill.protocols.eca_local import EcaLocal
-from tidemill.protocols.lca import Lca
-from tidemill.protocols.protocol import Install, Level, Start
-from tidemill.protocols.recompute import Recompute
-from tidemill.protocols.sweep import Sweep
-from tidemill.sources.queries import Product, SignedQuery
+from tidemill.protocols.algorithms.copies import Copies
+from tidemill.protocols.algorithms.eca import Eca
+from tidemill.protocols.algorithms.eca_key import EcaKey
+from tidemill.protocols.algorithms.eca_local import EcaLocal
+from tidemill.protocols.algorithms.lca import Lca
+from tidemill.protocols.algorithms.recompute import Recompute
+from tidemill.protocols.algorithms.sweep import Sweep
+from tidemill.protocols.protocol import InitialView, InstallChange, Level
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Answered, Committed
 
 JOINED = (equal("r1.x", "r2.x"), equal("r2.y", "r3.y"))
 R1, R2, R3 = scan("r1", "ax"), scan("r2", "bxy"), scan("r3", "cy")
 
 
-def run_of(make: MakeKeeper, of: Product, *script: Changes, homes: dict[str, str] | None = None) -> Run:
+def run_of(make: MakeKeeper, of: SpjView, *script: Changes, homes: dict[str, str] | None = None) -> Run:
     if homes is None:
         return Run(Scenario(of, FIRST, {"": script}, keys=KEYS), make)
     scripts = {home: [one for one in script if homes[next(iter(one))] == home] for home in homes.values()}
@@ -103,7 +103,7 @@ def test_queries_stay_short_while_many_are_under_way(make: MakeKeeper) -> None:
 
 def test_other_relations_only_move_the_position() -> None:
     run = run_of(Eca, view([R1, R2], JOINED[:1], "r1.a"), insert("r1", 2, 1))
-    assert run.keeper.updated(insert("elsewhere", 1), "7") == [Install(ZSet(), {"": "7"})]
+    assert run.keeper.updated(insert("elsewhere", 1), "7") == [InstallChange(ZSet(), {"": "7"})]
 
 
 # ------------------------------------------------------------------------------------------------------------ recompute
@@ -146,7 +146,7 @@ def test_keys_must_be_shown_for_every_alias() -> None:
     one, two = scan("r2", "bxy", "one"), scan("r2", "bxy", "two")
     half = view([one, two], [equal("one.y", "two.x")], "one.b two.y")
     with pytest.raises(ValueError, match="does not show the key"):
-        EcaKey(Start(half, ZSet(), keys=KEYS))
+        EcaKey(InitialView(half, ZSet(), keys=KEYS))
 
 
 # ------------------------------------------------------------------------------------------------------------ eca_local

@@ -27,18 +27,18 @@ from tests.protocols.harness import (
     scripts,
     written,
 )
+from tidemill.protocols.algorithms.eca import Eca
+from tidemill.protocols.algorithms.eca_key import EcaKey
+from tidemill.protocols.algorithms.lca import Lca
+from tidemill.protocols.algorithms.recompute import Recompute
 from tidemill.protocols.basic import Basic
-from tidemill.protocols.choose import PROTOCOLS
-from tidemill.protocols.eca import Eca
-from tidemill.protocols.eca_key import EcaKey
-from tidemill.protocols.lca import Lca
-from tidemill.protocols.protocol import Keeper, Level, Start
-from tidemill.protocols.recompute import Recompute
+from tidemill.protocols.choose_protocol import PROTOCOLS
+from tidemill.protocols.protocol import InitialView, Level, ViewMaintainer
 
 STRONG = LEVELS - {Level.COMPLETE}
 
 
-def every_second(start: Start) -> Keeper:
+def every_second(start: InitialView) -> ViewMaintainer:
     return Recompute(start, period=2)
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from tests.protocols.harness import Changes, MakeKeeper, Run, Scenario, choices, equal, greater, scan, view
 from tests.protocols.test_levels import KEEPERS, TABLE, merged
 from tidemill.changes.zset import Row, ZSet
-from tidemill.protocols.choose import PROTOCOLS
-from tidemill.protocols.copies import Copies
-from tidemill.protocols.keys import shown_keys
+from tidemill.protocols.algorithms.copies import Copies
+from tidemill.protocols.algorithms.sweep import Sweep
+from tidemill.protocols.choose_protocol import PROTOCOLS
+from tidemill.protocols.compensation.view_keys import shown_keys
 from tidemill.protocols.protocol import Level
-from tidemill.protocols.sweep import Sweep
-from tidemill.sources.queries import Product
+from tidemill.sources.remote_queries.signed_query import SpjView
 
 R1, R2, R3 = scan("r1", "ax"), scan("r2", "bxy"), scan("r3", "cy")
 A, B, C = scan("r2", "bxy", "one"), scan("r2", "bxy", "two"), scan("r2", "bxy", "three")
@@ -81,7 +81,7 @@ class Writer:
 
 
 @st.composite
-def stories(draw: st.DrawFn, of: Product, sources: int = 1) -> tuple[Scenario, list[int]]:
+def stories(draw: st.DrawFn, of: SpjView, sources: int = 1) -> tuple[Scenario, list[int]]:
     """A scenario, and which way to go where the order of events is open."""
     writer = Writer(draw, {leaf.relation: len(leaf.columns) for leaf in of.leaves}, draw(st.booleans()))
     names = [""] if sources == 1 else [f"s{number}" for number in range(sources)]

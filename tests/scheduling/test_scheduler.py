@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.engine import scheduling, staleness
+from tidemill.engine.epochs import staleness_marks
+from tidemill.engine.refresh import scheduler
 from tidemill.model.errors import Unsupported
 
 
@@ -30,8 +31,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(scheduling, "time", clock)
-    monkeypatch.setattr(staleness, "time", clock)
+    monkeypatch.setattr(scheduler, "time", clock)
+    monkeypatch.setattr(staleness_marks, "time", clock)
     return clock
 
 
@@ -76,7 +77,7 @@ def test_what_a_view_reads_is_refreshed_before_it_and_as_urgently(wh: tidemill.W
     feed(wh, "a")
     feed(wh, "b")
     clock.now += 1
-    assert wh.view("high").staleness() == staleness.Staleness(1, 1, 1.0)
+    assert wh.view("high").staleness() == staleness_marks.Staleness(1, 1, 1.0)
     assert wh.schedule(limit=1) == ["low", "high", "other"]
     feed(wh, "a")
     epoch = wh.epoch

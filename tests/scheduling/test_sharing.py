@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.engine import catalog, engine, scheduling
+from tidemill.engine import engine
+from tidemill.engine.catalog import catalog
+from tidemill.engine.refresh import scheduler
 
 QUERIES = {
     "a": "SELECT k, SUM(n) AS n FROM s[i-5 .. i] GROUP BY k",
@@ -70,7 +72,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[tidemill.Warehouse]:
     """A warehouse in which nobody shares."""
     with tidemill.open(":memory:", **NATIVE) as wh:
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "share", lambda view, *_: view)
+            patch.setattr(engine, "share_stages", lambda view, *_: view)
             define(wh, "STREAM", *QUERIES)
         assert shares(wh) == {}
         yield wh
@@ -101,7 +103,7 @@ def test_what_is_forgotten_is_forgotten_once(monkeypatch: pytest.MonkeyPatch) ->
     limits = "LATENESS 5 MINUTES RETAIN 10 MINUTES"
     with tidemill.open(":memory:", **NATIVE) as alone, tidemill.open(":memory:", **NATIVE) as wh:
         define(wh, "STREAM", "a", "b", more=limits)
-        monkeypatch.setattr(engine, "share", lambda view, *_: view)
+        monkeypatch.setattr(engine, "share_stages", lambda view, *_: view)
         define(alone, "STREAM", "a", "b", more=limits)
         for minute in range(3, 90, 3):
             times = [f"2026-01-01 {at // 60:02}:{at % 60:02}:00" for at in (minute, minute - 2)]
@@ -130,7 +132,7 @@ def test_a_family_has_its_turn_together_until_one_of_it_fails(monkeypatch: pytes
     """A view that cannot be refreshed leaves with a copy of what it shared, and comes back right once it can be."""
     queries = QUERIES | {"c": "SELECT k, 10 / SUM(n) AS n FROM s[i-2 .. i] GROUP BY k"}
     names = ("a", "c", "b", "e")
-    monkeypatch.setattr(scheduling, "pause_after", lambda tries: 0.0)
+    monkeypatch.setattr(scheduler, "backoff_seconds", lambda tries: 0.0)
     with tidemill.open(":memory:", **NATIVE) as wh:
         define(wh, "TABLE")
         for name in names:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import tidemill
-from tidemill.engine import origins
+from tidemill.engine.catalog import source_entry
 from tidemill.model.errors import Corrupt, TidemillError
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.manifest import manifest_file, sequences
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.manifest import manifest_file, manifest_sequences
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         raise AssertionError(f"{name} was reached for")
 
-    monkeypatch.setattr(origins, "open_source", refuse)
+    monkeypatch.setattr(source_entry, "open_source", refuse)
     return names
 
 
@@ -103,7 +103,7 @@ def test_a_feed_moves_only_its_own_files(stranger: Path) -> None:
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the newest manifest, with a checksum that fits: it finds damage, and does not say who wrote it."""
-    file = manifest_file(folder / "manifests", max(sequences(folder / "manifests")))
+    file = manifest_file(folder / "manifests", max(manifest_sequences(folder / "manifests")))
     (folder / "acknowledged").unlink(missing_ok=True)  # it would tell that this is not the manifest that was committed
     body = json.dumps(change(json.loads(file.read_bytes().partition(b"\n")[0])))
     file.write_bytes(f"{body}\ncrc32 {zlib.crc32(body.encode()):08x}\n".encode())
@@ -115,7 +115,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ids=["deep", "a list", "a number", "wrong types", "elsewhere"],
 )
 def test_a_manifest_is_data(stranger: Path, body: str) -> None:
-    file = manifest_file(stranger / "manifests", max(sequences(stranger / "manifests")))
+    file = manifest_file(stranger / "manifests", max(manifest_sequences(stranger / "manifests")))
     file.write_bytes(f"{body}\ncrc32 {zlib.crc32(body.encode()):08x}\n".encode())
     with pytest.raises(Corrupt):
         FolderStore.open(stranger)
@@ -190,7 +190,7 @@ def test_nothing_stored_is_unpickled_or_evaluated() -> None:
         if re.search(r"eval|exec|__import__|pickle|marshal|shelve|dill", text := file.read_text(encoding="utf-8"))
         for name in _dangerous(ast.parse(text))
     }
-    assert found == {("runtimes/native/python.py", "exec")}
+    assert found == {("runtimes/native/python/compile.py", "exec")}
 
 
 def _dangerous(tree: ast.AST) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 import tidemill
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import BadValue, SourceSlow, Unsupported
-from tidemill.serving.audit import check_history, check_view, read_history
+from tidemill.serving.cli.audit import check_history, check_view, read_history
 from tidemill.sources.sqlite.source import SqliteSource
 
 SCHEMA = """

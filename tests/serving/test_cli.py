@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from tidemill.changes.zset import ZSet
+from tidemill.engine.handles import ViewHandle
 from tidemill.engine.results import Verification
-from tidemill.engine.views import ViewHandle
 from tidemill.engine.warehouse import open as open_warehouse
-from tidemill.serving import demo
-from tidemill.serving.cli import main
-from tidemill.serving.follow import follow
-from tidemill.serving.workload import TABLES, VIEWS, Shop
+from tidemill.serving.cli.app import main
+from tidemill.serving.cli.watch_changes import watch_changes
+from tidemill.serving.demo import run_demo
+from tidemill.serving.demo.shop import SHOP_TABLES, SHOP_VIEWS, Shop
 
 SCHEMA = """
 CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING NOT NULL, amount DECIMAL(12,2));
@@ -278,12 +278,12 @@ def test_the_feed_of_one_warehouse_is_the_input_of_another(shop: Tidemill) -> No
 
 
 def test_watch_follows_a_writer_of_another_process(shop: Tidemill, tmp_path: Path) -> None:
-    script = "from tidemill.serving.cli import main; main()"
+    script = "from tidemill.serving.cli.app import main; main()"
     insert = [sys.executable, "-c", script, "sql", "INSERT INTO orders VALUES (3, 'cid', 1.00)"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     writer = threading.Timer(0.3, lambda: subprocess.run(insert, cwd=tmp_path, env=environment, check=True))
     writer.start()
-    batch, columns = next(follow("warehouse", "spend", interval=0.05, timeout=60))
+    batch, columns = next(watch_changes("warehouse", "spend", interval=0.05, timeout=60))
     writer.join()
     ((weight, row),) = batch
     assert (batch.epoch, weight, row[0], columns[0]) == (2, 1, "cid", "customer")
@@ -380,7 +380,7 @@ def test_the_shop_is_the_same_for_the_same_seed() -> None:
 def test_the_shop_never_takes_a_row_that_is_not_there() -> None:
     shop = Shop(seed=5, customers=4, orders=20)
     with open_warehouse(":memory:") as wh:
-        wh.sql(TABLES)
+        wh.sql(SHOP_TABLES)
         wh.apply(shop.opening())
         for _ in range(20):
             wh.apply(shop.step(10))  # the warehouse would refuse it
@@ -388,7 +388,7 @@ def test_the_shop_never_takes_a_row_that_is_not_there() -> None:
 
 
 def small_demo(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Outcome:
-    monkeypatch.setattr(demo, "Shop", lambda seed: Shop(seed=seed, customers=5, orders=30))
+    monkeypatch.setattr(run_demo, "Shop", lambda seed: Shop(seed=seed, customers=5, orders=30))
     return tidemill("demo", "--seconds", "1", *arguments)
 
 
@@ -398,7 +398,7 @@ def test_the_demo_verifies_every_view(tidemill: Tidemill, monkeypatch: pytest.Mo
     assert "6 of 6 views equal their recomputation" in outcome.out
     assert "\x1b" not in outcome.out  # plain lines in a pipe
     assert [json.loads(line)["name"] for line in tidemill("show", "-w", "shop", "--json").out.splitlines()][3:] == list(
-        VIEWS
+        SHOP_VIEWS
     )
     again = small_demo(tidemill, monkeypatch, "--runtime", "native", "--folder", "shop")
     assert again.code == 1

@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from tidemill.model.errors import UnknownName
-from tidemill.serving.board import Figures, live
-from tidemill.serving.render import json_line, print_table, shown
-from tidemill.serving.shell import is_complete, prompt
+from tidemill.serving.cli.prompt import is_complete, prompt
+from tidemill.serving.demo.board import DemoStatistics, board_for
+from tidemill.serving.render import as_text, json_line, print_table
 
 
 def typed(*lines: str | type[BaseException]) -> Callable[[str], str]:
@@ -69,9 +69,9 @@ def test_where_a_statement_ends(text: str, complete: bool) -> None:
 
 
 def test_values_are_shown_as_sql_spells_them() -> None:
-    assert shown(True) == "true"
-    assert shown(dt.datetime(2024, 5, 1, 12)) == "2024-05-01 12:00:00"
-    assert shown({"a": [1, None]}) == '{"a": [1, null]}'
+    assert as_text(True) == "true"
+    assert as_text(dt.datetime(2024, 5, 1, 12)) == "2024-05-01 12:00:00"
+    assert as_text({"a": [1, None]}) == '{"a": [1, null]}'
 
 
 def test_json_loses_nothing() -> None:
@@ -90,14 +90,14 @@ def test_a_long_row_is_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_board_on_a_terminal_shows_every_view() -> None:
     screen = io.StringIO()
-    figures = Figures(("spend", "reach"), "native", seconds=60, refreshes=[0.01], recomputes=[1.0])
+    figures = DemoStatistics(("spend", "reach"), "native", seconds=60, refreshes=[0.01], recomputes=[1.0])
     figures.note("spend", changed=3, grown=1)
-    with live(Console(file=screen, force_terminal=True, width=100)) as board:
+    with board_for(Console(file=screen, force_terminal=True, width=100)) as board:
         board.update(figures)
     assert "spend" in screen.getvalue()
     assert "100.0 times faster" in screen.getvalue()
 
 
 def test_figures_say_when_refreshing_is_slower() -> None:
-    figures = Figures((), "spark", seconds=60, refreshes=[2.0], recomputes=[1.0])
+    figures = DemoStatistics((), "spark", seconds=60, refreshes=[2.0], recomputes=[1.0])
     assert figures.comparison == "refresh 2,000 ms, recompute 1,000 ms on spark: 2.0 times slower"

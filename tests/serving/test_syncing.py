@@ -12,7 +12,7 @@ import pytest
 
 import tidemill
 from tests.serving.test_cli import Outcome, Tidemill
-from tidemill.serving.syncing import Reporter
+from tidemill.serving.cli.keep_in_sync import Reporter
 
 SCHEMA = "CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER); INSERT INTO orders VALUES (1, 5)"
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT id, 10 / amount AS share FROM shop.orders"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Column, Literal, Named, Scalar
+from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT
-from tidemill.sources.queries import Product, SignedQuery
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Answered, Committed, Position, Source
 
 
@@ -61,16 +61,16 @@ def columns(*scans: Scan) -> dict[str, Column]:
     return {f.name: Column(f.name, f.type, f.nullable) for one in scans for f in one.fields}
 
 
-def view(leaves: Sequence[Scan], conditions: Sequence[Scalar], outputs: Mapping[str, Scalar]) -> Product:
+def view(leaves: Sequence[Scan], conditions: Sequence[Scalar], outputs: Mapping[str, Scalar]) -> SpjView:
     named = tuple(Named(name, scalar) for name, scalar in outputs.items())
-    return Product(tuple(leaves), tuple(conditions), named)
+    return SpjView(tuple(leaves), tuple(conditions), named)
 
 
 def number(value: int) -> Literal:
     return Literal(value, BIGINT)
 
 
-def orders_of_customers(tables: Mapping[str, Table]) -> Product:
+def orders_of_customers(tables: Mapping[str, Table]) -> SpjView:
     """Customers with their larger orders: two relations, a condition that is pushed and an output computed here."""
     o, c = scan(tables["orders"], "o"), scan(tables["customers"], "c")
     at = columns(o, c)
@@ -81,7 +81,7 @@ def orders_of_customers(tables: Mapping[str, Table]) -> Product:
     )
 
 
-def pairs_of_orders(tables: Mapping[str, Table]) -> Product:
+def pairs_of_orders(tables: Mapping[str, Table]) -> SpjView:
     """Orders of one customer side by side: a self join."""
     a, b = scan(tables["orders"], "a"), scan(tables["orders"], "b")
     at = columns(a, b)

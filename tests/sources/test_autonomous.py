@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.model.errors import Unsupported
-from tidemill.sources.autonomous import open_source
+from tidemill.sources.registry import open_source
 from tidemill.sources.sqlite.source import SqliteSource
 
 

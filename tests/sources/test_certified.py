@@ -23,7 +23,7 @@ import pytest
 import tidemill
 from tests.sources.notary import noted, notes
 from tests.sources.shop import Shop, kill, scribble
-from tidemill.sources.postgres.snapshots import Seen
+from tidemill.sources.postgres.snapshot_position import SnapshotPosition
 
 HISTORY = """
 CREATE TABLE history (xid xid8, name text, weight int, a int8, b text, c int8);
@@ -125,7 +125,7 @@ def states(shop: Shop, positions: list[str]) -> Iterator[State]:
         waiting.setdefault(xid, []).append(change)
     state: State = {name: Counter() for name in REMEMBERED}
     for position in positions:
-        seen = Seen.parse(position).base
+        seen = SnapshotPosition.parse(position).base
         for xid in [xid for xid in waiting if seen.sees(xid)]:
             for name, weight, *row in waiting.pop(xid):
                 state[name][tuple(row)] += weight
@@ -159,7 +159,9 @@ def check_view(warehouse: tidemill.Warehouse, name: str, book: Mapping[int, Mapp
     view = warehouse.view(name)
     certified = {epoch: note["shop/" + name] for epoch, note in book.items() if "shop/" + name in note}
     # In the middle of a backlog a position says how far it was told, in terms that the history does not know.
-    certified = {epoch: position for epoch, position in certified.items() if Seen.parse(position).target is None}
+    certified = {
+        epoch: position for epoch, position in certified.items() if SnapshotPosition.parse(position).target is None
+    }
     changes = deque(view.batches(0))
     shown: Counter[tuple[Any, ...]] = Counter()
     for epoch, state in zip(certified, states(shop, list(certified.values())), strict=True):

@@ -14,8 +14,8 @@ from tidemill.model import types as t
 from tidemill.model.errors import BadValue, TidemillError, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.sources.debezium import read_debezium
-from tidemill.sources.pairs import read_pairs
+from tidemill.sources.ingest.debezium import read_debezium
+from tidemill.sources.ingest.pairs import read_pairs
 
 ORDERS = Table("orders", (Field("id", t.BIGINT, nullable=False), Field("customer", t.STRING)), primary_key=("id",))
 NOTES = Table("notes", (Field("note", t.STRING),))

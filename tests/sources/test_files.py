@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, NullViolation, SetupError, TidemillError, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.sources import files
-from tidemill.sources.files import read_file, read_files
+from tidemill.sources.ingest import files
+from tidemill.sources.ingest.files import read_file, read_files
 
 ORDERS = Table(
     "orders",

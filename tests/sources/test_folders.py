@@ -16,8 +16,8 @@ from tidemill.model import types as t
 from tidemill.model.errors import BadValue, SetupError, TidemillError, UnknownName, Unsupported
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.sources.files import read_files
-from tidemill.sources.nested import read_records
+from tidemill.sources.ingest.files import read_files
+from tidemill.sources.ingest.nested_records import read_records
 
 SALES = Table(
     "sales",

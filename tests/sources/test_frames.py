@@ -11,13 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, NullViolation, TidemillError, UnknownName
 from tidemill.model.schema import Table
 from tidemill.model.types import Field, Type
-from tidemill.sources.frames import changes_of
+from tidemill.sources.ingest.frames import changes_of
 
 ORDERS = Table(
     "orders",

@@ -10,13 +10,13 @@ from tests.sources.following import columns, scan, view
 from tests.sources.shop import Shop, kill_often, scribble
 from tidemill.algebra.functions import call
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.batches import Batched
-from tidemill.protocols.choose import PROTOCOLS
-from tidemill.protocols.protocol import Ask, Keeper, Level, Start
-from tidemill.sources.joins import Contents
-from tidemill.sources.postgres.connect import Address
+from tidemill.protocols.batched_source import BatchedSource
+from tidemill.protocols.choose_protocol import PROTOCOLS
+from tidemill.protocols.protocol import AskSource, InitialView, Level, ViewMaintainer
+from tidemill.sources.postgres.connection import Address
 from tidemill.sources.postgres.source import PostgresSource
-from tidemill.sources.queries import Product
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
+from tidemill.sources.remote_queries.signed_query import SpjView
 from tidemill.sources.source import Answered, Committed, Position
 
 
@@ -29,7 +29,7 @@ class Warehouse:
         start = source.start(None)
         relations = [whole(source, name) for name in source.tables]
         numbers = {source.ask(relation.query): relation.relations[0] for relation in relations}
-        self.contents = Contents({name: ZSet() for name in source.tables})
+        self.contents = IndexedRelations({name: ZSet() for name in source.tables})
         answers: dict[str, ZSet] = {}
         position: Position = start
         while len(answers) < len(numbers):
@@ -40,9 +40,9 @@ class Warehouse:
         self.contents.apply(answers)
         self.rows = self.contents.answer(self.view.query)
         keys = {name: table.primary_key for name, table in source.tables.items()}
-        given = Start(self.view, self.rows, {"": position}, keys, dict.fromkeys(keys, ""), answers)
-        self.keeper: Keeper = PROTOCOLS[protocol].keeper(given)
-        self.heard = Batched(source, position) if batched else source
+        given = InitialView(self.view, self.rows, {"": position}, keys, dict.fromkeys(keys, ""), answers)
+        self.keeper: ViewMaintainer = PROTOCOLS[protocol].keeper(given)
+        self.heard = BatchedSource(source, position) if batched else source
         self.states: dict[Position, ZSet] = {position: self.rows}
         self.installed: list[Position] = []
         self.told: list[Position] = []
@@ -63,7 +63,7 @@ class Warehouse:
         else:
             return False
         for action in actions:
-            if isinstance(action, Ask):
+            if isinstance(action, AskSource):
                 self._numbers[self.heard.ask(action.query)] = action.number
             else:
                 self.rows = self.rows + action.change
@@ -80,7 +80,7 @@ class Warehouse:
             del self.states[earlier]
 
 
-def shown(source: PostgresSource) -> Product:
+def shown(source: PostgresSource) -> SpjView:
     """Orders with their customers, the keys of both shown."""
     o, c = scan(source.tables["orders"], "o"), scan(source.tables["customers"], "c")
     at = columns(o, c)
@@ -88,7 +88,7 @@ def shown(source: PostgresSource) -> Product:
     return view([o, c], [joined], {name: at[name] for name in ("o.id", "c.id", "c.name", "o.amount")})
 
 
-def whole(source: PostgresSource, name: str) -> Product:
+def whole(source: PostgresSource, name: str) -> SpjView:
     leaf = scan(source.tables[name], name)
     at = columns(leaf)
     return view([leaf], [], {column: at[column] for column in at})

@@ -13,12 +13,12 @@ import pytest
 
 from tests.sources.following import Follower, columns, number, orders_of_customers, pairs_of_orders, scan, view
 from tests.sources.shop import Shop, kill, kill_often, scribble
+from tidemill.algebra.expressions.scalars import Literal
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Literal
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, EpochGone, SetupError, SourceLost, SourceSlow, TidemillError, Unsupported
-from tidemill.sources.postgres.connect import Address
+from tidemill.sources.postgres.connection import Address
 from tidemill.sources.postgres.source import PostgresSource
 from tidemill.sources.source import Answered, Committed
 

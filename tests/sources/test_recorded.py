@@ -6,15 +6,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Call, Column, Named
+from benchmarks.eca.recorded_source import RecordedSource
+from tidemill.algebra.expressions.scalars import Call, Column, Named
+from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone
 from tidemill.model.schema import Table
 from tidemill.model.types import BOOLEAN, INT, Field
-from tidemill.sources.joins import Contents
-from tidemill.sources.queries import Product, SignedQuery, Term
-from tidemill.sources.recorded import RecordedSource
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm, SpjView
 from tidemill.sources.source import Answered, Committed, Source
 
 FIELDS = (Field("k", INT), Field("v", INT))
@@ -30,8 +30,8 @@ def equal(one: str, other: str) -> Call:
     return Call("eq", (column(one), column(other)), BOOLEAN)
 
 
-JOIN = Product((R, S), (equal("r.v", "s.v"),), (Named("k", column("r.k")), Named("l", column("s.k"))))
-THREE = Product(
+JOIN = SpjView((R, S), (equal("r.v", "s.v"),), (Named("k", column("r.k")), Named("l", column("s.k"))))
+THREE = SpjView(
     (R, S, T),
     (equal("r.v", "s.v"), equal("s.k", "t.k"), Call("gt", (column("t.v"), column("r.k")), BOOLEAN)),
     (Named("v", column("t.v")),),
@@ -97,13 +97,13 @@ ROWS = st.dictionaries(
 
 @given(of=st.sampled_from([JOIN, THREE]), rows=st.tuples(ROWS, ROWS), change=st.tuples(ROWS, ROWS), bound=st.data())
 def test_joins_by_index_are_what_the_oracle_says(
-    of: Product, rows: tuple[ZSet, ZSet], change: tuple[ZSet, ZSet], bound: st.DataObject
+    of: SpjView, rows: tuple[ZSet, ZSet], change: tuple[ZSet, ZSet], bound: st.DataObject
 ) -> None:
     """Before and after a change that the indexes must follow, with any leaves bound."""
-    contents = Contents({"r": rows[0], "s": rows[1]})
+    contents = IndexedRelations({"r": rows[0], "s": rows[1]})
     aliases = bound.draw(st.lists(st.sampled_from([leaf.alias for leaf in of.leaves]), unique=True))
-    term = Term(bound.draw(st.sampled_from([1, -1])), {alias: bound.draw(ROWS) for alias in aliases})
-    query = SignedQuery(of, (term, Term(1)))
+    term = SignedTerm(bound.draw(st.sampled_from([1, -1])), {alias: bound.draw(ROWS) for alias in aliases})
+    query = SignedQuery(of, (term, SignedTerm(1)))
     assert contents.answer(query) == query.answer({"r": rows[0], "s": rows[1]})
     contents.apply({"r": change[0], "s": change[1]})
     assert contents.answer(query) == query.answer({"r": rows[0] + change[0], "s": rows[1] + change[1]})
@@ -111,7 +111,7 @@ def test_joins_by_index_are_what_the_oracle_says(
 
 @given(of=st.sampled_from([JOIN, THREE]), rows=st.tuples(ROWS, ROWS), change=st.tuples(ROWS, ROWS))
 def test_after_all_is_the_difference_that_a_change_makes(
-    of: Product, rows: tuple[ZSet, ZSet], change: tuple[ZSet, ZSet]
+    of: SpjView, rows: tuple[ZSet, ZSet], change: tuple[ZSet, ZSet]
 ) -> None:
     old = {"r": rows[0], "s": rows[1]}
     new = {"r": rows[0] + change[0], "s": rows[1] + change[1]}

@@ -15,18 +15,18 @@ import pytest
 
 from tests.sources.following import Follower, columns, orders_of_customers, scan, view
 from tests.sources.server import Server
+from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Cast, Literal, Scalar
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.sources.dialects import POSTGRES, SQLITE, Dialect
-from tidemill.sources.postgres.connect import Address
+from tidemill.sources.postgres.connection import Address
 from tidemill.sources.postgres.source import PostgresSource
-from tidemill.sources.queries import Product
-from tidemill.sources.remote import RemoteColumn, RemoteTable
-from tidemill.sources.render import plan
+from tidemill.sources.remote_queries.dialects import POSTGRES, SQLITE, Dialect
+from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTable
+from tidemill.sources.remote_queries.render_sql import plan_remote
+from tidemill.sources.remote_queries.signed_query import SpjView
 from tidemill.sources.source import Source
 from tidemill.sources.sqlite.source import SqliteSource
 
@@ -162,8 +162,8 @@ TABLES = {
 )
 def test_the_text_of_a_term(dialect: Dialect, sql: str) -> None:
     tables: dict[str, Table] = {name: remote.table for name, remote in TABLES.items()}
-    product: Product = orders_of_customers(tables)
+    product: SpjView = orders_of_customers(tables)
     query = -product.query.after("orders", ZSet({(7, 1, 70): 2}))
-    (statement,) = plan(product, dialect, TABLES, "shop").statements(query)
+    (statement,) = plan_remote(product, dialect, TABLES, "shop").statements(query)
     assert statement.sql == sql
     assert [int(value) for value in statement.parameters] == [2, 7, 1, 70, 20]

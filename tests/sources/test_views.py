@@ -14,7 +14,7 @@ import pytest
 import tidemill
 from tests.sources.server import PASSWORD
 from tests.sources.shop import Shop, kill_often, scribble
-from tidemill.engine import following
+from tidemill.engine.remote import source_maintainer
 
 QUERY = """SELECT c.name, COUNT(*) AS n, SUM(o.amount) AS total
     FROM {0}orders o JOIN {0}customers c ON c.id = o.customer WHERE o.amount > 5 GROUP BY c.name"""
@@ -64,8 +64,8 @@ def test_a_view_follows_while_others_write(shop: Shop, tmp_path: Path, changes: 
 
 def test_a_view_at_rest_does_not_keep_the_log(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot keeps the log of all tables, so a view that nothing happens to must move on as well."""
-    monkeypatch.setattr(following, "REST_SECONDS", 0.0)
-    monkeypatch.setattr(following, "FORGET_SECONDS", 0.0)
+    monkeypatch.setattr(source_maintainer, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(source_maintainer, "FORGET_SECONDS", 0.0)
     folder = tmp_path / "warehouse"
 
     def kept() -> int:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.storage.samples import change, totals
-from tidemill.changes.batch import Epoch
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import MemoryStore
+from tidemill.changes.changeset import Epoch
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
 
 EPOCHS = 5000
 

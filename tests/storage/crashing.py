@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 
 from tests.storage.samples import PEOPLE, TOTALS, change, totals
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 LAST = 24
 CHECKPOINT, REPLACE, COMPACT, VACUUM = 4, 10, 6, 9

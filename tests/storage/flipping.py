@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.storage.samples import FIELDS, PEOPLE, TOTAL_FIELDS, TOTALS, change, totals
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.model.errors import Corrupt
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 MAPS = {"people": FIELDS, "totals": TOTAL_FIELDS}
 LAST, MERGED, TAKEN_IN = 9, 4, 6

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.changes.arrow import from_arrow
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
-from tidemill.program.maps import Map, Value, map_fields
-from tidemill.storage.snapshot import Snapshot
+from tidemill.program.maps import Map, RingField, map_fields
+from tidemill.storage.snapshot import StoreSnapshot
 from tidemill.storage.store import Store
 
 FIELDS = (Field("id", BIGINT), Field("name", STRING))
 PEOPLE = Map("people", FIELDS)
-TOTALS = Map("totals", (Field("name", STRING),), (Value("n", BIGINT), Value("x", DOUBLE)))
+TOTALS = Map("totals", (Field("name", STRING),), (RingField("n", BIGINT), RingField("x", DOUBLE)))
 TOTAL_FIELDS = map_fields(TOTALS)
 
 ANY_TIME = "2026-01-01T00:00:00.000+00:00"
@@ -41,7 +41,7 @@ def commit(store: Store, number: int, pairs: Pairs, name: str = "people", **more
     store.commit(Epoch(number, {name: change(pairs)}, **more))
 
 
-def contents(store: Store | Snapshot, name: str = "people", **bounds: Any) -> ZSet:
+def contents(store: Store | StoreSnapshot, name: str = "people", **bounds: Any) -> ZSet:
     """The rows of a map, summed."""
     return ZSet.summed(from_arrow(store.read(name, FIELDS, **bounds), FIELDS))
 

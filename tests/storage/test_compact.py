@@ -15,62 +15,62 @@ from hypothesis import strategies as st
 
 from tests.storage.samples import PEOPLE, TOTAL_FIELDS, TOTALS, commit, contents, files, totals
 from tidemill.changes.arrow import from_arrow, to_arrow
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
-from tidemill.program.maps import Map, Value
-from tidemill.storage.compact import MERGE_AT, choose, fold, sum_pairs
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.parts import with_epoch
-from tidemill.storage.runs import StoredRun
+from tidemill.program.maps import Map, RingField
+from tidemill.storage.compaction.consolidate import MERGE_AT, choose_runs, consolidate, sum_pairs
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.runs import RunEntry
+from tidemill.storage.segments import with_epoch
 
 
-def run(rows: int, first: int, last: int | None = None, retracted: int = 0, ended: int | None = None) -> StoredRun:
+def run(rows: int, first: int, last: int | None = None, retracted: int = 0, ended: int | None = None) -> RunEntry:
     last = first if last is None else last
-    return StoredRun(f"{rows}-{first}-{last}", rows, rows, 0, first, last, retracted, ended)
+    return RunEntry(f"{rows}-{first}-{last}", rows, rows, 0, first, last, retracted, ended)
 
 
 def test_few_runs_are_left_alone() -> None:
-    assert choose([run(100, n) for n in range(1, MERGE_AT)], oldest=0) == ()
+    assert choose_runs([run(100, n) for n in range(1, MERGE_AT)], oldest=0) == ()
 
 
 def test_many_small_runs_are_merged_and_the_large_one_is_not() -> None:
     small = [run(1, n) for n in range(2, MERGE_AT + 2)]
-    assert choose([run(10**6, 1), *small], oldest=0) == tuple(small)
+    assert choose_runs([run(10**6, 1), *small], oldest=0) == tuple(small)
 
 
 def test_small_runs_that_outgrow_the_large_one_are_merged_with_it() -> None:
     runs = [run(1000, 1), *(run(100, n) for n in range(2, MERGE_AT + 2))]
-    assert set(choose(runs, oldest=0)) == set(runs)
+    assert set(choose_runs(runs, oldest=0)) == set(runs)
 
 
 def test_runs_beyond_time_travel_are_merged_sooner() -> None:
-    assert set(choose([run(100, 1), run(100, 2), run(100, 9)], oldest=2)) == {run(100, 1), run(100, 2)}
+    assert set(choose_runs([run(100, 1), run(100, 2), run(100, 9)], oldest=2)) == {run(100, 1), run(100, 2)}
 
 
 def test_retractions_beyond_time_travel_make_a_merge_worth_while() -> None:
     runs = [run(1000, 1), run(400, 2, retracted=400)]
-    assert set(choose(runs, oldest=2)) == set(runs)
-    assert choose(runs, oldest=1) == ()
+    assert set(choose_runs(runs, oldest=2)) == set(runs)
+    assert choose_runs(runs, oldest=1) == ()
 
 
 def test_a_run_of_many_old_epochs_is_summed_once() -> None:
-    assert choose([run(100, 1, 50)], oldest=40) == (run(100, 1, 50),)
-    assert choose([run(100, 1, 50)], oldest=10) == ()
-    assert choose([run(100, 40), run(10, 41, 50)], oldest=40) == ()
+    assert choose_runs([run(100, 1, 50)], oldest=40) == (run(100, 1, 50),)
+    assert choose_runs([run(100, 1, 50)], oldest=10) == ()
+    assert choose_runs([run(100, 40), run(10, 41, 50)], oldest=40) == ()
 
 
 def test_a_bound_leaves_the_largest_runs_alone() -> None:
     runs = [run(100, n) for n in range(1, 3 * MERGE_AT)]
-    assert choose(runs, oldest=0, most=100 * MERGE_AT) == tuple(runs[:MERGE_AT])
-    assert choose(runs, oldest=0, most=100 * MERGE_AT - 1) == ()
+    assert choose_runs(runs, oldest=0, most=100 * MERGE_AT) == tuple(runs[:MERGE_AT])
+    assert choose_runs(runs, oldest=0, most=100 * MERGE_AT - 1) == ()
     small = [run(1, n) for n in range(50, 50 + MERGE_AT)]
-    assert choose([*runs, *small], oldest=0, most=99) == tuple(small)
+    assert choose_runs([*runs, *small], oldest=0, most=99) == tuple(small)
 
 
 def test_ended_runs_are_not_touched() -> None:
-    assert choose([run(1, n, ended=99) for n in range(20)], oldest=50) == ()
+    assert choose_runs([run(1, n, ended=99) for n in range(20)], oldest=50) == ()
 
 
 def test_rewriting_stays_logarithmic() -> None:
@@ -78,7 +78,7 @@ def test_rewriting_stays_logarithmic() -> None:
     runs, rewritten, most = [], 0, 0
     for epoch in range(1, 1001):
         runs.append(run(1, epoch))
-        chosen = choose(runs, oldest=0)
+        chosen = choose_runs(runs, oldest=0)
         if chosen:
             rows = sum(r.rows for r in chosen)
             rewritten += rows
@@ -117,7 +117,7 @@ def test_relations_with_keys_of_every_type(rows: list[tuple[tuple[object, ...], 
     tables = [with_epoch(to_arrow([(row, weight)], KEYS), epoch) for row, weight, epoch in rows]
     if not tables:
         return
-    folded = [table for table, _, _ in fold(pa.concat_tables(tables), Map("m", KEYS), oldest, whole=True)]
+    folded = [table for table, _, _ in consolidate(pa.concat_tables(tables), Map("m", KEYS), oldest, whole=True)]
     for until in range(oldest, 5):
         expected = ZSet.summed((row, weight) for row, weight, epoch in rows if epoch <= until)
         assert _until(folded, until) == expected
@@ -133,7 +133,7 @@ def _until(tables: list[pa.Table], until: int) -> ZSet:
     return ZSet.summed((row[:-1], weight) for row, weight in pairs if row[-1] <= until)
 
 
-RING = Map("ring", (Field("k", STRING),), (Value("n", BIGINT), Value("d", t.Decimal(38, 2))))
+RING = Map("ring", (Field("k", STRING),), (RingField("n", BIGINT), RingField("d", t.Decimal(38, 2))))
 
 
 def ring(*rows: tuple[str, int, str, int, int]) -> pa.Table:
@@ -145,22 +145,22 @@ def ring(*rows: tuple[str, int, str, int, int]) -> pa.Table:
 
 def test_an_update_that_leaves_the_weight_alone_is_kept() -> None:
     rows = ring(("a", 5, "1.10", 0, 2), ("b", 1, "1.00", 0, 2), ("b", -1, "-1.00", 0, 2))
-    [(table, first, last)] = fold(rows, RING, 0, whole=False)
+    [(table, first, last)] = consolidate(rows, RING, 0, whole=False)
     assert (first, last) == (2, 2)
     assert table.to_pylist() == [{"k": "a", "n": 5, "d": Decimal("1.10"), "_weight": 0, "_epoch": 2}]
 
 
 def test_a_key_of_weight_zero_leaves_the_whole_map() -> None:
     rows = ring(("a", 5, "1.10", 1, 1), ("a", -5, "-1.09", -1, 2), ("a", 7, "0.00", 1, 3))
-    folded = fold(rows, RING, 2, whole=True)
+    folded = consolidate(rows, RING, 2, whole=True)
     assert [table.to_pylist() for table, _, _ in folded] == [
         [{"k": "a", "n": 7, "d": Decimal("0.00"), "_weight": 1, "_epoch": 3}]
     ]
-    assert len(fold(rows, RING, 2, whole=False)) == 2
+    assert len(consolidate(rows, RING, 2, whole=False)) == 2
 
 
 def test_after_the_line_an_update_is_kept_even_in_the_whole_map() -> None:
-    folded = fold(ring(("a", 5, "1.10", 1, 1), ("a", 2, "0.00", 0, 3)), RING, 2, whole=True)
+    folded = consolidate(ring(("a", 5, "1.10", 1, 1), ("a", 2, "0.00", 0, 3)), RING, 2, whole=True)
     assert [table.column("n").to_pylist() for table, _, _ in folded] == [[5], [2]]
 
 
@@ -214,7 +214,7 @@ def test_a_map_dropped_during_its_compaction_stays_dropped(tmp_path: Path, monke
             commit(store, number, [((number, "x"), 1)])
             store.checkpoint()
         drop = lambda point: point == "during-compaction" and commit(store, MERGE_AT + 1, [], dropped=("people",))  # noqa: E731
-        monkeypatch.setattr("tidemill.storage.folder.fault", drop)
+        monkeypatch.setattr("tidemill.storage.folder_store.fault", drop)
         assert store.compact({"people": PEOPLE}) == 0
         assert store.runs("people") == ()
         store.vacuum(keep=1)

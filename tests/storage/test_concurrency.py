@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.storage.samples import FIELDS, PEOPLE, change, contents
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.model.errors import Corrupt
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.snapshot import Snapshot
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.snapshot import StoreSnapshot
 from tidemill.storage.store import Store
 
 EPOCHS = 150
@@ -31,7 +31,7 @@ def write(store: FolderStore, done: threading.Event) -> None:
     done.set()
 
 
-def whole(store: Store | Snapshot) -> None:
+def whole(store: Store | StoreSnapshot) -> None:
     """Both maps show the same epoch, and all of it."""
     epoch = store.epoch
     people, copy = contents(store, "people", until=epoch), contents(store, "copy", until=epoch)

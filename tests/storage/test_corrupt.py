@@ -11,7 +11,7 @@ from tests.storage.samples import FIELDS, commit, contents, files
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt
 from tidemill.model.types import BIGINT, Field
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 ANN, BOB = (1, "ann"), (2, "bob")
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.storage.crashing import CHECKPOINT, LAST, live, people_at
 from tests.storage.samples import TOTAL_FIELDS, child_environment, contents
-from tidemill.storage.files import FAULT_POINTS, FAULT_VARIABLE
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.filesystem.durable_files import FAULT_POINTS, FAULT_VARIABLE
+from tidemill.storage.folder_store import FolderStore
 
 PASSINGS = {
     "before-data": (1, 4),

@@ -19,12 +19,12 @@ import pytest
 from tests.storage.flipping import LAST, MAPS, TAKEN_IN, Campaign, build, files_of, read
 from tests.storage.samples import child_environment
 from tidemill.model.errors import Corrupt, StorageError
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.log import Record, replay
+from tidemill.storage.commit_mark import read_mark
+from tidemill.storage.filesystem.checksums import _compared
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.log import LogRecord, replay
 from tidemill.storage.manifest import read_manifest, write_manifest
-from tidemill.storage.mark import read_mark
-from tidemill.storage.runs import unreadable
-from tidemill.storage.soundness import _sound
+from tidemill.storage.runs import translate_read_errors
 
 TRIES = 7
 """Flips of each file in the short campaign: its ends, and places between them."""
@@ -138,14 +138,14 @@ def test_too_many_open_files_and_missing_rights_are_no_damage(
 ) -> None:
     [run, *_] = [file for kind, file in files_of(campaign.folder) if kind == "run"]
     for number in (errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO):
-        _sound.clear()
+        _compared.clear()
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.storage.soundness.checksum", refuse(number))
+            patch.setattr("tidemill.storage.filesystem.checksums.checksum", refuse(number))
             with pytest.raises(StorageError, match=os.strerror(number)) as caught:
                 read(campaign.folder)
         assert not isinstance(caught.value, Corrupt)
         assert caught.value.where
-        with pytest.raises(StorageError, match=os.strerror(number)) as caught, unreadable(run):
+        with pytest.raises(StorageError, match=os.strerror(number)) as caught, translate_read_errors(run):
             raise OSError(number, os.strerror(number))
         assert not isinstance(caught.value, Corrupt)
     assert read(campaign.folder) == campaign.expected
@@ -174,7 +174,7 @@ OUT_OF_FILES = """
 import os, resource, sys
 from tests.storage.flipping import MAPS
 from tidemill.model.errors import StorageError
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 store = FolderStore.open(sys.argv[1], read_only=True)
 store.read("totals", MAPS["totals"])  # whatever has to be imported is
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -215,7 +215,7 @@ def payloads(log: Path) -> list[bytes]:
     return [content[record.begin + HEADER : record.end] for record in replay(log).records]
 
 
-def plain(_: Record, payload: bytes) -> bytes:
+def plain(_: LogRecord, payload: bytes) -> bytes:
     header = struct.pack("<4sB3xQ", b"TdMl", 1, len(payload))
     return header + struct.pack("<I", zlib.crc32(payload, zlib.crc32(header))) + payload
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.model.types import BIGINT, STRING, Field
-from tidemill.program.forgetting import Forgotten
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import MemoryStore
+from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
 
 FIELDS = (Field("partition", BIGINT), Field("k", STRING))
@@ -34,7 +34,7 @@ def rows(store: Store, name: str = "m") -> list[tuple[int | None, int, int]]:
 def test_rows_below_are_gone_and_others_stay(store: Store) -> None:
     commit(store, 1, (1, 1), (2, 1), (None, 1))
     commit(store, 2, (2, -1), (3, 1))
-    store.forget([Forgotten("m", 0, "partition", below=3)], now=True)
+    store.forget([ExpiredEntries("m", 0, "partition", below=3)], now=True)
     assert rows(store) == [(3, 1, 2), (None, 1, 1)]
     assert len(rows(store, "other")) == 5
     commit(store, 3, (1, 1))
@@ -46,21 +46,21 @@ def test_ends_stay_where_they_are_there(store: Store) -> None:
     """What has come and gone is no end: only the sum of all epochs tells."""
     commit(store, 1, (1, 1), (2, 1), (4, 1), (6, 1), (8, 1))
     commit(store, 2, (1, -1), (6, -1), (4, 1))
-    store.forget([Forgotten("m", 0, "partition", below=7, ends=True)], now=True)
+    store.forget([ExpiredEntries("m", 0, "partition", below=7, ends=True)], now=True)
     assert rows(store) == [(2, 1, 1), (4, 1, 1), (4, 1, 2), (8, 1, 1)]
-    store.forget([Forgotten("m", 0, "partition", below=9, ends=True)], now=True)
+    store.forget([ExpiredEntries("m", 0, "partition", below=9, ends=True)], now=True)
     assert rows(store) == [(2, 1, 1), (8, 1, 1)]
 
 
 def test_a_folder_forgets_with_the_next_checkpoint(tmp_path: Path) -> None:
     store = FolderStore.open(tmp_path / "wh")
     commit(store, 1, (1, 1), (5, 1))
-    store.forget([Forgotten("m", 0, "partition", below=4)])
+    store.forget([ExpiredEntries("m", 0, "partition", below=4)])
     assert rows(store) == [(1, 1, 1), (5, 1, 1)]
     store.close()
     store = FolderStore.open(tmp_path / "wh")
     assert rows(store) == [(5, 1, 1)] and rows(store, "other") == [(1, 1, 1), (5, 1, 1)]
-    store.forget([Forgotten("m", 0, "partition", below=9)])
+    store.forget([ExpiredEntries("m", 0, "partition", below=9)])
     commit(store, 2, (2, 1), dropped=("m",))
     store.close()
     store = FolderStore.open(tmp_path / "wh")

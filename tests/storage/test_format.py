@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.model.errors import Corrupt, FormatMismatch, StorageError
 from tidemill.storage import format as format_
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 
 def test_a_new_folder_says_its_format(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.storage.samples import PEOPLE, change, commit, contents
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import StorageError
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 ROWS = ZSet({(n, "x" * 50): 1 for n in range(2_000)})
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.storage.samples import FIELDS, commit, contents, files
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, StorageError
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.manifest import Manifest, manifest_file, read_manifest, write_manifest
 
 ANN, BOB = (1, "ann"), (2, "bob")

@@ -13,15 +13,15 @@ import pytest
 from tests.storage.samples import child_environment, commit, contents
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import LockHeld, StorageError
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.lock import WriterLock, read_owner
+from tidemill.storage.filesystem.writer_lock import WriterLock, read_owner
+from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.manifest import latest_state
 
 ANN, BOB = (1, "ann"), (2, "bob")
 
 HOLD = """
 import sys
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 store = FolderStore.open(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()

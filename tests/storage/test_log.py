@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.storage.samples import change, commit, contents, files
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import CommitUnknown, StorageError
-from tidemill.storage import writer
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.log import Log, decode, encode, replay, seal
+from tidemill.storage import folder_writer
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.log import Log, decode_record, encode_epoch, encode_record, replay
 
 ANN, BOB = (1, "ann"), (2, "bob")
 
 
 def payload(number: int) -> bytes:
-    return encode(Epoch(number, {"people": change([((number, "x"), 1)]), "none": change([])}, {"s": str(number)}))
+    return encode_epoch(Epoch(number, {"people": change([((number, "x"), 1)]), "none": change([])}, {"s": str(number)}))
 
 
 def chain(*numbers: int, synced: bool = True) -> list[bytes]:
@@ -31,7 +31,7 @@ def chain(*numbers: int, synced: bool = True) -> list[bytes]:
     records: list[bytes] = []
     at = previous = 0
     for number in numbers:
-        record, previous = seal(payload(number), at, previous, at if synced else 0)
+        record, previous = encode_record(payload(number), at, previous, at if synced else 0)
         records.append(record)
         at += len(record)
     return records
@@ -39,7 +39,7 @@ def chain(*numbers: int, synced: bool = True) -> list[bytes]:
 
 def test_a_record_holds_the_epoch() -> None:
     [record] = chain(7)
-    found = decode(record, 0)
+    found = decode_record(record, 0)
     assert found is not None
     assert (found.epoch, found.positions, list(found.changes)) == (7, {"s": "7"}, ["people"])
     assert found.changes["people"].arrow().to_pylist() == [{"id": 7, "name": "x", "_weight": 1}]
@@ -48,7 +48,7 @@ def test_a_record_holds_the_epoch() -> None:
 
 def test_a_record_of_format_1_is_read() -> None:
     plain = struct.pack("<4sB3xQ", b"TdMl", 1, len(payload(7)))
-    found = decode(plain + struct.pack("<I", zlib.crc32(payload(7), zlib.crc32(plain))) + payload(7), 0)
+    found = decode_record(plain + struct.pack("<I", zlib.crc32(payload(7), zlib.crc32(plain))) + payload(7), 0)
     assert found is not None
     assert (found.epoch, found.previous, found.durable) == (7, None, 0)
 
@@ -93,7 +93,7 @@ def test_damage_before_records_that_were_never_durable_cuts_them_off(tmp_path: P
 def test_records_that_waited_for_one_sync_together_may_be_lost_together(tmp_path: Path) -> None:
     """A power failure may leave the later of two records that waited for their sync, and not the earlier."""
     one, two, _ = chain(1, 2, 3)
-    three, _ = seal(payload(3), len(one + two), 0, durable=len(one))
+    three, _ = encode_record(payload(3), len(one + two), 0, durable=len(one))
     file = tmp_path / "x.log"
     file.write_bytes(one + bytes(len(two)) + three)
     found = replay(file)
@@ -144,14 +144,14 @@ def test_a_reader_sees_what_waits(tmp_path: Path) -> None:
 def test_large_epochs_do_not_wait(tmp_path: Path) -> None:
     with FolderStore.open(tmp_path) as store:
         commit(store, 1, [(ANN, 1)])
-        commit(store, 2, [((n, "x"), 1) for n in range(writer.LOG_ROWS + 1)])
-        assert sorted(run.rows for run in store.runs("people")) == [1, writer.LOG_ROWS + 1]
+        commit(store, 2, [((n, "x"), 1) for n in range(folder_writer.LOG_ROWS + 1)])
+        assert sorted(run.rows for run in store.runs("people")) == [1, folder_writer.LOG_ROWS + 1]
         assert len(files(tmp_path / "manifests", ".json")) == 1
         assert files(tmp_path, ".log") == []
 
 
 def test_a_long_log_is_taken_into_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "CHECKPOINT_EPOCHS", 10)
+    monkeypatch.setattr(folder_writer, "CHECKPOINT_EPOCHS", 10)
     with FolderStore.open(tmp_path) as store:
         for number in range(1, 26):
             commit(store, number, [((number, "x"), 1)])
@@ -160,7 +160,7 @@ def test_a_long_log_is_taken_into_a_manifest(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_large_log_is_taken_into_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "CHECKPOINT_BYTES", 2000)
+    monkeypatch.setattr(folder_writer, "CHECKPOINT_BYTES", 2000)
     with FolderStore.open(tmp_path) as store:
         for number in range(1, 11):
             commit(store, number, [((number, "x" * 500), 1)])

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from tests.storage.samples import ANY_TIME, commit, contents
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, LockHeld
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.manifest import (
     FULL_EVERY,
     Manifest,
-    State,
+    WarehouseState,
     latest_state,
     manifest_file,
+    manifest_sequences,
     read_manifest,
-    sequences,
     write_manifest,
 )
-from tidemill.storage.runs import StoredRun
+from tidemill.storage.runs import RunEntry
 
 
 def manifest(sequence: int, **more: object) -> Manifest:
@@ -30,8 +30,8 @@ def manifest(sequence: int, **more: object) -> Manifest:
     return Manifest(**{field: getattr(base, field) for field in base.__slots__} | more)
 
 
-def run(file: str, ended: int | None = None) -> StoredRun:
-    return StoredRun(file, rows=1, bytes=10, checksum=7, first=1, last=1, ended=ended)
+def run(file: str, ended: int | None = None) -> RunEntry:
+    return RunEntry(file, rows=1, bytes=10, checksum=7, first=1, last=1, ended=ended)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -66,7 +66,9 @@ def test_a_commit_that_another_writer_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_states_add_up() -> None:
-    first = manifest(1, added={"a": (run("a/1"),), "b": (run("b/1"),)}, ids={"a": "a", "b": "b"}).apply(State())
+    first = manifest(1, added={"a": (run("a/1"),), "b": (run("b/1"),)}, ids={"a": "a", "b": "b"}).apply(
+        WarehouseState()
+    )
     second = manifest(2, replaced=("a",), dropped=("b",), added={"a": (run("a/2"),)}).apply(first)
     assert second.runs == {"a": (run("a/1", ended=2), run("a/2"))}
     assert second.ids == {"a": "a"}
@@ -75,10 +77,10 @@ def test_states_add_up() -> None:
 
 
 def test_the_whole_manifest_says_the_same() -> None:
-    before = manifest(1, added={"a": (run("a/1"),)}, ids={"a": "a"}, catalog={"c": 1}).apply(State())
+    before = manifest(1, added={"a": (run("a/1"),)}, ids={"a": "a"}, catalog={"c": 1}).apply(WarehouseState())
     commit = manifest(2, positions={"s": "1"}, removed=("a/1",), added={"a": (run("a/2"),)})
     after = commit.apply(before)
-    assert commit.whole(after).apply(State()) == after
+    assert commit.whole(after).apply(WarehouseState()) == after
 
 
 def test_the_size_of_a_commit_follows_the_change(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_other_files_are_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / ".00000000000000000002.json.17.draft").write_text("{")
     (tmp_path / "2.json").write_text("{")
-    assert sequences(tmp_path) == [1]
+    assert manifest_sequences(tmp_path) == [1]
     assert latest_state(tmp_path).epoch == 1
 
 

@@ -11,9 +11,9 @@ import pytest
 from tests.storage.samples import commit, contents, files
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import Corrupt, StorageError
-from tidemill.storage import mark as mark_
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.mark import Mark, encode_mark, read_mark
+from tidemill.storage import commit_mark as mark_
+from tidemill.storage.commit_mark import CommitMark, encode_mark, read_mark
+from tidemill.storage.folder_store import FolderStore
 
 ANN, BOB = (1, "ann"), (2, "bob")
 
@@ -29,12 +29,12 @@ def test_the_mark_follows_commits_and_manifests(tmp_path: Path) -> None:
         assert seen[-1] is not None
         assert (seen[-1].sequence, seen[-1].length, seen[-1].boot) == (0, log.stat().st_size, "")
         store.checkpoint()
-        assert read_mark(tmp_path) == Mark(1, store._now.state.seal, 1, 3)
+        assert read_mark(tmp_path) == CommitMark(1, store._now.state.seal, 1, 3)
 
 
 def test_a_mark_is_stored_in_one_size(tmp_path: Path) -> None:
-    least = Mark(0, 0, 1, 0)
-    most = Mark(2**63, 2**32 - 1, 2**40, 2**63, 2**63, 2**32 - 1, mark_.boot_id())
+    least = CommitMark(0, 0, 1, 0)
+    most = CommitMark(2**63, 2**32 - 1, 2**40, 2**63, 2**63, 2**32 - 1, mark_.boot_id())
     assert len(encode_mark(least)) == len(encode_mark(most))
     (tmp_path / "acknowledged").write_bytes(encode_mark(most))
     assert read_mark(tmp_path) == most

@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.storage.samples import PEOPLE, change, contents, feed
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.changes.zset import ZSet
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import MemoryStore
-from tidemill.storage.snapshot import Snapshot
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
+from tidemill.storage.snapshot import StoreSnapshot
 
 NAMES = ("people", "../people", "v/1")
 ROWS = st.tuples(st.integers(0, 4), st.sampled_from(["x", None]))
@@ -35,7 +35,7 @@ class Life(RuleBasedStateMachine):
         self.store = FolderStore.open(self.folder) if self.folder else MemoryStore()
         self.past: dict[int, dict[str, ZSet]] = {0: {}}
         self.oldest = 0
-        self.pinned: list[tuple[Snapshot, dict[int, dict[str, ZSet]], int]] = []
+        self.pinned: list[tuple[StoreSnapshot, dict[int, dict[str, ZSet]], int]] = []
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

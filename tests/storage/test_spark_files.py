@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidemill.changes.arrow import from_arrow
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.storage.samples import FIELDS, PEOPLE, TOTAL_FIELDS, TOTALS, change, commit, contents, feed, totals
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.types import BIGINT, DOUBLE, Field
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import MemoryStore
-from tidemill.storage.parts import stored_schema, with_epoch
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
+from tidemill.storage.segments import stored_schema, with_epoch
 from tidemill.storage.store import Store
 
 ANN, BOB, EVE = (1, "ann"), (2, "bob"), (3, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.engine.partitions import Partition
+from tidemill.engine.partitions.listing import Partition
 from tidemill.model.errors import NameTaken, Unsupported
 
 START = datetime(2024, 1, 1, 9)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.viewdf.world import DECLARED, translated
-from tidemill.compiler.frontends.sql import parse
-from tidemill.model.errors import ParseError, Place, SqlError, TypeMismatch, UnknownName, Unsupported
+from tidemill.compiler.frontends.translate import parse
+from tidemill.model.errors import ParseError, SqlError, TextLocation, TypeMismatch, UnknownName, Unsupported
 
 REFUSED: list[tuple[str, type[SqlError], str, str]] = [
     ("UPDATE v[i] AS SELECT n FROM s[i+1]", Unsupported, "s[i+1]", "in the future"),
@@ -63,7 +63,7 @@ def test_refused(definition: str, kind: type[SqlError], pointed: str, what: str)
     assert type(caught.value) is kind
     assert what in caught.value.what
     place = caught.value.where
-    assert isinstance(place, Place)
+    assert isinstance(place, TextLocation)
     assert place.text[place.column - 1 : place.column - 1 + place.length] == pointed
 
 
@@ -81,7 +81,7 @@ def test_refused(definition: str, kind: type[SqlError], pointed: str, what: str)
 def test_declarations_that_are_refused(clause: str, kind: type[SqlError], what: str) -> None:
     with pytest.raises(kind, match=what) as caught:
         parse(f"CREATE TABLE t (k STRING, at TIMESTAMP) {clause}")
-    assert isinstance(caught.value.where, Place)
+    assert isinstance(caught.value.where, TextLocation)
 
 
 def test_a_plain_view_is_still_refused() -> None:

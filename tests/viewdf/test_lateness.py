@@ -15,8 +15,8 @@ import tidemill
 from tests import ways
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.rewrites.normalize import normalize
-from tidemill.engine.lateness import Replayed
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.engine.partitions.lateness import LateReplay
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import DataError, MissingRow, NameTaken, SqlError, Unsupported
 
@@ -125,7 +125,7 @@ class World:
         """All views are what the evaluator says of the accepted rows, and late ones are where they should be."""
         known = {"s": self.accepted}
         for name, view in warehouse._engine.catalog.views.items():
-            known[name] = evaluate(normalize(view.relation), known)
+            known[name] = evaluate(push_down_filters(view.relation), known)
             assert ZSet.summed((row, 1) for row in warehouse.view(name).rows()) == known[name], name
         stored = sorted((row[3], row[:3]) for row in warehouse.table("s_late").rows())
         assert stored == sorted(self.late)
@@ -241,7 +241,7 @@ def test_late_rows_are_kept_replayed_and_left() -> None:
             (*minute(7), 1, 2),
         ]
         assert warehouse.view("total").rows() == [("a", 3)] and warehouse.view("seen").rows() == [(3,)]
-        assert warehouse.replay_late("s", where="n > 100") == Replayed(2, 0, 0)
+        assert warehouse.replay_late("s", where="n > 100") == LateReplay(2, 0, 0)
         said = warehouse.sql("REPLAY LATE s WHERE change = 1 OR k = 'a'").message
         assert said == "late changes of s replayed in epoch 3: 2; left in s_late, for their partitions are forgotten: 1"
         assert warehouse.view("total").rows() == [("a", 5)] and warehouse.view("seen").rows() == [(1,)]
@@ -264,7 +264,7 @@ def test_a_replay_that_cannot_be_changes_nothing() -> None:
         assert len(warehouse.table("s").rows()) == 2
         with pytest.raises(MissingRow):
             warehouse.replay_late("s")
-        assert warehouse.replay_late("s", where="ts < TIMESTAMP '2024-01-01 09:01:00'") == Replayed(3, 1, 0)
+        assert warehouse.replay_late("s", where="ts < TIMESTAMP '2024-01-01 09:01:00'") == LateReplay(3, 1, 0)
         assert warehouse.table("s").rows() == [minute(10)]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.viewdf.world import MINUTE, TABLES, layered, translated
-from tidemill.algebra.layers import Subscript
-from tidemill.algebra.relations import Project, Scan
-from tidemill.algebra.walk import walk_all
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable, CreateView, Definition
-from tidemill.engine.ddl import ddl
+from tidemill.algebra.relational.relations import Project, Scan
+from tidemill.algebra.relational.time_partitions import Subscript
+from tidemill.algebra.relational.walk import walk_all
+from tidemill.compiler.frontends.script.statements import CreateTable, CreateView, Definition
+from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.catalog.ddl import ddl
 from tidemill.model.schema import Partitioning
 from tidemill.model.types import BIGINT, TIMESTAMP, Decimal
 

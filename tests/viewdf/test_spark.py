@@ -10,7 +10,7 @@ import pytest
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, TIMESTAMP, Type
-from tidemill.runtimes.spark.faults import faults
+from tidemill.runtimes.spark.execution.errors import translate_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ def asked(spark: SparkSession, name: str, of: Type, *arguments: str) -> object:
     """What Spark says of a function."""
     types = (TIMESTAMP, BIGINT, BIGINT)[: len(arguments)]
     text = FUNCTIONS[name].spell([*arguments, f"{EVERY}L"], of, (*types, BIGINT))
-    with faults(name):
+    with translate_errors(name):
         return spark.sql(f"SELECT CAST({text} AS STRING)").collect()[0][0]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.layers import Layered
-from tidemill.algebra.relations import Project
-from tidemill.compiler.frontends.sql import Translated, parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.algebra.relational.relations import Project
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import TranslatedQuery, parse, translate
 from tidemill.model.schema import Table
 
 MINUTE = 60_000_000
@@ -25,15 +25,15 @@ def _tables() -> dict[str, Table]:
 TABLES = _tables()
 
 
-def translated(definition: str, name: str = "v") -> Translated:
+def translated(definition: str, name: str = "v") -> TranslatedQuery:
     """A view by partitions over these tables."""
     relations = {table.name: table.fields for table in TABLES.values()}
     cut = {table.name: table.partitioning for table in TABLES.values() if table.partitioning is not None}
     return translate(definition, relations, name=name, partitionings=cut)
 
 
-def layered(definition: str) -> Layered:
+def layered(definition: str) -> TimePartitioned:
     """How its partitions are made."""
     relation = translated(definition).relation
-    assert isinstance(relation, Project) and isinstance(relation.input, Layered)
+    assert isinstance(relation, Project) and isinstance(relation.input, TimePartitioned)
     return relation.input

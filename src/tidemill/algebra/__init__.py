@@ -1,1 +1,15 @@
-"""What a view means: expressions, relations, their functions and aggregates, and the evaluator that defines them."""
+"""The meaning of a view: typed expressions, relational nodes, and the evaluator that defines them.
+
+Each package imports only those above it in this list.
+
+- ``node``: the base classes of expressions and relations, and memoization by node
+- ``values``: decimals, casts, text formats and type coercion, by Spark's rules
+- ``functions``: the declaration and Python meaning of every scalar function
+- ``expressions``: expression nodes, and how functions are applied to them
+- ``relational``: relational nodes, aggregate and window calls, and the walk over trees
+- ``kernels``: plain Python aggregates, frames and window functions over the rows of a group
+- ``matching``: row pattern matching over an ordered partition
+- ``evaluate``: the evaluator: the rows of any relation, given its tables
+- ``user_functions``: functions and aggregates that users register in a warehouse
+- ``text``: expressions and relations in SQL-like text, for EXPLAIN and errors
+"""

@@ -7,21 +7,32 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from tidemill.algebra import relations as r
-from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.casts import cast_value
+from tidemill.algebra.expressions.scalars import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Lambda,
+    Literal,
+    Quantified,
+    Scalar,
+    Subquery,
+)
 from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.layers import MOST_PARTITIONS, Layer, Layered
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.matching.runs import Holds, Listed, looks_read
+from tidemill.algebra.kernels.aggregates import total
+from tidemill.algebra.matching.partial_matches import Holds, ListedRows, navigations_read
 from tidemill.algebra.matching.search import Matcher
-from tidemill.algebra.ordering import Order, rank
-from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
-from tidemill.algebra.totals import total
-from tidemill.algebra.walk import Nested, columns_in, conjuncts
-from tidemill.algebra.windows import WindowCall, window_values
+from tidemill.algebra.relational import relations as r
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.ordering import SortOrder, sort_key
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, TimePartitioned
+from tidemill.algebra.relational.walk import SubqueryExpression, columns_in, conjuncts
+from tidemill.algebra.relational.windows import WindowCall, window_values
+from tidemill.algebra.values.casts import cast_value
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import names_of
@@ -31,7 +42,7 @@ Tables = Mapping[str, ZSet]
 Environment = Mapping[str, Any]
 
 
-class Surroundings:
+class EvaluationContext:
     """What a relation is evaluated in: the tables, and the values of the columns around it where it is a subquery.
 
     A subquery is computed once for all rows that agree in what they show it.
@@ -51,29 +62,29 @@ class Surroundings:
         """The values of a row and of those around it, by column name."""
         return {**self.outer, **bind(row, fields)}
 
-    def answer(self, subquery: Nested, row: Environment) -> Any:
+    def answer(self, subquery: SubqueryExpression, row: Environment) -> Any:
         """The value of ``subquery`` beside ``row``: NULL where it has no row."""
         if id(subquery) not in self._shown:
             self._shown[id(subquery)] = sorted(columns_in(subquery))
         question = id(subquery), tuple([row[name] for name in self._shown[id(subquery)]])
         if question not in self._answers:
-            around = Surroundings(self.tables, row, self._answers)
+            around = EvaluationContext(self.tables, row, self._answers)
             rows = list(around.rows(subquery.relation).expand())
             self._answers[question] = _NESTED[type(subquery)](subquery, rows, around)
         return self._answers[question]
 
 
-def _only_value(subquery: Subquery, rows: list[Row], around: Surroundings) -> Any:
+def _only_value(subquery: Subquery, rows: list[Row], around: EvaluationContext) -> Any:
     if len(rows) > 1:
         raise ArithmeticFault(f"a subquery has {len(rows)} rows where a value is wanted")
     return rows[0][0] if rows else None
 
 
-def _exists(subquery: Exists, rows: list[Row], around: Surroundings) -> bool:
+def _exists(subquery: Exists, rows: list[Row], around: EvaluationContext) -> bool:
     return bool(rows)
 
 
-def _quantified(subquery: Quantified, rows: list[Row], around: Surroundings) -> bool | None:
+def _quantified(subquery: Quantified, rows: list[Row], around: EvaluationContext) -> bool | None:
     fields = subquery.relation.fields
     found = {evaluate_scalar(subquery.condition, around.bind(row, fields), around) for row in rows}
     decided = not subquery.all
@@ -82,7 +93,7 @@ def _quantified(subquery: Quantified, rows: list[Row], around: Surroundings) -> 
     return None if None in found else not decided
 
 
-_NESTED: dict[type[Scalar], Callable[[Any, list[Row], Surroundings], Any]] = {
+_NESTED: dict[type[Scalar], Callable[[Any, list[Row], EvaluationContext], Any]] = {
     Subquery: _only_value,
     Exists: _exists,
     Quantified: _quantified,
@@ -94,27 +105,27 @@ def evaluate(relation: Relation, tables: Tables, outer: Environment | None = Non
 
     ``outer`` are the values of the columns around it, which a correlated subquery may read.
     """
-    return Surroundings(tables, outer or {}).rows(relation)
+    return EvaluationContext(tables, outer or {}).rows(relation)
 
 
-def _scan(node: r.Scan, around: Surroundings) -> ZSet:
+def _scan(node: r.Scan, around: EvaluationContext) -> ZSet:
     return around.tables[node.relation]
 
 
-def _change(node: r.Change, around: Surroundings) -> ZSet:
+def _change(node: r.Change, around: EvaluationContext) -> ZSet:
     return around.tables[node.source]
 
 
-def _values(node: r.Values, around: Surroundings) -> ZSet:
+def _values(node: r.Values, around: EvaluationContext) -> ZSet:
     return ZSet.of(node.rows)
 
 
-def _filter(node: r.Filter, around: Surroundings) -> ZSet:
+def _filter(node: r.Filter, around: EvaluationContext) -> ZSet:
     rows = around.rows(node.input)
     return ZSet({row: weight for row, weight in rows.items() if holds(node.condition, row, node.fields, around)})
 
 
-def _project(node: r.Project, around: Surroundings) -> ZSet:
+def _project(node: r.Project, around: EvaluationContext) -> ZSet:
     result = ZSet()
     for row, weight in around.rows(node.input).items():
         values = around.bind(row, node.input.fields)
@@ -122,11 +133,11 @@ def _project(node: r.Project, around: Surroundings) -> ZSet:
     return result
 
 
-def _join(node: r.Join, around: Surroundings) -> ZSet:
+def _join(node: r.Join, around: EvaluationContext) -> ZSet:
     return _pairs(node, around.rows(node.left), around.rows(node.right), around)
 
 
-def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: Surroundings) -> ZSet:
+def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: EvaluationContext) -> ZSet:
     """The rows of both sides for which the condition is true."""
     result = ZSet()
     # Columns that must be equal split the right side, so that hopeless pairs are not looked at; the condition decides.
@@ -154,11 +165,11 @@ def _equal_columns(node: r.Join | r.OuterJoin) -> list[tuple[int, int]]:
     return found
 
 
-def _union_all(node: r.UnionAll, around: Surroundings) -> ZSet:
+def _union_all(node: r.UnionAll, around: EvaluationContext) -> ZSet:
     return sum(map(around.rows, node.inputs), ZSet())
 
 
-def _outer_join(node: r.OuterJoin, around: Surroundings) -> ZSet:
+def _outer_join(node: r.OuterJoin, around: EvaluationContext) -> ZSet:
     left, right = around.rows(node.left), around.rows(node.right)
     pairs = _pairs(node, left, right, around)
     width = len(node.left.fields)
@@ -172,7 +183,7 @@ def _outer_join(node: r.OuterJoin, around: Surroundings) -> ZSet:
     return pairs
 
 
-def _unnest(node: r.Unnest, around: Surroundings) -> ZSet:
+def _unnest(node: r.Unnest, around: EvaluationContext) -> ZSet:
     result = ZSet()
     for row, weight in around.rows(node.input).items():
         elements = evaluate_scalar(node.array, around.bind(row, node.input.fields), around) or ()
@@ -183,20 +194,20 @@ def _unnest(node: r.Unnest, around: Surroundings) -> ZSet:
     return result
 
 
-def _intersect(node: r.Intersect, around: Surroundings) -> ZSet:
+def _intersect(node: r.Intersect, around: EvaluationContext) -> ZSet:
     left, right = around.rows(node.left), around.rows(node.right)
     both = {row: min(weight, right.weight(row)) for row, weight in left.items()}
     return ZSet({row: weight if node.all else 1 for row, weight in both.items() if weight > 0})
 
 
-def _except(node: r.Except, around: Surroundings) -> ZSet:
+def _except(node: r.Except, around: EvaluationContext) -> ZSet:
     left, right = around.rows(node.left), around.rows(node.right)
     if node.all:
         return ZSet({row: weight for row, weight in (left - right).items() if weight > 0})
     return ZSet({row: 1 for row, weight in left.items() if weight > 0 >= right.weight(row)})
 
 
-def _repeat(node: r.Repeat, around: Surroundings) -> ZSet:
+def _repeat(node: r.Repeat, around: EvaluationContext) -> ZSet:
     result = ZSet()
     for row, weight in around.rows(node.input).items():
         times = evaluate_scalar(node.times, around.bind(row, node.fields), around)
@@ -204,7 +215,7 @@ def _repeat(node: r.Repeat, around: Surroundings) -> ZSet:
     return result
 
 
-def parts_in_order(node: r.TopK | r.Window | Match, around: Surroundings) -> list[list[Row]]:
+def partitions_in_order(node: r.TopK | r.Window | Match, around: EvaluationContext) -> list[list[Row]]:
     """The rows of each part in order, a row of weight n n times."""
     fields = node.input.fields
     parts: dict[Row, list[tuple[Any, Row]]] = {}
@@ -216,13 +227,13 @@ def parts_in_order(node: r.TopK | r.Window | Match, around: Surroundings) -> lis
     return [[row for _, row in sorted(part, key=itemgetter(0))] for part in parts.values()]
 
 
-def _place(values: Sequence[Any], order: Sequence[Order], row: Row) -> Any:
-    return rank(values, order), order_key(row)
+def _place(values: Sequence[Any], order: Sequence[SortOrder], row: Row) -> Any:
+    return sort_key(values, order), order_key(row)
 
 
-def _top_k(node: r.TopK, around: Surroundings) -> ZSet:
+def _top_k(node: r.TopK, around: EvaluationContext) -> ZSet:
     result = ZSet()
-    for part in parts_in_order(node, around):
+    for part in partitions_in_order(node, around):
         last = None if node.limit is None else node.offset + node.limit
         for row in part[node.offset : last]:
             result.add(row, 1)
@@ -235,14 +246,14 @@ def _top_k(node: r.TopK, around: Surroundings) -> ZSet:
     return result
 
 
-def _values_of(scalars: Sequence[Scalar], row: Row, fields: Sequence[Field], around: Surroundings) -> list[Any]:
+def _values_of(scalars: Sequence[Scalar], row: Row, fields: Sequence[Field], around: EvaluationContext) -> list[Any]:
     values = around.bind(row, fields)
     return [order_key(evaluate_scalar(scalar, values, around)) for scalar in scalars]
 
 
-def _window(node: r.Window, around: Surroundings) -> ZSet:
+def _window(node: r.Window, around: EvaluationContext) -> ZSet:
     result = ZSet()
-    for part in parts_in_order(node, around):
+    for part in partitions_in_order(node, around):
         environments = [around.bind(row, node.input.fields) for row in part]
         places = [
             tuple([evaluate_scalar(term.scalar, values, around) for term in node.order]) for values in environments
@@ -253,23 +264,23 @@ def _window(node: r.Window, around: Surroundings) -> ZSet:
     return result
 
 
-def _match(node: Match, around: Surroundings) -> ZSet:
+def _match(node: Match, around: EvaluationContext) -> ZSet:
     matcher = Matcher(node, {name: _holds(node, name, condition) for name, condition in node.conditions})
     result = ZSet()
-    for part in parts_in_order(node, around):
+    for part in partitions_in_order(node, around):
         environments = [around.bind(row, node.input.fields) for row in part]
         seen = [tuple([evaluate_scalar(scalar, row, around) for scalar in node.arguments]) for row in environments]
-        for number, values in matcher.all(Listed(seen)):
+        for number, values in matcher.all(ListedRows(seen)):
             result.add(part[number] + values, 1)
     return result
 
 
 def _holds(node: Match, variable: str, condition: Scalar) -> Holds:
-    names = [node.looks[number].name for number in looks_read(node, variable)]
+    names = [node.looks[number].name for number in navigations_read(node, variable)]
     return lambda values: evaluate_scalar(condition, dict(zip(names, values, strict=True))) is True
 
 
-def _shown(call: WindowCall, rows: Sequence[Environment], around: Surroundings) -> list[Row | None]:
+def _shown(call: WindowCall, rows: Sequence[Environment], around: EvaluationContext) -> list[Row | None]:
     """What a window function sees of each row: the values of its arguments; None where its FILTER leaves it out."""
     return [
         tuple([evaluate_scalar(scalar, row, around) for scalar in call.arguments])
@@ -279,38 +290,38 @@ def _shown(call: WindowCall, rows: Sequence[Environment], around: Surroundings) 
     ]
 
 
-MOST_ROUNDS = 10_000
+MOST_ITERATIONS = 10_000
 """A recursive query that still finds rows after so many rounds is taken to have no end."""
 
 
-def _with(node: r.With, around: Surroundings) -> ZSet:
+def _with(node: r.With, around: EvaluationContext) -> ZSet:
     for name, relation in node.definitions:
-        around = Surroundings({**around.tables, name: around.rows(relation)}, around.outer)
+        around = EvaluationContext({**around.tables, name: around.rows(relation)}, around.outer)
     return around.rows(node.body)
 
 
-def _recursive(node: r.Recursive, around: Surroundings) -> ZSet:
+def _recursive(node: r.Recursive, around: EvaluationContext) -> ZSet:
     found = ZSet()
     last = around.rows(node.base)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ITERATIONS):
         if node.distinct:
             last = ZSet({row: 1 for row, weight in last.items() if weight > 0 and row not in found})
         if not last:
             return found
         found = found + last
-        last = Surroundings({**around.tables, node.name: last}, around.outer).rows(node.step)
+        last = EvaluationContext({**around.tables, node.name: last}, around.outer).rows(node.step)
     raise endless()
 
 
 def endless() -> ArithmeticFault:
     """The error for a recursion that does not end."""
     return ArithmeticFault(
-        f"a recursive query still finds new rows after {MOST_ROUNDS:,} rounds",
+        f"a recursive query still finds new rows after {MOST_ITERATIONS:,} rounds",
         hint="Bound it in the recursive part (WHERE depth < 100), or use UNION where its rows go in a circle.",
     )
 
 
-def _layered(node: Layered, around: Surroundings) -> ZSet:
+def _layered(node: TimePartitioned, around: EvaluationContext) -> ZSet:
     parts = {feed.name: _by_number(around.rows(feed.rows), numbered=feed.every > 0) for feed in node.feeds}
     timed = [feed for feed in node.feeds if feed.every]
     own = {node.own_number(feed, number) for feed in timed for number in parts[feed.name]}
@@ -319,7 +330,7 @@ def _layered(node: Layered, around: Surroundings) -> ZSet:
     for number in _every_number(own):
         layers = {layer.name: _layer(parts[layer.feed], layer, number) for layer in node.layers}
         body = node.update if made else node.initialize
-        made[number] = Surroundings(layers, around.outer).rows(body)
+        made[number] = EvaluationContext(layers, around.outer).rows(body)
         for row, weight in made[number].items():
             result.add((number, *row), weight)
     return result
@@ -349,14 +360,14 @@ def too_many_partitions(first: int, last: int) -> ArithmeticFault:
     )
 
 
-def _layer(parts: Mapping[int, ZSet], layer: Layer, number: int) -> ZSet:
+def _layer(parts: Mapping[int, ZSet], layer: PartitionSlice, number: int) -> ZSet:
     """The rows of the partitions that a layer has beside partition ``number``."""
     low = -math.inf if layer.low is None else layer.low.at(number)
     high = math.inf if layer.high is None else layer.high.at(number)
     return sum((part for there, part in parts.items() if low <= there <= high), ZSet())
 
 
-def _aggregate(node: r.Aggregate, around: Surroundings) -> ZSet:
+def _aggregate(node: r.Aggregate, around: EvaluationContext) -> ZSet:
     groups: dict[Row, list[tuple[Environment, int]]] = {} if node.keys else {(): []}
     for row, weight in around.rows(node.input).items():
         values = around.bind(row, node.input.fields)
@@ -369,11 +380,11 @@ def _aggregate(node: r.Aggregate, around: Surroundings) -> ZSet:
     return result
 
 
-def _distinct(node: r.Distinct, around: Surroundings) -> ZSet:
+def _distinct(node: r.Distinct, around: EvaluationContext) -> ZSet:
     return ZSet({row: 1 for row, weight in around.rows(node.input).items() if weight > 0})
 
 
-_MEANING: dict[type[Relation], Callable[[Any, Surroundings], ZSet]] = {
+_MEANING: dict[type[Relation], Callable[[Any, EvaluationContext], ZSet]] = {
     r.Scan: _scan,
     r.Change: _change,
     r.Values: _values,
@@ -392,7 +403,7 @@ _MEANING: dict[type[Relation], Callable[[Any, Surroundings], ZSet]] = {
     r.Window: _window,
     r.Recursive: _recursive,
     r.With: _with,
-    Layered: _layered,
+    TimePartitioned: _layered,
     Match: _match,
 }
 
@@ -402,16 +413,16 @@ def bind(row: Row, fields: Sequence[Field]) -> Environment:
     return dict(zip(names_of(fields), row, strict=True))
 
 
-NOWHERE = Surroundings({}, {})
+EMPTY_CONTEXT = EvaluationContext({}, {})
 """Around an expression without subqueries nothing needs to be known."""
 
 
-def holds(condition: Scalar, row: Row, fields: Sequence[Field], around: Surroundings = NOWHERE) -> bool:
+def holds(condition: Scalar, row: Row, fields: Sequence[Field], around: EvaluationContext = EMPTY_CONTEXT) -> bool:
     """Whether ``condition`` is true of ``row``: neither false nor NULL."""
     return evaluate_scalar(condition, around.bind(row, fields), around) is True
 
 
-def evaluate_scalar(scalar: Scalar, row: Environment, around: Surroundings = NOWHERE) -> Any:
+def evaluate_scalar(scalar: Scalar, row: Environment, around: EvaluationContext = EMPTY_CONTEXT) -> Any:
     """The value of ``scalar``, given the values of the columns that it reads, and what its subqueries read.
 
     >>> from tidemill.algebra.functions import call
@@ -438,7 +449,7 @@ def evaluate_scalar(scalar: Scalar, row: Environment, around: Surroundings = NOW
     raise TypeError(f"no meaning for {scalar!r}")
 
 
-def _function(node: Lambda, row: Environment, around: Surroundings) -> Callable[..., Any]:
+def _function(node: Lambda, row: Environment, around: EvaluationContext) -> Callable[..., Any]:
     names = [parameter.name for parameter in node.parameters]
 
     def apply(*arguments: Any) -> Any:
@@ -455,7 +466,7 @@ SETTLES: dict[str, Callable[[Any], bool]] = {
 """The functions that look no further once an argument has such a value: what comes after it may even be an error."""
 
 
-def _call(node: Call, row: Environment, around: Surroundings) -> Any:
+def _call(node: Call, row: Environment, around: EvaluationContext) -> Any:
     function = FUNCTIONS[node.function]
     settles = SETTLES.get(node.function, lambda value: value is None and function.strict)
     arguments = []
@@ -469,7 +480,7 @@ def _call(node: Call, row: Environment, around: Surroundings) -> Any:
 
 
 def aggregate_value(
-    call: AggregateCall, members: Sequence[tuple[Environment, int]], around: Surroundings = NOWHERE
+    call: AggregateCall, members: Sequence[tuple[Environment, int]], around: EvaluationContext = EMPTY_CONTEXT
 ) -> Any:
     """The value of an aggregate over the rows of a group, each with its weight."""
     looked_at = call.scalars if call.filter is None else call.scalars[:-1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidemill.algebra import relations as r
-from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.ordering import Order
-from tidemill.algebra.relations import Relation
-from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.text import spoken, text_of
-from tidemill.algebra.walk import children, conjunction, substitute
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
+from tidemill.algebra.relational import relations as r
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import children, conjunction, substitute
+from tidemill.algebra.text import function_text, text_of
 
 
 def text_of_query(relation: Relation) -> str:
@@ -90,10 +90,12 @@ def text_of_call(call: AggregateCall) -> str:
     listed = [*map(text_of, arguments), *map(repr, call.parameters)] or ["*"]
     ordered = f" WITHIN GROUP (ORDER BY {_listed([_term(term) for term in call.order])})" if call.order else ""
     restricted = "" if call.filter is None else f" FILTER (WHERE {text_of(call.filter)})"
-    return f"{spoken(call.function)}({'DISTINCT ' if call.distinct else ''}{_listed(listed)}){ordered}{restricted}"
+    return (
+        f"{function_text(call.function)}({'DISTINCT ' if call.distinct else ''}{_listed(listed)}){ordered}{restricted}"
+    )
 
 
-def _term(term: Order) -> str:
+def _term(term: SortOrder) -> str:
     return f"{text_of(term.scalar)}{' DESC' if term.descending else ''}"
 
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from tidemill.algebra.formats import write
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Exists, Lambda, Literal, Quantified, Scalar, Subquery
+from tidemill.algebra.expressions.scalars import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Lambda,
+    Literal,
+    Quantified,
+    Scalar,
+    Subquery,
+)
+from tidemill.algebra.values.formats import write
 from tidemill.model import types as t
 
 OPERATORS = {
@@ -20,17 +31,17 @@ OPERATORS = {
 
 NOT, TEST, ATOM = 3, 4, 9
 
-KEY = "#"
+USER_FUNCTION_MARK = "#"
 """Stands between the name of a function that a user brought and its number in this process (see ``registry``)."""
 
 
-def spoken(function: str) -> str:
+def function_text(function: str) -> str:
     """A function as people know it.
 
-    >>> spoken("add"), spoken("shout#3")
+    >>> function_text("add"), function_text("shout#3")
     ('ADD', 'SHOUT')
     """
-    return function.partition(KEY)[0].upper()
+    return function.partition(USER_FUNCTION_MARK)[0].upper()
 
 
 def text_of(scalar: Scalar) -> str:
@@ -107,7 +118,7 @@ def _call(node: Call) -> tuple[str, int]:
             exact = name in ("ring_sum", "ring_product") and getattr(arguments[1], "function", "") == name
             right = _within(arguments[1], strength if exact else strength + 1)
             return f"{_within(arguments[0], strength)} {symbol} {right}", strength
-    return f"{spoken(node.function)}({', '.join(map(text_of, arguments))})", ATOM
+    return f"{function_text(node.function)}({', '.join(map(text_of, arguments))})", ATOM
 
 
 def _opposite(scalar: Scalar) -> Scalar | None:

@@ -1,1 +1,8 @@
-"""What changed: rows with integer weights, and the forms in which they travel."""
+"""Weighted rows: Z-sets, and the forms in which changes travel.
+
+- ``zset``: rows with integer weights
+- ``changeset``: the change of one relation as pairs, Arrow or files; and the epoch that commits several
+- ``arrow``: weighted rows to Arrow and back
+- ``run_end_encoding``: columns in which equal neighbours are stored once
+- ``split``: a change split into rows that stay under their key and rows that arrive
+"""

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from enum import Enum
 
-from tidemill.algebra.layers import Layered
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.relations import Relation, TopK
-from tidemill.algebra.walk import columns_in, walk_all
-from tidemill.compiler.loops import Keys
-from tidemill.compiler.stages import Draft
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Relation, TopK
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import columns_in, walk_all
+from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies import delta, joingraph, lineage, recompute, viewlet
 from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
-from tidemill.program.graph import Lookahead, Serve
-from tidemill.program.layers import Layers
+from tidemill.program.joingraph import Lookahead, Serve
 from tidemill.program.reads import sources_of
-from tidemill.program.statements import Finish, Parts, Rounds, Stage
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import GroupEmission, IterationEmission, PartitionEmission, Stage
 
-Strategy = Callable[[Draft, Keys, Set[str]], Stage]
+Strategy = Callable[[StageDraft, RelationKeys, Set[str]], Stage]
 
 STRATEGIES: dict[str, Strategy] = {
     "delta": delta.delta,
@@ -80,7 +80,7 @@ class Reason(Enum):
     ROW_WISE = "its triggers take one row, or one round, at a time"
 
 
-def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
+def choose(view: str, draft: StageDraft, option: str, streams: Set[str]) -> str:
     """The strategy of one stage: what the view asks for; for ``auto``, delta.
 
     All that a stage can hold today has a change that costs no more than computing the stage again, so there is nothing
@@ -91,7 +91,7 @@ def choose(view: str, draft: Draft, option: str, streams: Set[str]) -> str:
     if name not in STRATEGIES:
         known = ", ".join(f'"{one}"' for one in ("auto", *STRATEGIES))
         raise Unsupported(f'view "{view}" asks for an unknown strategy "{name}"', hint=f"Strategies are {known}.")
-    if isinstance(draft.finish, Layers):
+    if isinstance(draft.finish, TimePartitionEmission):
         return "partition"
     read = [relation for relation in draft.inputs if relation in streams]
     if read and not SUPPORTS_STREAMS[name]:
@@ -118,7 +118,7 @@ def check_viewlets(view: str, depth: str, static: Set[str], streams: Set[str]) -
 
 def check_partition(view: str, strategy: str, relation: Relation) -> None:
     """Refuse strategy ``partition`` for a view that has no partitions."""
-    if strategy == "partition" and not any(isinstance(node, Layered) for node in walk_all(relation)):
+    if strategy == "partition" and not any(isinstance(node, TimePartitioned) for node in walk_all(relation)):
         raise Unsupported(
             f'view "{view}" cannot use strategy "partition"',
             detail="It does not say from which partitions each of its own is made.",
@@ -156,17 +156,17 @@ def reason_for(stage: Stage) -> Reason:
     match stage.finish:
         case None:
             return Reason.LINEAR
-        case Parts(rows=Match()):
+        case PartitionEmission(rows=Match()):
             return Reason.MACHINE
-        case Parts(rows=TopK()):
+        case PartitionEmission(rows=TopK()):
             return Reason.TOP
-        case Parts():
+        case PartitionEmission():
             return Reason.PARTITIONS
-        case Finish(peeks=peeks) if peeks:
+        case GroupEmission(peeks=peeks) if peeks:
             return Reason.BAGS
-        case Rounds():
+        case IterationEmission():
             return Reason.ROUNDS
-        case Layers():
+        case TimePartitionEmission():
             return Reason.LAYERS
     read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}
     return Reason.COUNTS if not stage.maps[0].values and WEIGHT not in read else Reason.SUMS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tidemill.compiler.choose import reason_for
-from tidemill.compiler.costs import cost_of, cost_of_rows, cost_of_stage
+from tidemill.compiler.statistics.costs import cost_of_emission, cost_of_stage, cost_of_trigger
 from tidemill.model.errors import Unsupported
-from tidemill.program.graph import Serve
+from tidemill.program.joingraph import Serve
 from tidemill.program.reads import reads_state
 from tidemill.program.statements import Program, Stage
 from tidemill.program.text import text_of_program
@@ -65,10 +65,10 @@ def _notes(stage: Stage, program: Program, sizes: Mapping[str, int]) -> Iterator
     yield f"why: {reason.name}, {reason.value}"
     if stage.note:
         yield f"note: {stage.note}"
-    costs = [cost_of(trigger, program) for trigger in stage.triggers]
+    costs = [cost_of_trigger(trigger, program) for trigger in stage.triggers]
     for trigger, cost in zip(stage.triggers, costs, strict=True):
         yield f"a change of {trigger.relation} costs {cost}"
-    rows = cost_of_rows(stage)
+    rows = cost_of_emission(stage)
     if rows is not None:
         yield f"and its rows {rows}"
     for hint in dict.fromkeys(cost.hint for cost in (*costs, rows) if cost is not None and cost.hint):

@@ -22,29 +22,29 @@ import numpy as np
 
 from tidemill.model.errors import InvalidArgument
 
-__all__ = ["Signature", "signature_of"]
+__all__ = ["CallSignature", "call_signature_of"]
 
-SHOWN = 60
+MAX_SHOWN_CHARACTERS = 60
 """As many characters of a wrong argument are shown."""
 
 
-class Misfit(Exception):
+class ArgumentMismatch(Exception):
     """A value is not of the kind that was declared; the message says what is."""
 
 
-Check = Callable[[Any], Any]
-"""Gives the value in its plain form, or raises ``Misfit``."""
+ArgumentCheck = Callable[[Any], Any]
+"""Gives the value in its plain form, or raises ``ArgumentMismatch``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CallSignature:
     """How a public function is called: the check of each parameter, by place and by name."""
 
     name: str
     shown: str
-    by_place: tuple[tuple[str, Check | None], ...]
-    by_name: Mapping[str, Check]
-    rest: tuple[str, Check | None] | None
+    by_place: tuple[tuple[str, ArgumentCheck | None], ...]
+    by_name: Mapping[str, ArgumentCheck]
+    rest: tuple[str, ArgumentCheck | None] | None
     declared: inspect.Signature
 
     def checked(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -58,10 +58,10 @@ class Signature:
             named[parameter] = self._checked(parameter, self.by_name[parameter], named[parameter])
         return tuple(plain), named
 
-    def _checked(self, parameter: str, check: Check, value: Any) -> Any:
+    def _checked(self, parameter: str, check: ArgumentCheck, value: Any) -> Any:
         try:
             return check(value)
-        except Misfit as misfit:
+        except ArgumentMismatch as misfit:
             raise InvalidArgument(
                 f'"{parameter}" of {self.name} must be {misfit}',
                 where=f"{self.name}({parameter}={_shown(value)})",
@@ -79,11 +79,11 @@ class Signature:
         return None
 
 
-def signature_of(function: Callable[..., Any], name: str) -> Signature:
+def call_signature_of(function: Callable[..., Any], name: str) -> CallSignature:
     """The checks that the annotations of ``function`` ask for; errors call it ``name``.
 
     >>> def repeat(text: str, times: int = 1) -> str: ...
-    >>> signature_of(repeat, "repeat").checked(("a",), {"times": np.int64(2)})
+    >>> call_signature_of(repeat, "repeat").checked(("a",), {"times": np.int64(2)})
     (('a',), {'times': 2})
     """
     signature = inspect.signature(function)
@@ -98,10 +98,10 @@ def signature_of(function: Callable[..., Any], name: str) -> Signature:
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
     parameters = ", ".join(str(p.replace(annotation=p.empty)) for p in declared if p.name != "self")
-    return Signature(name, f"{name}({parameters})", tuple(by_place), by_name, rest, signature)
+    return CallSignature(name, f"{name}({parameters})", tuple(by_place), by_name, rest, signature)
 
 
-def _check_of(annotation: Any, function: Callable[..., Any]) -> Check | None:
+def _check_of(annotation: Any, function: Callable[..., Any]) -> ArgumentCheck | None:
     if annotation is inspect.Parameter.empty:
         return None
     if isinstance(annotation, str):
@@ -113,7 +113,7 @@ def _check_of(annotation: Any, function: Callable[..., Any]) -> Check | None:
     return check_for(annotation)
 
 
-def check_for(annotation: Any) -> Check | None:
+def check_for(annotation: Any) -> ArgumentCheck | None:
     """The check for values of a type; None where all values will do."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
@@ -130,7 +130,7 @@ def check_for(annotation: Any) -> Check | None:
     return _instance(origin or annotation) if isinstance(origin or annotation, type) else None
 
 
-def _any_of(checks: list[Check | None]) -> Check | None:
+def _any_of(checks: list[ArgumentCheck | None]) -> ArgumentCheck | None:
     if None in checks:
         return None
 
@@ -139,49 +139,49 @@ def _any_of(checks: list[Check | None]) -> Check | None:
         for one in checks:
             try:
                 return one(value)  # type: ignore[misc]
-            except Misfit as misfit:
+            except ArgumentMismatch as misfit:
                 wanted.append(str(misfit))
-        raise Misfit(" or ".join(wanted))
+        raise ArgumentMismatch(" or ".join(wanted))
 
     return check
 
 
-def _mapping(key: Check | None, value: Check | None) -> Check:
+def _mapping(key: ArgumentCheck | None, value: ArgumentCheck | None) -> ArgumentCheck:
     def check(given: Any) -> Any:
         if not isinstance(given, Mapping):
-            raise Misfit("a mapping, such as a dictionary")
+            raise ArgumentMismatch("a mapping, such as a dictionary")
         try:
             return {key(k) if key else k: value(v) if value else v for k, v in given.items()}
-        except Misfit as misfit:
-            raise Misfit(f"a mapping of which each key and value fits: here one must be {misfit}") from None
+        except ArgumentMismatch as misfit:
+            raise ArgumentMismatch(f"a mapping of which each key and value fits: here one must be {misfit}") from None
 
     return check
 
 
-def _sequence(item: Check | None) -> Check:
+def _sequence(item: ArgumentCheck | None) -> ArgumentCheck:
     def check(given: Any) -> Any:
         if not isinstance(given, abc.Sequence) or isinstance(given, str | bytes | bytearray):
-            raise Misfit("a list")
+            raise ArgumentMismatch("a list")
         if item is None:
             return given
         try:
             return [item(value) for value in given]
-        except Misfit as misfit:
-            raise Misfit(f"a list of which each element is {misfit}") from None
+        except ArgumentMismatch as misfit:
+            raise ArgumentMismatch(f"a list of which each element is {misfit}") from None
 
     return check
 
 
 def _callable(value: Any) -> Any:
     if not callable(value):
-        raise Misfit("a function")
+        raise ArgumentMismatch("a function")
     return value
 
 
-def _instance(kind: type) -> Check:
+def _instance(kind: type) -> ArgumentCheck:
     def check(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise Misfit(f"of type {kind.__name__}")
+            raise ArgumentMismatch(f"of type {kind.__name__}")
         return value
 
     return check
@@ -189,52 +189,52 @@ def _instance(kind: type) -> Check:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Misfit("text")
+        raise ArgumentMismatch("text")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Misfit("text that can be written as UTF-8, without lone surrogates") from None
+        raise ArgumentMismatch("text that can be written as UTF-8, without lone surrogates") from None
     return str(value)
 
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise Misfit("a whole number")
+        raise ArgumentMismatch("a whole number")
     number = int(value)
     if not -(2**63) <= number < 2**63:
-        raise Misfit("a whole number of 64 bits")
+        raise ArgumentMismatch("a whole number of 64 bits")
     return number
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
-        raise Misfit("a number")
+        raise ArgumentMismatch("a number")
     try:
         return float(value)
     except OverflowError:
-        raise Misfit("a number that is not that large") from None
+        raise ArgumentMismatch("a number that is not that large") from None
 
 
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise Misfit("True or False")
+        raise ArgumentMismatch("True or False")
     return bool(value)
 
 
 def _path(value: Any) -> Any:
     if not isinstance(value, os.PathLike):
-        raise Misfit("a path")
+        raise ArgumentMismatch("a path")
     if "\0" in os.fspath(value):
-        raise Misfit("a path without the character NUL")
+        raise ArgumentMismatch("a path without the character NUL")
     return value
 
 
 def _nothing(value: Any) -> None:
     if value is not None:
-        raise Misfit("None")
+        raise ArgumentMismatch("None")
 
 
-_PLAIN: dict[Any, Check | None] = {
+_PLAIN: dict[Any, ArgumentCheck | None] = {
     Any: None,
     Path: _path,
     None: _nothing,
@@ -253,4 +253,4 @@ def _shown(value: Any) -> str:
     except Exception:
         text = f"a {type(value).__name__}"
     text = text.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."

@@ -11,45 +11,51 @@ from functools import partial
 from types import MappingProxyType
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.registry import Registry
-from tidemill.algebra.relations import Relation
-from tidemill.algebra.walk import scans
-from tidemill.changes.batch import ChangeSet, Epoch, together
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import scans
+from tidemill.algebra.user_functions import Registry
+from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.changes.zset import Row
-from tidemill.compiler.compile import compile_view
-from tidemill.engine.admission import require_weights
-from tidemill.engine.catalog import Catalog, View
-from tidemill.engine.catching_up import catch_up
-from tidemill.engine.feed import Events
-from tidemill.engine.feeds import Feeds
-from tidemill.engine.followings import Followings
-from tidemill.engine.lateness import Gate, headless
-from tidemill.engine.logs import Logs, unseen, without_logs
-from tidemill.engine.memory import Budget, give_back
-from tidemill.engine.pipeline import Pipeline, Walk, check_tables
-from tidemill.engine.placement import DRIVER_WORK, Placement
-from tidemill.engine.publish import Publications
-from tidemill.engine.replacing import require_new
-from tidemill.engine.results import Costs
-from tidemill.engine.retention import Retention, forgetful_rows, recalled, require_bounded
-from tidemill.engine.scheduling import Scheduler
-from tidemill.engine.sharing import bequeath, family_of, heirs_of, inherited, share
-from tidemill.engine.staleness import marks_of
-from tidemill.engine.transaction import REFUSALS, Transaction
-from tidemill.engine.upkeep import Upkeep
+from tidemill.compiler.passes import compile_view
+from tidemill.engine.catalog.catalog import Catalog, View
+from tidemill.engine.catalog.shared_stages import (
+    share_stages,
+    shared_stage_users,
+    sharing_group,
+    transfer_shared_stages,
+    transferred_contents,
+)
+from tidemill.engine.definitions.replace_view import require_not_replacing
+from tidemill.engine.epochs.events import EventWriter
+from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
+from tidemill.engine.epochs.pipeline import Pipeline, Propagation, check_tables
+from tidemill.engine.epochs.placement import DRIVER_WORK, Placement
+from tidemill.engine.epochs.staleness_marks import marks_of
+from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
+from tidemill.engine.epochs.weights import require_weights
+from tidemill.engine.maintenance.change_logs import ChangeLogs, mergeable_maps, unread_epochs
+from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
+from tidemill.engine.partitions.lateness import LatenessFilter, initial_head
+from tidemill.engine.partitions.retention import Retention, replay_retained_rows, require_bounded, retained_rows
+from tidemill.engine.refresh.catch_up import catch_up
+from tidemill.engine.refresh.scheduler import Scheduler
+from tidemill.engine.remote.folder_feeds import FolderFeeds
+from tidemill.engine.remote.source_views import SourceViews
+from tidemill.engine.results import EpochCosts
+from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.model.errors import ArithmeticFault, CommitUnknown, StorageError
 from tidemill.model.schema import LATE, WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
-from tidemill.runtimes.garbage import garbage_waits
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.sources.secrets import Secrets
 from tidemill.storage.store import AsOf, Store
 
-NOTHING: Mapping[str, ChangeSet] = {}
+NO_CHANGES: Mapping[str, ChangeSet] = {}
 
-LOOK_AGAIN = 0.2
+POLL_SECONDS = 0.2
 """How often, in seconds, a reader looks for what another process has committed."""
 
 
@@ -74,24 +80,24 @@ class Engine:
     ) -> None:
         self.store = store
         self.secrets = secrets or Secrets.of()
-        self.budget = Budget(memory)
+        self.budget = MemoryBudget(memory)
         self.placement = placement
         self.placement.fields_of = self.fields_of
         self.placement.room = self.budget.room
         self.pipeline = Pipeline()
-        self.upkeep = Upkeep(store, keep)
+        self.compaction_schedule = CompactionSchedule(store, keep)
         self.retention = Retention(self)
-        self.logs = Logs(store)
+        self.logs = ChangeLogs(store)
         self.read_only = read_only
         self.lock = threading.RLock()
-        self.transaction = Transaction(self)
-        self.publications = Publications(store.epoch)
+        self.transaction = EpochTransaction(self)
+        self.publisher = Publisher(store.epoch)
         self.closed = False
-        self.drafting = False
+        self.object_epoch_open = False
         """Whether an epoch of objects is under way, whose draft others would not see."""
-        self.events = Events(self)
-        self.followings = Followings(self)
-        self.feeds = Feeds(self)
+        self.events = EventWriter(self)
+        self.source_views = SourceViews(self)
+        self.feeds = FolderFeeds(self)
         self.scheduler = Scheduler(self)
         self._last = Epoch(0)
         self.registry = Registry()
@@ -101,12 +107,12 @@ class Engine:
             self._place(view)
         if not read_only:
             for view in outdated:
-                self.fill(view, forgetful_rows(self, view), rebuilt=True)
-            for view in [view for view in self.catalog.views.values() if not self.followings.is_filled(view)]:
+                self.fill(view, retained_rows(self, view), rebuilt=True)
+            for view in [view for view in self.catalog.views.values() if not self.source_views.is_filled(view)]:
                 self.drop(view.name)  # the process ended before it had its first rows
         if follow and not read_only:
             for view in self.catalog.views.values():
-                self.followings.follow(view)
+                self.source_views.follow(view)
             for feed in self.catalog.feeds.values():
                 self.feeds.follow(feed)
 
@@ -140,7 +146,7 @@ class Engine:
         """The rows of a table or view, as they are now or were at an epoch; equal rows may come in several parts."""
         self.events.flush()
         view = self.catalog.views.get(name)
-        if view is not None and view.made_when_read:
+        if view is not None and view.computed_on_read:
             return self._make(view, until)
         fields = self.catalog.relations[name]
         if until is None:
@@ -174,7 +180,7 @@ class Engine:
         with self.settled():
             program = compile_view("query", relation, self.catalog.tables, strategy="recompute")
             views = self.catalog.views
-            made = {name: self.contents(name) for name in read if name in views and views[name].made_when_read}
+            made = {name: self.contents(name) for name in read if name in views and views[name].computed_on_read}
             if made:
                 return self.placement.native.answer(program, made)
             work = sum(self.store.rows(name) for name in read)
@@ -185,18 +191,18 @@ class Engine:
         positions = table.key_positions()
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
 
-    def near(self) -> NativeRuntime:
+    def lookup_runtime(self) -> NativeRuntime:
         """What looks up single rows at the cost of these rows: this process, or on Spark the driver."""
         runtime = self._runtime(0)
         assert isinstance(runtime, NativeRuntime)
         return runtime
 
-    def costs(self) -> Costs:
+    def costs(self) -> EpochCosts:
         """What the last epoch cost: Spark's jobs and bytes, and the bytes of changes that this process stored."""
         jobs, read, written = self.placement.spark_counters()
         changes = [change for change in self._last.changes.values() if change.files is None]
         stored = sum(table.nbytes for change in changes for table in change.encoded())
-        return Costs(jobs, read, written + stored)
+        return EpochCosts(jobs, read, written + stored)
 
     # -- epochs -------------------------------------------------------------------------------------------------
 
@@ -213,13 +219,13 @@ class Engine:
         Tables of ``objects`` are changed by these alone, which have seen to it that all references are right. With
         ``late`` changes are taken in however late they are: whoever asks for it knows what is retained.
         """
-        with garbage_waits(), self.settled():
+        with garbage_collection_paused(), self.settled():
             self.require_writable()
-            self.catalog.require_moving(changes)
+            self.catalog.require_not_static(changes)
             if not objects:
-                self.catalog.require_free(changes)
+                self.catalog.require_not_object_tables(changes)
             number = self.store.epoch + 1
-            gate = self.gate(number)
+            gate = self.lateness_filter(number)
             changes = changes if late else gate.admit(changes)
             try:
                 stored = self._run(number, changes)
@@ -232,9 +238,9 @@ class Engine:
         self.tend()
         return number
 
-    def gate(self, number: int) -> Gate:
+    def lateness_filter(self, number: int) -> LatenessFilter:
         """What tells the late changes of an epoch from the others."""
-        return Gate(self.catalog.tables, self.store.positions, number)
+        return LatenessFilter(self.catalog.tables, self.store.positions, number)
 
     def _run(self, number: int, changes: Mapping[str, ChangeSet], *, in_turn: bool = False) -> dict[str, ChangeSet]:
         """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
@@ -244,21 +250,21 @@ class Engine:
             return self.collect(self.pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)
 
     @property
-    def look_every(self) -> float | None:
+    def poll_seconds(self) -> float | None:
         """After how many seconds to look for what another process has committed; None where nobody else can."""
-        return LOOK_AGAIN if self.read_only else None
+        return POLL_SECONDS if self.read_only else None
 
     def look(self) -> None:
         """See what was committed since. A reader is not told by the writer's process."""
         with self.lock:
             if not self.closed and self.store.refresh():
                 self.reload()
-                self.publications.look(self.store.epoch)
+                self.publisher.look(self.store.epoch)
 
     def refresh(self, *names: str) -> int:
         """Bring deferred views up to their inputs, as epochs of their own; an immediate one already is."""
         with self.settled():
-            wanted = set[str]().union(*(family_of(self.catalog.view(name), self.catalog.views) for name in names))
+            wanted = set[str]().union(*(sharing_group(self.catalog.view(name), self.catalog.views) for name in names))
             views = [self.catalog.view(name) for name in wanted]
             late = [view for view in views if view.refresh.deferred and view.fresh < self.store.epoch]
             if late:
@@ -287,21 +293,21 @@ class Engine:
         try:
             with self.budget.epoch(work):
                 yield runtimes
-        except REFUSALS:
+        except REVERTIBLE_ERRORS:
             for runtime in runtimes:
                 runtime.rollback()
             self.transaction.undone(before)
             raise
 
-    def collect(self, walk: Walk, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
+    def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
-        stored = {name: change for name, change in walk.stored.items() if self.keeps(name)}
+        stored = {name: change for name, change in walk.stored.items() if self.keeps_rows_of(name)}
         for runtime in runtimes:
             stored.update(runtime.commit())
         require_weights(stored, runtimes)
         return stored
 
-    def keeps(self, relation: str) -> bool:
+    def keeps_rows_of(self, relation: str) -> bool:
         """Streams are not kept, except for a deferred view that has not seen their rows yet."""
         table = self.catalog.tables.get(relation)
         if table is None or table.kept:
@@ -326,9 +332,9 @@ class Engine:
         if marks:
             epoch = replace(epoch, positions={**epoch.positions, **marks})
         durable = self.store.append(epoch)
-        self.publications.offer(epoch)
+        self.publisher.offer(epoch)
         self._last = epoch
-        self.upkeep.note(epoch)
+        self.compaction_schedule.note(epoch)
         self.placement.rows += sum(len(c) for name, c in epoch.changes.items() if name in self.catalog.tables)
         if then is not None:
             then()
@@ -340,7 +346,7 @@ class Engine:
         """Wait until an epoch is durable, and tell those who listen. It is committed, whatever happens here."""
         try:
             durable()
-            self.publications.publish(number)
+            self.publisher.publish(number)
         except BaseException:
             self.transaction.unpublished = True
             raise
@@ -354,24 +360,24 @@ class Engine:
             self._place(view)
         self._count_rows()
 
-    def clear_up(self) -> None:
+    def clean_up(self) -> None:
         """Do what an exception has kept from being done, once the warehouse is back at the last commit."""
         self.logs.keep(self.catalog.views)
         self.feeds.keep(self.catalog.feeds)
-        self.followings.keep(self.catalog.views)
+        self.source_views.keep(self.catalog.views)
         self.events.resume()
 
     # -- definitions --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def defining(self) -> Iterator[Catalog]:
+    def changing_catalog(self) -> Iterator[Catalog]:
         """The catalog, to be changed and committed within. Where that is refused, it is as before."""
         before = self.catalog
         self.transaction.begin()
         self.catalog = before.copy()
         try:
             yield self.catalog
-        except REFUSALS:
+        except REVERTIBLE_ERRORS:
             self.catalog = before
             self.pipeline.keep(before.views)
             for view in before.views.values():
@@ -395,53 +401,53 @@ class Engine:
         """Add an empty table or a stream."""
         with self.settled():
             self.require_writable()
-            with self.defining() as catalog:
+            with self.changing_catalog() as catalog:
                 catalog.add(table)
-                self.commit_catalog(positions=headless(table))
+                self.commit_catalog(positions=initial_head(table))
 
     def create_view(self, view: View) -> None:
         """Add a view and fill it from what its inputs hold."""
         with self.settled():
             self.require_writable()
             require_bounded(self.catalog, view)
-            pending = forgetful_rows(self, view)
+            pending = retained_rows(self, view)
             try:
-                with self.defining() as catalog:
-                    view = share(view, catalog, self.store)
+                with self.changing_catalog() as catalog:
+                    view = share_stages(view, catalog, self.store)
                     catalog.add(view)
-                    begun = tuple(filter(self.store.rows, maps_of(view)))
+                    begun = tuple(filter(self.store.rows, stored_map_names(view)))
                     if begun:  # by a process that died before the view was whole
                         self.commit(Epoch(self.store.epoch, dropped=begun), ends=False)()
                     self.fill(view, pending)
-            except REFUSALS:
+            except REVERTIBLE_ERRORS:
                 if view.name not in self.catalog:
-                    self.release(view.name, maps_of(view))
+                    self.release(view.name, stored_map_names(view))
                 raise
         if view.cores:
             try:
-                self.followings.begin(view)
+                self.source_views.begin(view)
             except BaseException:
                 self.drop(view.name)
                 raise
 
     def drop(self, name: str) -> None:
         """Remove a table or view that no view reads."""
-        with self.followings.alone(name), self.settled(), self.publications.ending(name):
+        with self.source_views.alone(name), self.settled(), self.publisher.ending(name):
             self.require_writable()
             view = self.catalog.views.get(name)
-            with self.defining() as catalog:
-                left, dropped = self.take_out(catalog, name)
+            with self.changing_catalog() as catalog:
+                left, dropped = self.remove_from_catalog(catalog, name)
                 self.commit_catalog(left, dropped=dropped, then=partial(self.release, name, dropped))
             if view is not None:
-                self.followings.drop(view)
+                self.source_views.drop(view)
 
-    def take_out(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+    def remove_from_catalog(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
         """Remove a table or view from the catalog; returns what is to be stored for others, and the maps that end."""
         late, view = name in catalog.late, catalog.views.get(name)
         catalog.drop(name)
         if view is None:
             return {}, (name, name + LATE) if late else (name,)
-        return self._bequeath(view), (*maps_of(view), *(kept.core.name for kept in view.cores))
+        return self._transfer_shared_stages(view), (*stored_map_names(view), *(kept.core.name for kept in view.cores))
 
     def release(self, name: str, relations: Iterable[str]) -> None:
         """Let go of what is in memory of a table or view that is gone, or is about to be replaced."""
@@ -451,34 +457,34 @@ class Engine:
             self.placement.forget_relation(relation)
         self._count_rows()
 
-    def _bequeath(self, view: View) -> dict[str, ChangeSet]:
+    def _transfer_shared_stages(self, view: View) -> dict[str, ChangeSet]:
         """Let those who share stages of a view that goes have them; returns what these hold, to be stored anew."""
-        heirs, owners = bequeath(view, heirs_of(view, self.catalog.views.values()))
+        heirs, owners = transfer_shared_stages(view, shared_stage_users(view, self.catalog.views.values()))
         for heir in heirs:
-            self.catalog.renew(heir)
+            self.catalog.update_view(heir)
             self._place(heir)
-        return inherited(view.program.stages, owners, self.store)
+        return transferred_contents(view.program.stages, owners, self.store)
 
     def part(self, view: View) -> None:
         """Let a view share with nobody any more: it, and those who follow it, have copies of what was shared."""
         with self.settled():
-            if not view.shares and not heirs_of(view, self.catalog.views.values()):
+            if not view.shares and not shared_stage_users(view, self.catalog.views.values()):
                 return
-            with self.defining() as catalog:
-                left = self._bequeath(view)
+            with self.changing_catalog() as catalog:
+                left = self._transfer_shared_stages(view)
                 stages = [stage for other in catalog.views.values() for stage in other.program.stages]
-                left |= inherited(stages, {shared: own for own, shared in view.shares.items()}, self.store)
+                left |= transferred_contents(stages, {shared: own for own, shared in view.shares.items()}, self.store)
                 self._place(catalog.alone(view))
                 self.commit_catalog(left)
 
     def fill(
         self,
         view: View,
-        pending: Mapping[str, ChangeSet] = NOTHING,
+        pending: Mapping[str, ChangeSet] = NO_CHANGES,
         *,
         rebuilt: bool = False,
         number: int | None = None,
-        left: Mapping[str, ChangeSet] = NOTHING,
+        left: Mapping[str, ChangeSet] = NO_CHANGES,
         dropped: tuple[str, ...] = (),
     ) -> None:
         """Compute a view from whole inputs, and from rows that are ``pending`` because inputs forget rows.
@@ -503,18 +509,18 @@ class Engine:
                 stored.update(runtime.commit())
         in_store = bool(pending) and placed.runtime.name != "native"
         if in_store:
-            require_new(view, dropped)
+            require_not_replacing(view, dropped)
         view = replace(view, fresh=number)
-        replaced = maps_of(view) if rebuilt else ()
-        if rebuilt and view.made_when_read:
+        replaced = stored_map_names(view) if rebuilt else ()
+        if rebuilt and view.computed_on_read:
             # Its log ends here, and maps of another layout cannot be read as of an epoch before.
             view, replaced, dropped = replace(view, created=number), (), replaced
         if in_store:
             # Spark finds the state of a view in the store. There it is not a view before all of it is there.
             self.commit(Epoch(number, stored, replaced=replaced, dropped=dropped), ends=False)()
             stored, replaced, dropped = {}, (), ()
-        stored = {**left, **together(stored, recalled(self, view, pending, number, work))}
-        self.catalog.renew(view)
+        stored = {**left, **merge_changes(stored, replay_retained_rows(self, view, pending, number, work))}
+        self.catalog.update_view(view)
         epoch = Epoch(number, stored, catalog=self.catalog.to_json(), replaced=replaced, dropped=dropped)
         self.commit(epoch, refreshed=(view.name,))()
 
@@ -550,15 +556,15 @@ class Engine:
 
     def _merge(self) -> None:
         """Merge what has piled up. The epoch is safe already, so trouble here is a warning and not an error."""
-        if not self.upkeep.due:
+        if not self.compaction_schedule.due:
             return
         with self.lock:
             if self.closed:
                 return
             behind = [view.fresh for view in self.catalog.views.values() if view.refresh.deferred]
-            maps, oldest = without_logs(self.catalog.maps(), self.catalog), self.store.oldest
+            maps, oldest = mergeable_maps(self.catalog.maps(), self.catalog), self.store.oldest
             try:
-                if self.upkeep.run(maps, seen=min(behind, default=self.store.epoch)):
+                if self.compaction_schedule.run(maps, seen=min(behind, default=self.store.epoch)):
                     self._count_rows()
                 self.logs.trim(self.catalog)
                 if self.store.oldest > oldest:
@@ -572,7 +578,7 @@ class Engine:
         with self.settled():
             self.require_writable()
             self.retention.forget(now=True)
-            freed = self.store.compact(without_logs(self.catalog.maps(), self.catalog))
+            freed = self.store.compact(mergeable_maps(self.catalog.maps(), self.catalog))
             self.logs.trim(self.catalog)
             self._count_rows()
             return freed
@@ -581,11 +587,11 @@ class Engine:
         """Forget all but the last ``keep`` epochs; where only so many are kept, keep that many from now on."""
         with self.settled():
             self.require_writable()
-            if self.upkeep.keep is not None:
-                self.upkeep.keep = max(keep, 1)
+            if self.compaction_schedule.keep is not None:
+                self.compaction_schedule.keep = max(keep, 1)
             # What a stream brought is nowhere else, so it stays until late views have seen it.
             streams = [name for name, table in self.catalog.tables.items() if not table.kept]
-            behind = [epoch for name in streams for epoch in unseen(self.catalog, name)]
+            behind = [epoch for name in streams for epoch in unread_epochs(self.catalog, name)]
             keep = max(keep, self.store.epoch - min(behind, default=self.store.epoch) + 1)
             self.placement.forget_files(self.catalog.maps())
             self.logs.trim(self.catalog, self.store.epoch - max(keep, 1) + 1)
@@ -595,7 +601,7 @@ class Engine:
         """End the engine's work; waiting subscribers end with it."""
         self.feeds.close()
         self.scheduler.close()
-        self.followings.close()
+        self.source_views.close()
         with self.lock:
             try:
                 self.events.flush()
@@ -604,12 +610,12 @@ class Engine:
             finally:
                 self.closed = True
                 self._last = Epoch(0)
-                self.publications.close()
+                self.publisher.close()
                 self.placement.forget()
                 self.store.close()
-        give_back()
+        return_free_memory()
 
 
-def maps_of(view: View) -> tuple[str, ...]:
+def stored_map_names(view: View) -> tuple[str, ...]:
     """The names under which a view's rows and state are stored."""
     return tuple(n for stage in view.program.stages for n in (stage.name, *(m.name for m in stage.maps)))

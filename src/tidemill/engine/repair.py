@@ -13,22 +13,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidemill.algebra.registry import functions_in
-from tidemill.engine.catalog import View
-from tidemill.engine.damage import Check, Owners, layout_of, report
+from tidemill.algebra.user_functions import functions_in
+from tidemill.engine.catalog.catalog import View
+from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_of
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError
-from tidemill.storage.examine import Damage, Examination, Kind, Progress, examine
-from tidemill.storage.manifest import Loss
-from tidemill.storage.mend import Remedy, alone, mend, unrepairable
-from tidemill.storage.runs import spoken
-from tidemill.storage.salvage import salvage
+from tidemill.storage.manifest import LostEpochs
+from tidemill.storage.repair.examine import Damage, Examination, FileKind, Progress, examine
+from tidemill.storage.repair.salvage import salvage
+from tidemill.storage.repair.write_repair import RepairContent, exclusive_lock, unrepairable, write_repair
+from tidemill.storage.runs import epoch_range_text
 
-__all__ = ["Lost", "Repair", "repair"]
+__all__ = ["LostRows", "RepairReport", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostRows:
     """Rows that a repair cannot bring back: of a table or view in one file, or of all in whole epochs.
 
     ``bounds`` are the least and greatest values of their columns, where these can still be read.
@@ -47,19 +47,19 @@ class Lost:
         of = f' of "{self.relation}"' if self.relation else ""
         views = f" Views rebuilt without them: {', '.join(self.views)}." if self.views else ""
         between = "".join(f", {name} {low} to {high}" for name, (low, high) in self.bounds.items())
-        return f"{what}{of}, {spoken(self.first, self.last)}{between}: {self.why}{views}"
+        return f"{what}{of}, {epoch_range_text(self.first, self.last)}{between}: {self.why}{views}"
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class RepairReport:
     """The result of a repair, or its plan: ``done`` is false where nothing was changed.
 
     ``rebuilt`` views are computed again from their tables; ``set_aside`` are files that are now in quarantine.
     """
 
-    check: Check
+    check: CheckReport
     rebuilt: tuple[str, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostRows, ...] = ()
     set_aside: tuple[str, ...] = ()
     epoch: int = 0
     done: bool = False
@@ -83,35 +83,35 @@ class Repair:
 
 def repair(
     path: str | Path, *, accept_loss: bool = False, dry_run: bool = False, progress: Progress | None = None
-) -> Repair:
+) -> RepairReport:
     """Set damaged files aside and rebuild views from tables; nothing is changed where rows would be lost.
 
     With ``accept_loss`` the warehouse goes on without them. With ``dry_run`` it is only said what would happen.
     """
     layout = layout_of(path)
-    with alone(layout) as lock:
+    with exclusive_lock(layout) as lock:
         found = examine(layout, full=True, progress=progress)
         if found.damages and found.now is None:
             raise unrepairable(layout, found.damages)
         plan = _plan(found)
-        told = Repair(report(layout, found), plan.rebuilt, plan.lost, epoch=plan.epoch)
+        told = RepairReport(check_report(layout, found), plan.rebuilt, plan.lost, epoch=plan.epoch)
         if not found.damages or dry_run or (plan.lost and not accept_loss):
             return told
         plan.require_possible()
-        aside = mend(layout, lock, found, plan.remedy(found))
+        aside = write_repair(layout, lock, found, plan.remedy(found))
     open_warehouse(path, runtime="native").close()  # opening computes again what the catalog says is outdated
     return replace(told, set_aside=tuple(str(file.relative_to(layout.root)) for file in aside), done=True)
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _RepairPlan:
     """The work of a repair: at which epoch, which views to compute again, and what is lost."""
 
-    owners: Owners
+    owners: MapOwners
     epoch: int
     rebuilt: tuple[str, ...]
-    lost: tuple[Lost, ...]
-    losses: tuple[Loss, ...] = field(default=())
+    lost: tuple[LostRows, ...]
+    losses: tuple[LostEpochs, ...] = field(default=())
 
     def require_possible(self) -> None:
         """Refuse to rebuild a view that calls functions which only the user's own program has."""
@@ -125,7 +125,7 @@ class _Plan:
                     hint="Drop the view in your program, repair the warehouse, and create the view again.",
                 )
 
-    def remedy(self, found: Examination) -> Remedy:
+    def remedy(self, found: Examination) -> RepairContent:
         """The manifest of the repaired warehouse; a view without its fingerprint is outdated."""
         stored: Mapping[str, Any] = found.now.state.catalog if found.now else {}
         entries = [
@@ -135,11 +135,11 @@ class _Plan:
         catalog = {**stored, "entries": entries} if entries else stored
         tables = [damage.part for damage in _live(found.damages) if damage.part is not None]
         saved = tuple(part for part in tables if self.owners.is_table(part.name))
-        return Remedy(self.epoch, catalog, self.losses, saved)
+        return RepairContent(self.epoch, catalog, self.losses, saved)
 
 
-def _plan(found: Examination) -> _Plan:
-    owners = Owners.of(found)
+def _plan(found: Examination) -> _RepairPlan:
+    owners = MapOwners.of(found)
     runs = [damage for damage in found.damages if damage.part is not None]
     lost = [*_lost_epochs(found), *(one for damage in runs for one in _lost_rows(damage, owners, found))]
     epoch = found.acknowledged + 1 if lost else found.epoch
@@ -151,7 +151,7 @@ def _plan(found: Examination) -> _Plan:
         if name in damaged or any(name in owners.affected(relation) for relation in gone)
     ]
     losses = tuple(_unreadable(found, runs, epoch))
-    return _Plan(owners, epoch, tuple(again), tuple(lost), losses)
+    return _RepairPlan(owners, epoch, tuple(again), tuple(lost), losses)
 
 
 def _live(runs: Iterable[Damage]) -> Iterator[Damage]:
@@ -159,21 +159,21 @@ def _live(runs: Iterable[Damage]) -> Iterator[Damage]:
     return (damage for damage in runs if damage.part is not None and damage.part.ended is None)
 
 
-def _lost_epochs(found: Examination) -> Iterator[Lost]:
+def _lost_epochs(found: Examination) -> Iterator[LostRows]:
     """Epochs that were committed and that no file has."""
     if found.acknowledged > found.epoch:
-        yield Lost(found.epoch + 1, found.acknowledged, "The files that held them are damaged or missing.")
+        yield LostRows(found.epoch + 1, found.acknowledged, "The files that held them are damaged or missing.")
         return
     sequence = found.now.state.sequence if found.now else 0
-    if any(damage.kind is Kind.MANIFEST and _number(damage.file) > sequence for damage in found.damages):
-        yield Lost(found.epoch, found.epoch, "Definitions that were made or dropped last may be missing.")
+    if any(damage.kind is FileKind.MANIFEST and _number(damage.file) > sequence for damage in found.damages):
+        yield LostRows(found.epoch, found.epoch, "Definitions that were made or dropped last may be missing.")
 
 
 def _number(manifest: Path) -> int:
     return int(manifest.stem)
 
 
-def _lost_rows(damage: Damage, owners: Owners, found: Examination) -> Iterator[Lost]:
+def _lost_rows(damage: Damage, owners: MapOwners, found: Examination) -> Iterator[LostRows]:
     """The rows of a damaged run that are nowhere else."""
     part = damage.part
     if part is None or part.ended is not None:
@@ -187,10 +187,10 @@ def _lost_rows(damage: Damage, owners: Owners, found: Examination) -> Iterator[L
     why = damage.wrong if view is None else f"{damage.wrong} It has seen rows that no table keeps."
     saved = salvage(part)
     rows, bounds = (part.run.rows, {}) if saved is None else (saved.lost, saved.bounds)
-    yield Lost(part.first, part.last, why, relation, rows, owners.affected(relation), bounds)
+    yield LostRows(part.first, part.last, why, relation, rows, owners.affected(relation), bounds)
 
 
-def _follows_from_tables(view: View, owners: Owners) -> bool:
+def _follows_from_tables(view: View, owners: MapOwners) -> bool:
     """True where all that a view was ever computed from is still there: no stream, and nothing that forgets rows."""
     catalog = owners.catalog
     streams = {name for name, table in catalog.tables.items() if not table.kept or table.forgets}
@@ -198,14 +198,14 @@ def _follows_from_tables(view: View, owners: Owners) -> bool:
     return not view.forgets and streams.isdisjoint(catalog.ancestors(view))
 
 
-def _unreadable(found: Examination, runs: Iterable[Damage], epoch: int) -> Iterator[Loss]:
+def _unreadable(found: Examination, runs: Iterable[Damage], epoch: int) -> Iterator[LostEpochs]:
     """The epochs as of which maps can no longer be read."""
     when = f"{datetime.now(UTC):%Y-%m-%d}"
     if found.acknowledged > found.epoch:
-        yield Loss(found.epoch + 1, found.acknowledged, f"These epochs were lost, as a repair on {when} found.")
+        yield LostEpochs(found.epoch + 1, found.acknowledged, f"These epochs were lost, as a repair on {when} found.")
     for damage in runs:
         if damage.part is not None:
             last = (damage.part.ended or epoch) - 1
             if damage.part.first <= last:
                 reason = f"Rows of it were damaged and set aside by a repair on {when}."
-                yield Loss(damage.part.first, last, reason, damage.part.name)
+                yield LostEpochs(damage.part.first, last, reason, damage.part.name)

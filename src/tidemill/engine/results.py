@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
-from tidemill.engine.doors import doors
+from tidemill.engine.boundary import public_class
 from tidemill.model.coerce import presenter
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-FrameOf = Callable[[pa.Table], "DataFrame"]
+ToSparkFrame = Callable[[pa.Table], "DataFrame"]
 
 
 def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> list[tuple[Any, ...]]:
@@ -41,11 +41,11 @@ def expand_arrow(change: ChangeSet) -> pa.Table:
     return rows if (weights == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
 
 
-@doors
-class Bag:
+@public_class
+class LazyRows:
     """A bag of rows that is read when asked for, in the form asked for."""
 
-    def __init__(self, fields: Sequence[Field], read: Callable[[], ChangeSet], frame: FrameOf) -> None:
+    def __init__(self, fields: Sequence[Field], read: Callable[[], ChangeSet], frame: ToSparkFrame) -> None:
         self.fields = tuple(fields)
         self._read = read
         self._frame = frame
@@ -75,7 +75,7 @@ class Bag:
         return sum(self._read().zset().values())
 
 
-@doors
+@public_class
 class Result(list[tuple[Any, ...]]):
     """The rows of a statement: a list of tuples that also knows its columns, and what was done."""
 
@@ -85,7 +85,7 @@ class Result(list[tuple[Any, ...]]):
         fields: Sequence[Field] = (),
         *,
         message: str = "",
-        frame: FrameOf | None = None,
+        frame: ToSparkFrame | None = None,
     ) -> None:
         super().__init__(rows)
         self.fields = tuple(fields)
@@ -127,7 +127,7 @@ class Result(list[tuple[Any, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class EpochCosts:
     """What an epoch cost beyond time."""
 
     jobs: int

@@ -7,40 +7,45 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tidemill.algebra.registry import Accumulator
-from tidemill.changes.batch import ChangeSet
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import ReplayLate
-from tidemill.engine.doors import door, doors
+from tidemill.algebra.user_functions import Accumulator
+from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.script.statements import ReplayLate
+from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.boundary import public_class, public_function
+from tidemill.engine.catalog.user_functions import (
+    forget_functions,
+    register_aggregate,
+    register_function,
+    state_factory,
+)
 from tidemill.engine.engine import Engine
-from tidemill.engine.feed import Turns
-from tidemill.engine.filters import Where
-from tidemill.engine.functions import forget, register_aggregate, register_function, started
-from tidemill.engine.lateness import Replayed, is_head, late_in, replay
-from tidemill.engine.memory import parse_size
-from tidemill.engine.placement import Placement, check_name
-from tidemill.engine.results import Costs, Result, Verification
-from tidemill.engine.staleness import is_mark
-from tidemill.engine.statements import execute
-from tidemill.engine.subscribe import BUFFER, Subscription
-from tidemill.engine.syncing import Trouble
-from tidemill.engine.taken import Counts, Taken
-from tidemill.engine.turns import turns_of
-from tidemill.engine.upkeep import MEMORY_EPOCHS
-from tidemill.engine.views import Snapshot, TableHandle, ViewHandle
+from tidemill.engine.epochs.event_order import parse_event_order
+from tidemill.engine.epochs.events import EventOrder
+from tidemill.engine.epochs.memory_budget import parse_size
+from tidemill.engine.epochs.placement import Placement, check_runtime_name
+from tidemill.engine.epochs.staleness_marks import is_mark
+from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
+from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
+from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
+from tidemill.engine.partitions.lateness import LateReplay, is_head, late_change_count, replay
+from tidemill.engine.results import EpochCosts, Result, Verification
+from tidemill.engine.statements.execute import execute
+from tidemill.engine.subscriptions.row_filter import Where
+from tidemill.engine.subscriptions.subscription import DEFAULT_BUFFER_ROWS, Subscription
+from tidemill.engine.workers import Trouble
 from tidemill.model.errors import SetupError, StorageError
 from tidemill.model.paths import local_path
 from tidemill.model.schema import Table
-from tidemill.protocols.cores import CORE
-from tidemill.runtimes.native.conditions import judge_rows
-from tidemill.sources.files import read_files
-from tidemill.sources.frames import changes_of
+from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
+from tidemill.runtimes.native.python.check_conditions import row_checker
+from tidemill.sources.ingest.files import read_files
+from tidemill.sources.ingest.frames import changes_of
 from tidemill.sources.secrets import Secrets
-from tidemill.storage.files import TemporaryFolder
-from tidemill.storage.folder import FolderStore
-from tidemill.storage.memory import MemoryStore
+from tidemill.storage.compaction.vacuum import Inspection
+from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
-from tidemill.storage.sweep import Inspection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 
 
-@doors
+@public_class
 class Warehouse:
     """Tables, and views over them that follow every change.
 
@@ -105,7 +110,7 @@ class Warehouse:
 
     def _take_frame(self, table: Table, frame: DataFrame) -> ChangeSet:
         """A Spark frame: a small one comes here, a large one goes straight to the store's files."""
-        from tidemill.runtimes.spark.intake import collect_small, stage_large
+        from tidemill.runtimes.spark.execution.ingest import collect_small, stage_large
 
         rows = collect_small(frame)
         if rows is not None:
@@ -145,29 +150,29 @@ class Warehouse:
         take back exactly what ``add`` did, a change costs the rows that come and go instead. ``zero`` is a state, or a
         function that makes one. With ``strict`` rows with a NULL argument are left out.
         """
-        steps = Accumulator(started(zero), add, result, remove)
+        steps = Accumulator(state_factory(zero), add, result, remove)
         register_aggregate(self._engine, name, steps, arguments, returns, strict)
 
     def feed(self, table: str) -> Callable[..., None]:
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
-        Every view is fresh after each event. Events gather in one epoch until somebody looks (see ``engine.feed``).
-        Where everything that reads a stream can be compiled, the entry is machine code.
+        Every view is fresh after each event. Events gather in one epoch until somebody looks (see
+        ``engine.epochs.events``). Where everything that reads a stream can be compiled, the entry is machine code.
         """
-        self._engine.committed.require_free([table.lower()])
+        self._engine.committed.require_not_object_tables([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))
 
-    def replay(self, changes: Mapping[str, Any], order: Sequence[str] | Turns) -> None:
+    def replay(self, changes: Mapping[str, Any], order: Sequence[str] | EventOrder) -> None:
         """Take in many events in their order, every view fresh after each; like those of ``feed`` they share an epoch.
 
         ``changes`` are as for ``apply``. ``order`` tells for each event whose next row it is: the name of its table, or
         as an array of whole numbers its place among ``changes``.
         """
         taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
-        self._engine.committed.require_free(taken)
-        self._engine.events.replay(taken, turns_of(order, taken))
+        self._engine.committed.require_not_object_tables(taken)
+        self._engine.events.replay(taken, parse_event_order(order, taken))
 
-    def replay_late(self, table: str, where: str | None = None) -> Replayed:
+    def replay_late(self, table: str, where: str | None = None) -> LateReplay:
         """Take late changes of a table or stream in after all, as one epoch: those of which ``where``, SQL, is true.
 
         Changes of partitions that are forgotten stay in the table of late changes; the result says how many.
@@ -188,7 +193,7 @@ class Warehouse:
         format: str | None = None,
         reject: str | Path | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Taken:
+    ) -> IntakeEpoch:
         """Take in CSV, JSON-lines or Parquet files as one epoch; returns its number, whose ``counts`` say how much.
 
         A folder stands for all files below it; folders named ``column=value`` give that column. With ``reject`` bad
@@ -197,11 +202,11 @@ class Warehouse:
         """
         target = self._engine.committed.table(table)
         keys = self._engine.keys(target) if reject is not None else ()
-        judge = judge_rows(self._engine.committed.constraints.conditions_of(target.name))
+        judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
         read = read_files(target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress)
         epoch = self._engine.apply({target.name: read.change})
-        late, skipped = late_in(self._engine, target, epoch), tuple(path.name for path in read.skipped)
-        return Taken(epoch, Counts(len(read.change), read.files, late, read.rejected, skipped=skipped))
+        late, skipped = late_change_count(self._engine, target, epoch), tuple(path.name for path in read.skipped)
+        return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 
     def stream(
         self,
@@ -217,7 +222,7 @@ class Warehouse:
         ``name`` tells several streams into one table apart. ``checkpoint`` is Spark's folder for the query, by default
         one within the warehouse. ``trigger`` is what ``DataStreamWriter.trigger`` takes, such as ``availableNow=True``.
         """
-        from tidemill.runtimes.spark.intake import Batches, follow
+        from tidemill.runtimes.spark.execution.ingest import StreamBatches, start_stream
 
         target = self._engine.committed.table(table)
 
@@ -227,38 +232,38 @@ class Warehouse:
         name = name or target.name
         if checkpoint is None:
             checkpoint = self._folder / "checkpoints" / hashlib.sha256(name.encode()).hexdigest()[:16]
-        batches = Batches(name, lambda source: self._engine.store.positions.get(source), take)
-        return follow(frame, batches, str(checkpoint), trigger)
+        batches = StreamBatches(name, lambda source: self._engine.store.positions.get(source), take)
+        return start_stream(frame, batches, str(checkpoint), trigger)
 
     @property
     def spark(self) -> SparkSession:
         """The Spark session of this warehouse, started if need be."""
         return self._engine.placement.session
 
-    def costs(self) -> Costs:
+    def costs(self) -> EpochCosts:
         """Jobs, bytes read and bytes written of the last epoch, over all runtimes."""
         return self._engine.costs()
 
-    def sync(self, name: str | None = None, *, timeout: float | None = None) -> Taken:
+    def sync(self, name: str | None = None, *, timeout: float | None = None) -> IntakeEpoch:
         """Take in what waits outside: files of a feed, and what the sources of a view have committed; by default all.
 
         Ends when all that was there is shown, however much comes meanwhile, or for views over sources after ``timeout``
         seconds. Returns the epoch, whose ``counts`` say how much came.
         """
-        engine, came = self._engine, Counts()
+        engine, came = self._engine, IntakeCounts()
         is_feed = name is not None and name.lower() in engine.catalog.feeds
         if is_feed or name is None:
             came += engine.feeds.sync(name)
         if not is_feed:
-            before = engine.followings.tally.total
-            engine.followings.sync(name, timeout)
-            came += engine.followings.tally.total - before
-        return Taken(self.epoch, came)
+            before = engine.source_views.tally.total
+            engine.source_views.sync(name, timeout)
+            came += engine.source_views.tally.total - before
+        return IntakeEpoch(self.epoch, came)
 
     @property
-    def taken(self) -> Counts:
+    def taken(self) -> IntakeCounts:
         """How much feeds and sources have brought since the warehouse was opened."""
-        return self._engine.feeds.tally.total + self._engine.followings.tally.total
+        return self._engine.feeds.tally.total + self._engine.source_views.tally.total
 
     def schedule(self, limit: int | None = None) -> list[str]:
         """Refresh the views with ``refresh = 'scheduled'``, the most urgent first, until none is behind.
@@ -274,14 +279,14 @@ class Warehouse:
         Threads do it until the warehouse is closed. What keeps them from that, ``troubles`` tells. ``limit`` is that of
         ``schedule``.
         """
-        self._engine.followings.follow_all()
+        self._engine.source_views.follow_all()
         self._engine.feeds.follow_all()
         self._engine.scheduler.follow(limit)
 
     def troubles(self) -> dict[str, Trouble]:
         """Which views and feeds do not go on by themselves at present though they should, and why."""
         engine = self._engine
-        return engine.followings.troubles() | engine.feeds.troubles() | engine.scheduler.troubles()
+        return engine.source_views.troubles() | engine.feeds.troubles() | engine.scheduler.troubles()
 
     def table(self, name: str) -> TableHandle:
         """A table, to be read."""
@@ -302,15 +307,15 @@ class Warehouse:
 
     def tables(self) -> tuple[str, ...]:
         """The names of all tables and streams."""
-        return tuple(name for name in self._engine.committed.tables if CORE not in name)
+        return tuple(name for name in self._engine.committed.tables if SUBPLAN_SIGN not in name)
 
     def views(self) -> tuple[str, ...]:
         """The names of all views, each after those that it reads."""
         return tuple(self._engine.committed.views)
 
-    def at(self, epoch: int) -> Snapshot:
+    def at(self, epoch: int) -> WarehouseSnapshot:
         """The warehouse as it was at ``epoch``."""
-        return Snapshot(self._engine, epoch)
+        return WarehouseSnapshot(self._engine, epoch)
 
     def subscribe(
         self,
@@ -319,7 +324,7 @@ class Warehouse:
         since: int | None = None,
         timeout: float | None = None,
         where: Where | None = None,
-        buffer: int = BUFFER,
+        buffer: int = DEFAULT_BUFFER_ROWS,
         form: str = "rows",
     ) -> Subscription:
         """What each epoch changes in a view, as it happens, after epoch ``since`` (default: from now on).
@@ -347,7 +352,7 @@ class Warehouse:
     def close(self) -> None:
         """Let go of the folder. Subscriptions end."""
         self._engine.close()
-        forget(self._engine.registry)
+        forget_functions(self._engine.registry)
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -358,7 +363,7 @@ class Warehouse:
         self.close()
 
 
-@door
+@public_function
 def open(  # the name is the face: tidemill.open
     path: str | Path = MEMORY,
     *,
@@ -377,11 +382,11 @@ def open(  # the name is the face: tidemill.open
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
     ``memory``, such as ``"4GB"``, is what this process may hold: an epoch that would need more is refused.
     ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough to do.
-    With ``follow`` sources and feeds that are declared to go on by themselves do so from the beginning; else when
+    With ``start_stream`` sources and feeds that are declared to go on by themselves do so from the beginning; else when
     ``Warehouse.follow`` asks for it. ``secrets`` are variables that sources may take passwords from, beside
     ``TIDEMILL_SECRET_*``.
     """
-    check_name(runtime)
+    check_runtime_name(runtime)
     limit = None if memory is None else parse_size(memory)
     in_memory = str(path) == MEMORY
     place = Path() if in_memory else _folder_named(path)

@@ -1,1 +1,12 @@
-"""What a row is: types, tables and their keys, and what can go wrong."""
+"""Rows and types: what a value is, which tables and classes hold it, and every error.
+
+- ``types``: the SQL types, with the Python and Arrow form of each
+- ``schema``: tables and streams as users declare them: fields, keys, constraints, partitioning
+- ``coerce``: outside values to inner values and back, for rows and nested values
+- ``converters``: one converter for each plain type
+- ``classes``: ODL classes and the tables that hold their objects
+- ``nested_classes``: classes from nested structs, and back
+- ``update_events``: the update events of MOVIE
+- ``paths``: file and folder names as users write them
+- ``errors``: the tree of errors; each says what, where, why and what next
+"""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from tidemill.model.schema import Reference, Table
+from tidemill.model.schema import ReferentialConstraint, Table
 from tidemill.model.types import BIGINT, Array, Field, Struct, Type
 
 OID = "oid"
@@ -51,7 +51,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class ObjectClass:
     """A class: its own attributes, the class that it extends, the name of its extent, and the keys of its objects."""
 
     name: str
@@ -62,20 +62,20 @@ class Class:
 
 
 @dataclass(frozen=True)
-class Schema:
+class ObjectSchema:
     """The classes of a module, by name; parents come before those that extend them."""
 
     name: str
-    classes: Mapping[str, Class]
+    classes: Mapping[str, ObjectClass]
 
-    def line(self, name: str) -> Iterator[Class]:
+    def line(self, name: str) -> Iterator[ObjectClass]:
         """The class and those above it, nearest first."""
         above: str | None = name
         while above is not None:
             yield self.classes[above]
             above = self.classes[above].parent
 
-    def below(self, name: str) -> Iterator[Class]:
+    def below(self, name: str) -> Iterator[ObjectClass]:
         """The class and all that extend it."""
         return (found for found in self.classes.values() if any(above.name == name for above in self.line(found.name)))
 
@@ -88,7 +88,7 @@ class Schema:
         """The class in which an attribute of class ``name`` is declared."""
         return next(above.name for above in self.line(name) if any(a.name == attribute for a in above.attributes))
 
-    def extents(self) -> dict[str, Class]:
+    def extents(self) -> dict[str, ObjectClass]:
         """The classes by the names of their extents."""
         return {found.extent: found for found in self.classes.values() if found.extent is not None}
 
@@ -102,7 +102,7 @@ class Schema:
         attributes = self.attributes(name).values()
         references = (
             # Objects see to references themselves, in every epoch of theirs.
-            Reference((a.name,), self.table_name(a.target), (OID,), enforced=False)
+            ReferentialConstraint((a.name,), self.table_name(a.target), (OID,), enforced=False)
             for a in attributes
             if a.target is not None and a.collection is None
         )

@@ -25,9 +25,9 @@ from functools import lru_cache
 from typing import Any, cast
 
 from tidemill.model import types as t
+from tidemill.model.converters import PLAIN, Converter, is_numpy, refuse, to_decimal, to_varchar
 from tidemill.model.errors import BadValue, DataError, NullViolation, UnknownName
 from tidemill.model.types import Field, Type
-from tidemill.model.values import PLAIN, Converter, is_numpy, refuse, to_decimal, to_varchar
 
 __all__ = ["coerce", "coerce_row", "coercer", "in_order", "present", "presenter", "row_coercer"]
 

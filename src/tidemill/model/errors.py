@@ -55,13 +55,13 @@ __all__ = [
     "NullViolation",
     "OutOfBudget",
     "ParseError",
-    "Place",
     "SetupError",
     "SourceError",
     "SourceLost",
     "SourceSlow",
     "SqlError",
     "StorageError",
+    "TextLocation",
     "TidemillError",
     "TypeMismatch",
     "UnknownName",
@@ -74,7 +74,7 @@ EXCERPT = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextLocation:
     """Where in a text: file or statement name, line and column from 1, the line itself, how much to underline."""
 
     name: str
@@ -102,7 +102,7 @@ class TidemillError(Exception):
     """
 
     def __init__(
-        self, what: str, *, where: Place | str | None = None, detail: str | None = None, hint: str | None = None
+        self, what: str, *, where: TextLocation | str | None = None, detail: str | None = None, hint: str | None = None
     ) -> None:
         super().__init__(what)
         self.what = what

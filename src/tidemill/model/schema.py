@@ -18,7 +18,7 @@ EPOCH = "_epoch"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckConstraint:
     """``CONSTRAINT name CHECK (text)``: no row of the table may make the condition false; NULL is as good as true.
 
     One that is not ``enforced`` only informs; with ``rely`` plans may take it for granted.
@@ -31,7 +31,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferentialConstraint:
     """A foreign key: ``columns`` of this table name a row of ``table`` by ``referenced``, or by its primary key.
 
     A row with a NULL among ``columns`` names nothing (MATCH SIMPLE). One that is not ``enforced`` only informs; with
@@ -76,13 +76,13 @@ class Table:
     name: str
     fields: tuple[Field, ...]
     primary_key: tuple[str, ...] = ()
-    references: tuple[Reference, ...] = field(default=())
+    references: tuple[ReferentialConstraint, ...] = field(default=())
     kept: bool = True
     partitioning: Partitioning | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
 
     @property
-    def judges_rows(self) -> bool:
+    def checks_rows(self) -> bool:
         """True where a row can be wrong by itself, beyond the types of its values and NULLs."""
         return any(check.enforced for check in self.checks) or any(f.length is not None for f in self.fields)
 

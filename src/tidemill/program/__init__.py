@@ -1,1 +1,17 @@
-"""What keeps a view fresh: maps, triggers and statements, for any runtime to run."""
+"""Programs: maps, triggers and statements that keep a view fresh, for any runtime to run.
+
+- ``maps``: maps from a key to a weight and ring values
+- ``statements``: queries as nested loops, the statements that add their results to maps, and triggers
+- ``stages``: stages, how their rows are emitted from maps, and the program of a view
+- ``joingraph``: join graphs: members, vertices, lookahead (GraphIVM)
+- ``constraints``: CHECK conditions and foreign keys as runtimes enforce them
+- ``reads``: which relations, indexes and orders a program reads
+- ``linearity``: whether a query may read a map in unmerged pieces
+- ``state_expiry``: entries that no late row can reach any more
+- ``renaming``: programs under other stage names, for shared stages
+- ``text``: the readable form of a program
+- ``verify``: the invariants of programs, checked on every compile
+- ``verify_joingraph``: those of join graphs and readers
+- ``verify_time_partitions``: those of stages made time partition by time partition
+- ``compatible_types``: which key types compare and which arguments a ring value sums
+"""

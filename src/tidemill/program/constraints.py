@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tidemill.algebra.scalars import Scalar
-from tidemill.model.schema import Check, Reference, Table, names_of
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, names_of
 
-__all__ = ["Condition", "Constraints", "ForeignKey"]
+__all__ = ["CheckCondition", "Constraints", "ForeignKey"]
 
-Places = tuple[int, ...]
+ColumnIndexes = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Condition:
+class CheckCondition:
     """A CHECK of ``table``: ``scalar`` may not be false of any row; it reads columns by their bare names."""
 
     table: Table
-    check: Check
+    check: CheckConstraint
     scalar: Scalar
 
 
@@ -32,12 +32,12 @@ class ForeignKey:
     """
 
     child: Table
-    reference: Reference
+    reference: ReferentialConstraint
     parent: Table
     absent: bool = False
 
     @cached_property
-    def child_places(self) -> Places:
+    def child_places(self) -> ColumnIndexes:
         """Where the referring columns stand in a row of the child."""
         to = self.reference.referenced or self.parent.primary_key
         by_target = dict(zip(to, self.reference.columns, strict=True))
@@ -45,7 +45,7 @@ class ForeignKey:
         return tuple(names.index(by_target[column]) for column in self.parent.primary_key)
 
     @cached_property
-    def parent_places(self) -> Places:
+    def parent_places(self) -> ColumnIndexes:
         """Where the primary key stands in a row of the parent."""
         return self.parent.key_positions()
 
@@ -59,14 +59,14 @@ class ForeignKey:
 class Constraints:
     """All that is enforced in a warehouse: conditions by table, and foreign keys by each of their two tables."""
 
-    conditions: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
+    conditions: Mapping[str, tuple[CheckCondition, ...]] = field(default_factory=dict)
     keys: Mapping[str, tuple[ForeignKey, ...]] = field(default_factory=dict)
 
     def touch(self, tables: Collection[str]) -> bool:
         """True where a change of ``tables`` can violate anything."""
         return any(table in self.conditions or table in self.keys for table in tables)
 
-    def conditions_of(self, table: str) -> tuple[Condition, ...]:
+    def conditions_of(self, table: str) -> tuple[CheckCondition, ...]:
         """The conditions of the rows of ``table``."""
         return self.conditions.get(table, ())
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.algebra.sums import LOW
+from tidemill.algebra.relational.partial_sums import LOW
 from tidemill.model.types import BIGINT, DOUBLE, Field, Type
 
 SPECIALS = (".nan", ".inf", ".ninf")
@@ -29,7 +29,7 @@ else the finite sum, rounded.
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class RingField:
     """A ring value: BIGINT, DECIMAL(38, s) or DOUBLE (kept as a double-double)."""
 
     name: str
@@ -42,13 +42,13 @@ class Map:
 
     name: str
     keys: tuple[Field, ...]
-    values: tuple[Value, ...] = ()
+    values: tuple[RingField, ...] = ()
 
 
 def map_fields(map_: Map) -> tuple[Field, ...]:
     """The columns in which a map is stored: keys, then values; a DOUBLE value is two DOUBLEs and three BIGINT counts.
 
-    >>> [f.name for f in map_fields(Map("m", (Field("k", DOUBLE),), (Value("s", DOUBLE),)))]
+    >>> [f.name for f in map_fields(Map("m", (Field("k", DOUBLE),), (RingField("s", DOUBLE),)))]
     ['k', 's', 's.lo', 's.nan', 's.inf', 's.ninf']
     """
     columns = list(map_.keys)

@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.registry import functions_of, is_registered
-from tidemill.algebra.relations import Window
-from tidemill.algebra.scalars import Scalar
-from tidemill.algebra.walk import expressions
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Window
+from tidemill.algebra.relational.walk import expressions
+from tidemill.algebra.user_functions import functions_of, is_registered
 from tidemill.model.types import Field
-from tidemill.program.layers import Layers
-from tidemill.program.linear import is_linear, scalars_of
+from tidemill.program.linearity import is_linear, scalars_of
+from tidemill.program.stages import TimePartitionEmission
 from tidemill.program.statements import (
     Add,
-    Each,
-    Finish,
-    Parts,
+    ArrayLoop,
+    GroupEmission,
+    IterationEmission,
+    MapRead,
+    MapSeek,
+    PartitionEmission,
     Program,
     Query,
     Range,
-    Read,
+    RelationLoop,
     Replace,
-    Rounds,
-    Seek,
-    Source,
     Stage,
-    Statement,
     Step,
     Trigger,
+    TriggerStatement,
     Version,
 )
 
-Order = tuple[tuple[str, ...], str]
+MapOrder = tuple[tuple[str, ...], str]
 """Key columns that are looked up, and the one by which the entries under them stand in order."""
 
 
-def queries_of(statement: Statement) -> tuple[Query, ...]:
+def queries_of(statement: TriggerStatement) -> tuple[Query, ...]:
     """The queries that a statement sums; those that stand in for others while a guard fails are the last."""
     return (statement.query,) if isinstance(statement, Add) else (*statement.queries, *statement.otherwise)
 
 
 def triggers_of(stage: Stage) -> tuple[Trigger, ...]:
     """The triggers of ``stage``, and the one that its own rounds fire."""
-    return (*stage.triggers, stage.finish.again) if isinstance(stage.finish, Rounds) else stage.triggers
+    return (*stage.triggers, stage.finish.again) if isinstance(stage.finish, IterationEmission) else stage.triggers
 
 
 def steps_of(stage: Stage) -> Iterator[Step]:
@@ -55,24 +55,24 @@ def steps_of(stage: Stage) -> Iterator[Step]:
                 yield from query.sources
 
 
-def sources_of(stage: Stage) -> Iterator[Source]:
+def sources_of(stage: Stage) -> Iterator[RelationLoop]:
     """Every loop of every trigger of ``stage``; those of its load are left out."""
-    return (step for step in steps_of(stage) if isinstance(step, Source))
+    return (step for step in steps_of(stage) if isinstance(step, RelationLoop))
 
 
-def relation_of(step: Source | Read | Seek) -> str:
+def relation_of(step: RelationLoop | MapRead | MapSeek) -> str:
     """The relation or map that a step reads."""
-    return step.relation if isinstance(step, Source) else step.map
+    return step.relation if isinstance(step, RelationLoop) else step.map
 
 
-def reads_old(step: Step) -> TypeGuard[Source | Read | Seek]:
+def reads_old(step: Step) -> TypeGuard[RelationLoop | MapRead | MapSeek]:
     """Whether a step reads what was there before the change."""
-    return isinstance(step, Read | Seek) or (isinstance(step, Source) and step.version is Version.STATE)
+    return isinstance(step, MapRead | MapSeek) or (isinstance(step, RelationLoop) and step.version is Version.STATE)
 
 
-def reads_change(step: Step) -> TypeGuard[Source]:
+def reads_change(step: Step) -> TypeGuard[RelationLoop]:
     """Whether a step reads the change."""
-    return isinstance(step, Source) and step.version is Version.CHANGE
+    return isinstance(step, RelationLoop) and step.version is Version.CHANGE
 
 
 def row_wise(stage: Stage) -> bool:
@@ -82,16 +82,20 @@ def row_wise(stage: Stage) -> bool:
     this process, and one whose partitions are made by such queries. All other stages are linear in everything that
     they read, and take changes of any size as one.
     """
-    if isinstance(stage.finish, Rounds) or any(trigger.each for trigger in stage.triggers) or calls_python(stage):
+    if (
+        isinstance(stage.finish, IterationEmission)
+        or any(trigger.each for trigger in stage.triggers)
+        or calls_python(stage)
+    ):
         return True
-    if isinstance(stage.finish, Layers) and any(
+    if isinstance(stage.finish, TimePartitionEmission) and any(
         row_wise(below) for body in stage.finish.bodies for below in body.stages
     ):
         return True
     keys = {map_.name: len(map_.keys) for map_ in stage.maps}
     return not all(
-        isinstance(step, Each)
-        or (isinstance(step, Source) and is_linear(query, step, keys.get(statement.target, len(stage.output))))
+        isinstance(step, ArrayLoop)
+        or (isinstance(step, RelationLoop) and is_linear(query, step, keys.get(statement.target, len(stage.output))))
         for trigger in stage.triggers
         for statement in trigger.statements
         for query in queries_of(statement)
@@ -103,11 +107,13 @@ def calls_python(stage: Stage) -> bool:
     """Whether some expression or aggregate of ``stage`` is a function that a user brought."""
     called = {name for scalar in _scalars_of(stage) for name in functions_of(scalar)}
     match stage.finish:
-        case Finish(peeks=peeks):
+        case GroupEmission(peeks=peeks):
             called |= {peek.call.function for peek in peeks}
-        case Parts(rows=Window(calls=calls)):
+        case PartitionEmission(rows=Window(calls=calls)):
             called |= {call.function for call in calls}
-        case Layers(bodies=bodies) if any(calls_python(below) for body in bodies for below in body.stages):
+        case TimePartitionEmission(bodies=bodies) if any(
+            calls_python(below) for body in bodies for below in body.stages
+        ):
             return True
     return any(map(is_registered, called))
 
@@ -120,10 +126,10 @@ def _scalars_of(stage: Stage) -> Iterator[Scalar]:
         yield from (output.scalar for output in stage.finish.outputs)
         yield from () if stage.finish.condition is None else (stage.finish.condition,)
     match stage.finish:
-        case Parts(rows=rows):
+        case PartitionEmission(rows=rows):
             yield from expressions(rows)
             yield from (condition for _, condition in rows.conditions) if isinstance(rows, Match) else ()
-        case Layers(bodies=bodies):
+        case TimePartitionEmission(bodies=bodies):
             yield from (scalar for body in bodies for below in body.stages for scalar in _scalars_of(below))
 
 
@@ -163,7 +169,7 @@ def looked_up(stage: Stage) -> set[str]:
     others = {
         relation_of(step)
         for step in steps_of(stage)
-        if reads_old(step) and not (isinstance(step, Source) and step.lookup)
+        if reads_old(step) and not (isinstance(step, RelationLoop) and step.lookup)
     }
     return read_maps(stage) - others - read_together(stage).keys()
 
@@ -175,13 +181,13 @@ def read_together(stage: Stage) -> dict[str, int]:
     touches.
     """
     match stage.finish:
-        case Parts(source=source, width=width):
+        case PartitionEmission(source=source, width=width):
             return {source: width}
-        case Rounds(source=source, kept=kept):
+        case IterationEmission(source=source, kept=kept):
             return {source: 0, kept: 0}
-        case Layers(feeds=feeds, numbers=numbers, kept=kept):
+        case TimePartitionEmission(feeds=feeds, numbers=numbers, kept=kept):
             return {feed.map: min(feed.every, 1) for feed in feeds} | {numbers: 0, kept: 1}
-        case Finish(source=source, peeks=peeks):
+        case GroupEmission(source=source, peeks=peeks):
             width = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
             return {peek.map: width for peek in peeks}
     return {}
@@ -196,9 +202,9 @@ def indexes(program: Program) -> dict[str, set[tuple[str, ...]]]:
     return found
 
 
-def orders(stage: Stage) -> dict[str, set[Order]]:
+def orders(stage: Stage) -> dict[str, set[MapOrder]]:
     """For each map of ``stage`` that range reads and seeks ask: the orders in which its entries must stand."""
-    found: dict[str, set[Order]] = {}
+    found: dict[str, set[MapOrder]] = {}
     for step in filter(reads_old, steps_of(stage)):
         order = order_of(step, stage)
         if order is not None:
@@ -206,12 +212,12 @@ def orders(stage: Stage) -> dict[str, set[Order]]:
     return found
 
 
-def order_of(step: Step, stage: Stage) -> Order | None:
+def order_of(step: Step, stage: Stage) -> MapOrder | None:
     """The order in which a step needs the entries of its map, the columns as the map has them; None where in none."""
     match step:
-        case Read(range=Range(column=column)):
+        case MapRead(range=Range(column=column)):
             pass
-        case Seek(column=Field(name=column)):
+        case MapSeek(column=Field(name=column)):
             pass
         case _:
             return None
@@ -230,6 +236,6 @@ def guards(stage: Stage) -> dict[str, set[str]]:
     return found
 
 
-def _state_steps(program: Program) -> Iterator[Source | Read | Seek]:
+def _state_steps(program: Program) -> Iterator[RelationLoop | MapRead | MapSeek]:
     for stage in program.stages:
         yield from filter(reads_old, steps_of(stage))

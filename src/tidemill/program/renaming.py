@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from tidemill.algebra.scalars import Scalar
+from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.model.types import Field
 
 __all__ = ["renamed"]
 
-Node = TypeVar("Node")
+ProgramNode = TypeVar("ProgramNode")
 
 
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
+def renamed(node: ProgramNode, names: Mapping[str, str]) -> ProgramNode:
     """A stage, or a part of one, with other names for stages, and for their maps with them.
 
     What expressions say is left alone: they name columns.

@@ -16,14 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from tidemill.algebra.aggregates import AggregateCall
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.relations import TopK, Window
-from tidemill.algebra.scalars import Named, Scalar
+from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.model.types import Field
-from tidemill.program.graph import Graph, Serve
-from tidemill.program.layers import Layers
-from tidemill.program.maps import Map, Value
+from tidemill.program.joingraph import Graph, Serve
+from tidemill.program.maps import Map, RingField
+from tidemill.program.stages import TimePartitionEmission
 
 
 class Version(Enum):
@@ -33,7 +33,7 @@ class Version(Enum):
     STATE = "state"
 
 
-class Part(Enum):
+class ChangeSubset(Enum):
     """What becomes of the rows of a change, where a key tells which row takes the place of which."""
 
     STAYING = "staying"
@@ -49,13 +49,13 @@ class Split:
     come. Both together are the change.
     """
 
-    part: Part
+    part: ChangeSubset
     key: tuple[str, ...]
     fixed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RelationLoop:
     """One loop of a query: the rows of a relation, bound as ``alias.column``, their weight as ``alias._weight``.
 
     ``columns`` are the relation's fields that the query uses (all others are never read). ``lookup`` pairs a column of
@@ -71,12 +71,12 @@ class Source:
     columns: tuple[Field, ...]
     lookup: tuple[tuple[str, Scalar], ...] = ()
     filters: tuple[Scalar, ...] = ()
-    values: tuple[Value, ...] = ()
+    values: tuple[RingField, ...] = ()
     split: Split | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class RangeBound:
     """One end of a range of keys. Only a closed bound includes its key; a NULL bound lets nothing in."""
 
     scalar: Scalar
@@ -88,12 +88,12 @@ class Range:
     """The keys of an ordered map between two bounds; an end without one is open to infinity. NULL lies in no range."""
 
     column: str
-    lower: Bound | None = None
-    upper: Bound | None = None
+    lower: RangeBound | None = None
+    upper: RangeBound | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class MapRead:
     """The numbers of a map at one key, bound as ``alias._weight`` and ``alias.value``; zero where nothing is.
 
     ``lookup`` names every key of the map (a NULL finds nothing), but for the one that has a ``range``: then the
@@ -104,13 +104,13 @@ class Read:
     map: str
     alias: str
     lookup: tuple[tuple[str, Scalar], ...]
-    values: tuple[Value, ...]
+    values: tuple[RingField, ...]
     range: Range | None = None
     filters: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
+class MapSeek:
     """The key at which a running sum turns, bound as ``alias.column``; NULL where it never does.
 
     The entries of ``map`` under ``lookup`` stand in the order of ``column``. For each, ``alias._weight`` and
@@ -124,13 +124,13 @@ class Seek:
     lookup: tuple[tuple[str, Scalar], ...]
     column: Field
     after: bool
-    values: tuple[Value, ...]
+    values: tuple[RingField, ...]
     condition: Scalar
     filters: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class ArrayLoop:
     """The elements of an array of this row, bound as ``alias.name`` for each of ``columns``; multiplies nothing.
 
     ``columns`` are the element, or the position (counted from 0) and the element. With ``outer`` an array that is empty
@@ -149,12 +149,12 @@ class Each:
         return ()
 
     @property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> tuple[RingField, ...]:
         """Elements have no sums."""
         return ()
 
 
-Step = Source | Read | Seek | Each
+Step = RelationLoop | MapRead | MapSeek | ArrayLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Replace:
     otherwise: tuple[Query, ...] = ()
 
 
-Statement = Add | Replace
+TriggerStatement = Add | Replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +212,12 @@ class Trigger:
     """
 
     relation: str
-    statements: tuple[Statement, ...]
+    statements: tuple[TriggerStatement, ...]
     each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Peek:
+class MultisetRead:
     """The value of an aggregate over a bag that is kept entry by entry, bound as ``call.name``.
 
     ``map`` has the keys of the finish's map as its first keys; the entries that share them are the bag, each as often
@@ -230,7 +230,7 @@ class Peek:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class GroupEmission:
     """How the rows of a stage come from its map: for every key of positive weight that passes ``condition``, one row.
 
     Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``peeks`` bind. A DOUBLE
@@ -244,12 +244,12 @@ class Finish:
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
     always: bool = False
-    peeks: tuple[Peek, ...] = ()
+    peeks: tuple[MultisetRead, ...] = ()
     times: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PartitionEmission:
     """How the rows of a stage come from parts of its map: each part that an epoch touches gives its rows anew.
 
     A part are the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are the
@@ -271,7 +271,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class IterationEmission:
     """How the rows of a stage come out of a recursion: round by round, each from what counts in the one before.
 
     The first key of ``source`` and of ``kept`` is the round, a BIGINT; the others are the columns of a row. Statements
@@ -295,7 +295,7 @@ class Rounds:
     condition: Scalar | None = None
 
 
-Emission = Finish | Parts | Rounds | Layers
+Emission = GroupEmission | PartitionEmission | IterationEmission | TimePartitionEmission
 """How the rows of a stage come out of its maps."""
 
 

@@ -14,34 +14,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
-from tidemill.algebra.matching.match import Match
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.queries import text_of_call
-from tidemill.algebra.relations import Scan, TopK, Window
-from tidemill.algebra.scalars import Column, Named, Scalar
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Scan, TopK, Window
+from tidemill.algebra.relational.walk import conjunction
 from tidemill.algebra.text import text_of
-from tidemill.algebra.walk import conjunction
 from tidemill.model.schema import WEIGHT
-from tidemill.program.graph import Graph
-from tidemill.program.layers import Layers
+from tidemill.program.joingraph import Graph
 from tidemill.program.maps import Map
+from tidemill.program.stages import TimePartitionEmission
 from tidemill.program.statements import (
     Add,
-    Each,
-    Finish,
-    Parts,
+    ArrayLoop,
+    GroupEmission,
+    IterationEmission,
+    MapRead,
+    MapSeek,
+    PartitionEmission,
     Program,
     Query,
     Range,
-    Read,
+    RelationLoop,
     Replace,
-    Rounds,
-    Seek,
-    Source,
     Split,
     Stage,
-    Statement,
     Step,
     Trigger,
+    TriggerStatement,
     Version,
 )
 
@@ -67,13 +67,13 @@ def text_of_stage(stage: Stage) -> str:
     if stage.load:
         parts.append(_headed("to load:", [text_of_statement(statement, stage) for statement in stage.load]))
     match stage.finish:
-        case Parts() as rows:
+        case PartitionEmission() as rows:
             parts.append(_parts_text(rows))
-        case Rounds() as rounds:
+        case IterationEmission() as rounds:
             parts += _rounds_texts(rounds, stage)
-        case Layers() as layers:
+        case TimePartitionEmission() as layers:
             parts += _layers_texts(layers)
-        case Finish() as finish:
+        case GroupEmission() as finish:
             parts.append(_finish_text(finish))
     parts += [_graph_text(graph) for graph in stage.graphs]
     if stage.reader is not None:
@@ -82,7 +82,7 @@ def text_of_stage(stage: Stage) -> str:
     return _headed(_listed(f"stage {stage.name}(", [str(f) for f in stage.output], ")"), parts)
 
 
-def text_of_statement(statement: Statement, stage: Stage) -> str:
+def text_of_statement(statement: TriggerStatement, stage: Stage) -> str:
     """One statement with its loops; a replacement starts with ``:=``, and what it sums up goes on with ``+=``."""
     target = next((m for m in stage.maps if m.name == statement.target), Map(statement.target, stage.output))
     if isinstance(statement, Add):
@@ -136,17 +136,17 @@ def _values_text(values: Sequence[str]) -> str:
 
 def _step_text(step: Step) -> str:
     match step:
-        case Source():
+        case RelationLoop():
             return _filtered(_source_text(step), step.filters)
-        case Read():
+        case MapRead():
             return _filtered(_read_text(step), step.filters)
-        case Seek():
+        case MapSeek():
             return _filtered(_seek_text(step), step.filters)
-        case Each():
+        case ArrayLoop():
             return _filtered(_each_text(step), step.filters)
 
 
-def _source_text(source: Source) -> str:
+def _source_text(source: RelationLoop) -> str:
     rows = f"change of {source.relation}" if source.version is Version.CHANGE else source.relation
     if source.split is not None:
         rows = f"{_split_text(source.split)} in {rows}"
@@ -161,18 +161,18 @@ def _split_text(split: Split) -> str:
     return f"rows {split.part.value} by {', '.join(split.key)}{f' with the same {same}' if same else ''}"
 
 
-def _each_text(each: Each) -> str:
+def _each_text(each: ArrayLoop) -> str:
     names = ", ".join(f"{each.alias}.{f.name}" for f in each.columns)
     return f"for {names} in {'outer ' if each.outer else ''}{text_of(each.array)}"
 
 
-def _read_text(read: Read) -> str:
+def _read_text(read: MapRead) -> str:
     if read.range is None:
         return f"let {read.alias} = {read.map}[{_found_text(read)}]"
     return f"let {read.alias} = sum of {read.map}[{_found_text(read, *_range_texts(read.range))}]"
 
 
-def _seek_text(seek: Seek) -> str:
+def _seek_text(seek: MapSeek) -> str:
     which, side = ("first", "after") if seek.after else ("last", "before")
     under = f"[{_found_text(seek)}]" if seek.lookup else ""
     column = seek.column.name
@@ -181,7 +181,7 @@ def _seek_text(seek: Seek) -> str:
     return _continued(head, condition)
 
 
-def _found_text(step: Read | Seek, *ranges: str) -> str:
+def _found_text(step: MapRead | MapSeek, *ranges: str) -> str:
     return ", ".join([*(f"{name} = {text_of(key)}" for name, key in step.lookup), *ranges])
 
 
@@ -211,7 +211,7 @@ def _graph_text(graph: Graph) -> str:
     return _headed(head, [", ".join(members), *(meeting or "everything" for meeting in meetings), *filters])
 
 
-def _finish_text(finish: Finish) -> str:
+def _finish_text(finish: GroupEmission) -> str:
     text = _listed("emit always (" if finish.always else "emit (", [_named_text(o) for o in finish.outputs], ")")
     notes = [f"with {peek.call.name} = {text_of_call(peek.call)} over {peek.map}" for peek in finish.peeks]
     notes += [] if finish.condition is None else [f"where {text_of(finish.condition)}"]
@@ -219,7 +219,7 @@ def _finish_text(finish: Finish) -> str:
     return _headed(text, notes)
 
 
-def _parts_text(parts: Parts) -> str:
+def _parts_text(parts: PartitionEmission) -> str:
     """What each touched part gives anew."""
     text = _listed("emit (", [_named_text(o) for o in parts.outputs], ")")
     notes = [f"from {_rows_text(parts.rows)}"]
@@ -227,7 +227,7 @@ def _parts_text(parts: Parts) -> str:
     return _headed(text, notes)
 
 
-def _rounds_texts(rounds: Rounds, stage: Stage) -> list[str]:
+def _rounds_texts(rounds: IterationEmission, stage: Stage) -> list[str]:
     """How rounds follow from each other, and what comes out of them."""
     statements = [text_of_statement(statement, stage) for statement in rounds.again.statements]
     how = "in the first round in which it is found" if rounds.distinct else "in every round in which it is found"
@@ -235,7 +235,7 @@ def _rounds_texts(rounds: Rounds, stage: Stage) -> list[str]:
     return [settled, _kept_text(rounds)]
 
 
-def _layers_texts(layers: Layers) -> list[str]:
+def _layers_texts(layers: TimePartitionEmission) -> list[str]:
     """How partitions are made from others, and what comes out of them."""
     read = [f"with {layer.name} from {layers.map_of(layer)}" for layer in layers.layers]
     if len(layers.bodies) == 1:
@@ -249,7 +249,7 @@ def _layers_texts(layers: Layers) -> list[str]:
     return [_headed(head, [*read, *made]), _kept_text(layers)]
 
 
-def _kept_text(finish: Rounds | Layers) -> str:
+def _kept_text(finish: IterationEmission | TimePartitionEmission) -> str:
     text = _listed("emit (", [_named_text(o) for o in finish.outputs], ")")
     notes = [f"from {finish.kept}"]
     notes += [] if finish.condition is None else [f"where {text_of(finish.condition)}"]

@@ -13,8 +13,9 @@
 - The first keys of a map of parts are the columns that the parts are equal in.
 - The maps of a recursion have the same keys, of which the first is the round. What changes in the rows that count is
   read by the trigger that goes on, which adds to what is found and to nothing else.
-- The maps of a relation made partition by partition are as ``program.verify_layers`` says, and so are its queries.
-- Join graphs, and the readers of stages whose rows are not stored, are as ``program.verify_graphs`` says.
+- The maps of a relation made partition by partition are as ``program.verify_time_partitions`` says, and so are its
+  queries.
+- Join graphs, and the readers of stages whose rows are not stored, are as ``program.verify_joingraph`` says.
 """
 
 from __future__ import annotations
@@ -22,41 +23,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Column, Named, Scalar
-from tidemill.algebra.sums import LOW
-from tidemill.algebra.walk import columns_in, expressions, walk
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.partial_sums import LOW
+from tidemill.algebra.relational.relations import Scan
+from tidemill.algebra.relational.walk import columns_in, expressions, walk
 from tidemill.model import types as t
 from tidemill.model.errors import InternalError
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field, Type
-from tidemill.program.fits import comparable, sums_up
-from tidemill.program.layers import Layers
-from tidemill.program.maps import Map, Value
+from tidemill.program.compatible_types import comparable, sums_up
+from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of
+from tidemill.program.stages import TimePartitionEmission
 from tidemill.program.statements import (
     Add,
-    Each,
-    Finish,
-    Parts,
+    ArrayLoop,
+    GroupEmission,
+    IterationEmission,
+    MapRead,
+    MapSeek,
+    PartitionEmission,
     Program,
     Query,
-    Read,
+    RelationLoop,
     Replace,
-    Rounds,
-    Seek,
-    Source,
     Split,
     Stage,
-    Statement,
     Step,
     Trigger,
+    TriggerStatement,
     Version,
 )
 from tidemill.program.text import text_of_stage, text_of_statement
-from tidemill.program.verify_graphs import problems_of
-from tidemill.program.verify_layers import problems_of_layers
+from tidemill.program.verify_joingraph import joingraph_problems
+from tidemill.program.verify_time_partitions import time_partition_problems
 
 
 class BrokenInvariant(InternalError):
@@ -100,16 +101,16 @@ class _Checker:
         if self.stage.load and any(trigger.each for trigger in self.stage.triggers):
             raise self._broken("it goes row by row and has statements to load it all the same")
         match self.stage.finish:
-            case Parts() as parts:
+            case PartitionEmission() as parts:
                 self._verify_parts(parts)
-            case Rounds() as rounds:
+            case IterationEmission() as rounds:
                 self._verify_rounds(rounds)
-            case Layers() as layers:
+            case TimePartitionEmission() as layers:
                 self._verify_layers(layers)
-            case Finish() as finish:
+            case GroupEmission() as finish:
                 self._verify_finish(finish)
 
-        for problem in problems_of(self.stage):
+        for problem in joingraph_problems(self.stage):
             raise self._broken(problem)
         if self.stage.reader is not None:
             replace(self, stage=self.stage.reader).verify()
@@ -141,7 +142,7 @@ class _Checker:
                         raise self._broken(f'it reads "{relation_of(step)}" after adding to it', statement)
             added.add(statement.target)
 
-    def _verify_statement(self, statement: Statement, changed: str | None) -> None:
+    def _verify_statement(self, statement: TriggerStatement, changed: str | None) -> None:
         for query in queries_of(statement):
             self._verify_query(query, statement)
             self._verify_target(query, statement)
@@ -156,13 +157,13 @@ class _Checker:
             if value != WEIGHT and value not in (known.name for known in self._map(name, statement).values):
                 raise self._broken(f'"{name}" has no value "{value}" to guard', statement)
 
-    def _verify_changes(self, query: Query, statement: Statement, changed: str | None) -> None:
+    def _verify_changes(self, query: Query, statement: TriggerStatement, changed: str | None) -> None:
         read = {step.relation for step in query.sources if reads_change(step)}
         if read != (set() if changed is None else {changed}):
             wanted = "no change" if changed is None else f'the change of "{changed}"'
             raise self._broken(f"it should read {wanted} but reads the changes of {sorted(read)}", statement)
 
-    def _verify_query(self, query: Query, statement: Statement) -> None:
+    def _verify_query(self, query: Query, statement: TriggerStatement) -> None:
         bound: dict[str, Type] = {}
         self._verify_bound(query.filters, bound, statement)
         for step in query.sources:
@@ -172,17 +173,17 @@ class _Checker:
         if any(scalar.type != t.BIGINT for scalar in weight):
             raise self._broken("its weight is no BIGINT", statement)
 
-    def _verify_step(self, step: Step, bound: dict[str, Type], statement: Statement) -> None:
+    def _verify_step(self, step: Step, bound: dict[str, Type], statement: TriggerStatement) -> None:
         """Check the step and bind its columns: a lookup sees only the steps before it, a filter this one too."""
         self._verify_bound([key for _, key in step.lookup], bound, statement)
         match step:
-            case Source():
+            case RelationLoop():
                 fresh = self._verify_source(step, statement)
-            case Read():
+            case MapRead():
                 fresh = self._verify_read(step, bound, statement)
-            case Seek():
+            case MapSeek():
                 fresh = self._verify_seek(step, bound, statement)
-            case Each():
+            case ArrayLoop():
                 fresh = self._verify_each(step, bound, statement)
         for name, of in fresh.items():
             if f"{step.alias}.{name}" in bound:
@@ -190,14 +191,14 @@ class _Checker:
             bound[f"{step.alias}.{name}"] = of
         self._verify_bound(step.filters, bound, statement)
 
-    def _verify_each(self, each: Each, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
+    def _verify_each(self, each: ArrayLoop, bound: Mapping[str, Type], statement: TriggerStatement) -> dict[str, Type]:
         self._verify_bound([each.array], bound, statement)
         own = {f.name: f.type for f in each.columns}
         if each.array.type != t.Array(each.columns[-1].type) or len(each.columns) > 2:
             raise self._broken(f'"{each.alias}" does not have the elements of its array', statement)
         return own
 
-    def _verify_source(self, source: Source, statement: Statement) -> dict[str, Type]:
+    def _verify_source(self, source: RelationLoop, statement: TriggerStatement) -> dict[str, Type]:
         own = {f.name: f.type for f in source.columns}
         there = self._fields_of(source.relation)
         for f in source.columns:
@@ -210,13 +211,15 @@ class _Checker:
             self._verify_split(source, source.split, own, statement)
         return own | (self._verify_sums(source.relation, source.values, statement) if source.values else _WEIGHT)
 
-    def _verify_split(self, source: Source, split: Split, own: Mapping[str, Type], statement: Statement) -> None:
+    def _verify_split(
+        self, source: RelationLoop, split: Split, own: Mapping[str, Type], statement: TriggerStatement
+    ) -> None:
         if source.version is not Version.CHANGE:
             raise self._broken(f'only a change is split, and "{source.alias}" is none', statement)
         if not own.keys() >= {*split.key, *split.fixed}:
             raise self._broken(f'"{source.alias}" does not read the columns that its change is split by', statement)
 
-    def _verify_read(self, read: Read, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
+    def _verify_read(self, read: MapRead, bound: Mapping[str, Type], statement: TriggerStatement) -> dict[str, Type]:
         keys = {f.name: f.type for f in self._map(read.map, statement).keys}
         self._verify_lookup(read, keys, statement)
         ends = [] if read.range is None else [end.scalar for end in (read.range.lower, read.range.upper) if end]
@@ -228,7 +231,7 @@ class _Checker:
                 raise self._broken(f'a range of "{read.map}" cannot end at a {end.type}', statement)
         return self._verify_sums(read.map, read.values, statement)
 
-    def _verify_seek(self, seek: Seek, bound: Mapping[str, Type], statement: Statement) -> dict[str, Type]:
+    def _verify_seek(self, seek: MapSeek, bound: Mapping[str, Type], statement: TriggerStatement) -> dict[str, Type]:
         keys = {f.name: f.type for f in self._map(seek.map, statement).keys}
         self._verify_lookup(seek, keys, statement)
         self._verify_keys(seek, {seek.column.name}, statement)
@@ -239,31 +242,33 @@ class _Checker:
             raise self._broken(f'"{seek.map}" has no column {seek.column}', statement)
         return {seek.column.name: seek.column.type}
 
-    def _verify_lookup(self, step: Step, columns: Mapping[str, Type], statement: Statement) -> None:
+    def _verify_lookup(self, step: Step, columns: Mapping[str, Type], statement: TriggerStatement) -> None:
         for name, key in step.lookup:
             if name not in columns or not comparable(columns[name], key.type):
                 raise self._broken(f'"{step.alias}.{name}" cannot be looked up by a {key.type}', statement)
 
-    def _verify_keys(self, step: Read | Seek, ordered: set[str], statement: Statement) -> None:
+    def _verify_keys(self, step: MapRead | MapSeek, ordered: set[str], statement: TriggerStatement) -> None:
         """One entry, or entries that stand in one order: every other key must be given."""
         keys = [f.name for f in self._map(step.map, statement).keys]
         if sorted([*(name for name, _ in step.lookup), *ordered]) != sorted(keys):
             raise self._broken(f'it does not say which of the keys {keys} of "{step.map}" it reads', statement)
 
-    def _verify_sums(self, name: str, values: Iterable[Value], statement: Statement) -> dict[str, Type]:
+    def _verify_sums(self, name: str, values: Iterable[RingField], statement: TriggerStatement) -> dict[str, Type]:
         there = self._map(name, statement).values
         for value in values:
             if value not in there or value.type == t.DOUBLE:
                 raise self._broken(f'"{name}" has no exact sum {value.name}: {value.type}', statement)
         return _WEIGHT | {value.name: value.type for value in values}
 
-    def _map(self, name: str, statement: Statement) -> Map:
+    def _map(self, name: str, statement: TriggerStatement) -> Map:
         for map_ in self.stage.maps:
             if map_.name == name:
                 return map_
         raise self._broken(f'it reads the map "{name}", which the stage does not have', statement)
 
-    def _verify_bound(self, scalars: Iterable[Scalar], bound: Mapping[str, Type], statement: Statement | None) -> None:
+    def _verify_bound(
+        self, scalars: Iterable[Scalar], bound: Mapping[str, Type], statement: TriggerStatement | None
+    ) -> None:
         for column in _columns(scalars):
             if column.name not in bound:
                 raise self._broken(f'column "{column.name}" is used before it is bound', statement)
@@ -271,7 +276,7 @@ class _Checker:
             if of != column.of:
                 raise self._broken(f'column "{column.name}" is used as {column.of}, but it is {of}', statement)
 
-    def _verify_target(self, query: Query, statement: Statement) -> None:
+    def _verify_target(self, query: Query, statement: TriggerStatement) -> None:
         given = [output.scalar.type for output in query.outputs]
         map_ = next((map_ for map_ in self.stage.maps if map_.name == statement.target), None)
         if map_ is None and (statement.target != self.stage.name or self.stage.finish is not None):
@@ -283,7 +288,7 @@ class _Checker:
             wanted, got = (", ".join(map(str, types)) for types in (keys + values, given))
             raise self._broken(f'"{statement.target}" takes ({wanted}) and not ({got})', statement)
 
-    def _verify_finish(self, finish: Finish) -> None:
+    def _verify_finish(self, finish: GroupEmission) -> None:
         map_ = next((map_ for map_ in self.stage.maps if map_.name == finish.source), None)
         if map_ is None:
             raise self._broken(f'its rows come from "{finish.source}", which it does not have')
@@ -295,7 +300,7 @@ class _Checker:
         self._verify_bound(above, bound, None)
         self._verify_outputs(finish.outputs, bound)
 
-    def _verify_peeks(self, finish: Finish, map_: Map) -> dict[str, Type]:
+    def _verify_peeks(self, finish: GroupEmission, map_: Map) -> dict[str, Type]:
         for peek in finish.peeks:
             bag = next((one for one in self.stage.maps if one.name == peek.map), None)
             if bag is None or bag.keys[: len(map_.keys)] != map_.keys or bag.values:
@@ -303,7 +308,7 @@ class _Checker:
             self._verify_bound(peek.call.scalars, {f.name: f.type for f in bag.keys[len(map_.keys) :]}, None)
         return {peek.call.name: peek.call.of for peek in finish.peeks}
 
-    def _verify_parts(self, parts: Parts) -> None:
+    def _verify_parts(self, parts: PartitionEmission) -> None:
         map_ = next((map_ for map_ in self.stage.maps if map_.name == parts.source), None)
         if map_ is None or map_.values or parts.rows.input != Scan(map_.name, "", map_.keys):
             raise self._broken(f'its rows come from "{parts.source}", which is no map of rows that it has')
@@ -318,7 +323,7 @@ class _Checker:
         self._verify_bound([] if parts.condition is None else [parts.condition], bound, None)
         self._verify_outputs(parts.outputs, bound)
 
-    def _verify_rounds(self, rounds: Rounds) -> None:
+    def _verify_rounds(self, rounds: IterationEmission) -> None:
         found, kept = (next((m for m in self.stage.maps if m.name == n), None) for n in (rounds.source, rounds.kept))
         if found is None or kept is None or found.keys != kept.keys or found.values or kept.values:
             raise self._broken(f'"{rounds.source}" and "{rounds.kept}" are no maps of the same rows')
@@ -332,9 +337,9 @@ class _Checker:
         self._verify_bound([] if rounds.condition is None else [rounds.condition], bound, None)
         self._verify_outputs(rounds.outputs, bound)
 
-    def _verify_layers(self, layers: Layers) -> None:
+    def _verify_layers(self, layers: TimePartitionEmission) -> None:
         maps = {map_.name: map_ for map_ in self.stage.maps}
-        for problem in problems_of_layers(layers, maps):
+        for problem in time_partition_problems(layers, maps):
             raise self._broken(problem)
         read = {layer.name: Table(layer.name, maps[layers.map_of(layer)].keys) for layer in layers.layers}
         for body in layers.bodies:
@@ -356,7 +361,7 @@ class _Checker:
         fields = self.known.get(relation)
         return None if fields is None else {f.name: f.type for f in fields}
 
-    def _broken(self, problem: str, statement: Statement | None = None) -> BrokenInvariant:
+    def _broken(self, problem: str, statement: TriggerStatement | None = None) -> BrokenInvariant:
         text = text_of_stage(self.stage) if statement is None else text_of_statement(statement, self.stage)
         return BrokenInvariant(f'stage "{self.stage.name}": {problem}\n{text}')
 

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.protocol import Level
-from tidemill.sources.queries import rows_text
+from tidemill.sources.remote_queries.signed_query import rows_text
 
 LEVELS = tuple(level for level in Level if level is not Level.NONE)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ConsistencyReport:
     """What a history keeps: for each level that it breaks, the first thing that breaks it."""
 
     broken: Mapping[Level, str]
@@ -47,7 +47,7 @@ class Verdict:
         return "\n".join(f"{level.name.lower()}: {self.broken.get(level, 'yes')}" for level in LEVELS)
 
 
-def audit(source: Sequence[ZSet], warehouse: Sequence[ZSet]) -> Verdict:
+def audit(source: Sequence[ZSet], warehouse: Sequence[ZSet]) -> ConsistencyReport:
     """Which levels hold between the states of the view at the source and in the warehouse, the first of each included.
 
     >>> a, b, c = (ZSet({(letter,): 1}) for letter in "abc")
@@ -68,11 +68,13 @@ def audit(source: Sequence[ZSet], warehouse: Sequence[ZSet]) -> Verdict:
     }
     found[Level.STRONG] = found[Level.CONSISTENT] or found[Level.CONVERGENT]
     found[Level.COMPLETE] = found[Level.STRONG] or _not_complete(there, here)
-    return Verdict({level: fault.told(source, warehouse) for level, fault in found.items() if fault is not None})
+    return ConsistencyReport(
+        {level: fault.told(source, warehouse) for level, fault in found.items() if fault is not None}
+    )
 
 
 @dataclass(frozen=True)
-class _Fault:
+class _Violation:
     """A sentence that breaks a level, and the state that it is about."""
 
     sentence: str
@@ -84,27 +86,27 @@ class _Fault:
         return f"{self.sentence}: {rows_text(rows)}"
 
 
-def _not_convergent(there: Sequence[int], here: Sequence[int]) -> _Fault | None:
+def _not_convergent(there: Sequence[int], here: Sequence[int]) -> _Violation | None:
     if there[-1] == here[-1]:
         return None
-    return _Fault("the last state of the warehouse is not the last one of the source", len(here) - 1)
+    return _Violation("the last state of the warehouse is not the last one of the source", len(here) - 1)
 
 
-def _not_weak(there: Sequence[int], here: Sequence[int]) -> _Fault | None:
+def _not_weak(there: Sequence[int], here: Sequence[int]) -> _Violation | None:
     known = set(there)
     for number, state in enumerate(here):
         if state not in known:
-            return _Fault(f"state {number} of the warehouse is none of the source", number)
+            return _Violation(f"state {number} of the warehouse is none of the source", number)
     return None
 
 
-def _not_consistent(there: Sequence[int], here: Sequence[int]) -> _Fault | None:
+def _not_consistent(there: Sequence[int], here: Sequence[int]) -> _Violation | None:
     reached = 0
     for number, state in enumerate(here):
         try:
             reached = there.index(state, reached)
         except ValueError:
-            return _Fault(
+            return _Violation(
                 f"state {number} of the warehouse is none of the source from state {reached} on,"
                 f" which is the earliest that the states before it lead to",
                 number,
@@ -112,11 +114,11 @@ def _not_consistent(there: Sequence[int], here: Sequence[int]) -> _Fault | None:
     return None
 
 
-def _not_complete(there: Sequence[int], here: Sequence[int]) -> _Fault | None:
+def _not_complete(there: Sequence[int], here: Sequence[int]) -> _Violation | None:
     """For histories that are strongly consistent, so that nothing is wrong but what is left out."""
     steps = [number for number, state in enumerate(there) if number == 0 or state != there[number - 1]]
     shown = [state for number, state in enumerate(here) if number == 0 or state != here[number - 1]]
     for place, number in enumerate(steps):
         if place >= len(shown) or shown[place] != there[number]:
-            return _Fault(f"no state of the warehouse corresponds to state {number} of the source", number, True)
+            return _Violation(f"no state of the warehouse corresponds to state {number} of the source", number, True)
     return None

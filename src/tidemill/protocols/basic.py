@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from tidemill.changes.zset import ZSet
-from tidemill.protocols.protocol import Action, Ask, Install, Level, Start
-from tidemill.sources.joins import answer_here
-from tidemill.sources.queries import SignedQuery
+from tidemill.protocols.protocol import Action, AskSource, InitialView, InstallChange, Level
+from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
+from tidemill.sources.remote_queries.signed_query import SignedQuery
 from tidemill.sources.source import Position
 
 
@@ -21,7 +21,7 @@ class Basic:
 
     level = Level.NONE
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: InitialView) -> None:
         self.unanswered: dict[int, SignedQuery] = {}
         self._view = start.view.query
         self._positions = dict(start.positions)
@@ -32,15 +32,15 @@ class Basic:
         self._positions[source] = position
         query = self._view.after_all(changes)
         if not query.remote.terms:
-            return [Install(answer_here(query), dict(self._positions))]
+            return [InstallChange(evaluate_locally(query), dict(self._positions))]
         number = next(self._numbers)
         self.unanswered[number] = query
-        return [Ask(number, query.remote, source)]
+        return [AskSource(number, query.remote, source)]
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
         """Add the answer to the view."""
         self._positions[source] = position
-        return [Install(rows + answer_here(self.unanswered.pop(number)), dict(self._positions))]
+        return [InstallChange(rows + evaluate_locally(self.unanswered.pop(number)), dict(self._positions))]
 
     @property
     def idle(self) -> bool:

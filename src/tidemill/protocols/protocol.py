@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from tidemill.changes.zset import ZSet
-from tidemill.sources.queries import Product, SignedQuery
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Position
 
 
@@ -32,7 +32,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True)
-class Ask:
+class AskSource:
     """Send ``query`` to ``source``; the answer is told under ``number``, which the protocol chose."""
 
     number: int
@@ -41,18 +41,18 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Install:
+class InstallChange:
     """Add ``change`` to the rows of the view. It then shows the states ``positions`` of the sources."""
 
     change: ZSet
     positions: Mapping[str, Position]
 
 
-Action = Ask | Install
+Action = AskSource | InstallChange
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialView:
     """What a keeper begins with: the view and its rows, which show the states ``positions`` of the sources.
 
     ``keys`` are the primary keys of relations that have one, ``homes`` tells which source a relation is in (the source
@@ -60,7 +60,7 @@ class Start:
     Relations are called here, and in the changes that a keeper is told, as the leaves of the view call them.
     """
 
-    view: Product
+    view: SpjView
     rows: ZSet
     positions: Mapping[str, Position] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class Start:
     contents: Mapping[str, ZSet] = field(default_factory=dict)
 
 
-class Keeper(Protocol):
-    """Keeps one view, from a ``Start`` on. An ``Install`` without a change says that the view shows a later state."""
+class ViewMaintainer(Protocol):
+    """One view, kept from an ``InitialView`` on. An ``InstallChange`` without a change says that its state is later."""
 
     level: Level
 

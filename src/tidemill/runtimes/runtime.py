@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
 from tidemill.program.statements import Program, Stage
@@ -49,7 +49,7 @@ class Runtime(Protocol):
         Returns the change, summed by row. Comes before ``fire`` for a table; streams are not checked.
         """
 
-    def enforce(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
+    def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
         """Refuse an epoch after which a constraint would be violated.
 
         ``changes`` are those of all tables of the epoch, as ``check`` has returned them. Comes after all checks and
@@ -62,7 +62,7 @@ class Runtime(Protocol):
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation`` as later triggers of this epoch see them."""
 
-    def freshen(self, stage: Stage) -> None:
+    def recompute_pending(self, stage: Stage) -> None:
         """Let the state of ``stage`` be what it would be if the epoch ended here, as far as that is kept in memory."""
 
     def emit(self, stage: Stage) -> ChangeSet:

@@ -18,7 +18,7 @@ from rich.text import Text
 from tidemill.engine.results import Result
 from tidemill.model.errors import TidemillError
 
-__all__ = ["cell", "console", "fail", "json_line", "print_json", "print_result", "print_table", "shown"]
+__all__ = ["as_text", "cell", "console", "fail", "json_line", "print_json", "print_result", "print_table"]
 
 _WIDE = 10_000
 
@@ -56,10 +56,10 @@ def print_result(result: Result, as_json: bool) -> None:
 
 def cell(value: Any) -> Text:
     """A value as a table shows it; NULL is set apart from the text "NULL"."""
-    return Text("NULL", style="dim italic") if value is None else Text(shown(value))
+    return Text("NULL", style="dim italic") if value is None else Text(as_text(value))
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as text: the SQL spelling of what Python would spell its own way."""
     if isinstance(value, bool):
         return "true" if value else "false"

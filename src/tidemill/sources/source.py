@@ -14,7 +14,7 @@ from typing import Protocol
 
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
-from tidemill.sources.queries import SignedQuery
+from tidemill.sources.remote_queries.signed_query import SignedQuery
 
 Position = str
 """A state of a source, as it names it itself: text that can be stored, shown and resumed from."""

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidemill.model.errors import FormatMismatch, StorageError
-from tidemill.storage.files import damaged, make_folder, missing, write_new, write_over
-from tidemill.storage.links import read_file
+from tidemill.storage.filesystem.durable_files import damaged, make_folder, missing, write_new, write_over
+from tidemill.storage.filesystem.symlinks import read_file
 
 FORMAT = 2
 """The format that this Tidemill writes. In format 1, log records and manifests do not name the one before them."""

@@ -25,19 +25,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.files import damaged, make_folder, missing
+from tidemill.storage.commit_mark import MARK_FILE, CommitMark, read_mark
+from tidemill.storage.filesystem.durable_files import damaged, make_folder, missing
+from tidemill.storage.filesystem.symlinks import refuse_links
+from tidemill.storage.filesystem.writer_lock import LOCK_FILE
 from tidemill.storage.format import FORMAT_FILE
-from tidemill.storage.links import refuse_links
-from tidemill.storage.lock import LOCK_FILE
-from tidemill.storage.log import Replayed, log_file, logs, replay
-from tidemill.storage.manifest import State, latest_state, manifest_file, read_manifest, sequences
-from tidemill.storage.mark import MARK_FILE, Mark, read_mark
-from tidemill.storage.parts import Tail
-from tidemill.storage.runs import FilePart
+from tidemill.storage.log import ReplayedLog, log_file, log_files, replay
+from tidemill.storage.manifest import WarehouseState, latest_state, manifest_file, manifest_sequences, read_manifest
+from tidemill.storage.runs import RunSegment
+from tidemill.storage.segments import RecentEpochs
 
 RETRIES = 100
 
-FIRST_COMMIT = 2.0
+FIRST_COMMIT_WAIT = 2.0
 """How many seconds a reader waits for the manifest of a first commit whose runs it sees."""
 
 
@@ -89,25 +89,25 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
+class CommittedState:
     """The last committed epoch: the newest manifest's state and the tail that waits in the log."""
 
-    state: State
-    tail: Tail
+    state: WarehouseState
+    tail: RecentEpochs
     epoch: int
     positions: Mapping[str, str]
 
     @classmethod
-    def of(cls, state: State) -> Current:
+    def of(cls, state: WarehouseState) -> CommittedState:
         """What a manifest leaves: nothing waits."""
-        return cls(state, Tail(), state.epoch, state.positions)
+        return cls(state, RecentEpochs(), state.epoch, state.positions)
 
-    def parts(self, maps: Path, name: str) -> list[FilePart]:
+    def parts(self, maps: Path, name: str) -> list[RunSegment]:
         """The runs of a map."""
-        return [FilePart(run, maps / run.file, name) for run in self.state.runs.get(name, ())]
+        return [RunSegment(run, maps / run.file, name) for run in self.state.runs.get(name, ())]
 
 
-def recover(layout: Layout) -> Current:
+def recover(layout: Layout) -> CommittedState:
     """What the folder says: the newest manifest, and the whole records of the log after it.
 
     A reader holds no lock, so a writer may move on between the two; then the newest manifest is another one, and
@@ -127,10 +127,10 @@ def recover(layout: Layout) -> Current:
         if found.state.sequence == _newest(layout):
             if gone is not None:
                 raise gone if newest else _no_manifests(layout)
-            if not lost(layout, found):
+            if not has_data_without_manifest(layout, found):
                 return found
             # A writer's first commit may be under way: its runs are there before its manifest is.
-            time.sleep(FIRST_COMMIT / RETRIES)
+            time.sleep(FIRST_COMMIT_WAIT / RETRIES)
     if _newest(layout) == 0:
         raise _no_manifests(layout)
     raise Corrupt(
@@ -149,10 +149,12 @@ def _no_manifests(layout: Layout) -> Corrupt:
     )
 
 
-def unacknowledged(layout: Layout, mark: Mark | None, found: Current, log: Replayed | None) -> Corrupt | None:
+def unacknowledged(
+    layout: Layout, mark: CommitMark | None, found: CommittedState, log: ReplayedLog | None
+) -> Corrupt | None:
     """The error for epochs or manifests that were acknowledged and are missing; None if none are."""
     sequence = found.state.sequence
-    later = [number for number, _, file in logs(layout.log) if number > sequence and replay(file).records]
+    later = [number for number, _, file in log_files(layout.log) if number > sequence and replay(file).records]
     named = max([*later, mark.sequence if mark else 0])
     if named > sequence:
         return _missing_manifest(layout, named, found.epoch, mark.reached if mark else None)
@@ -165,7 +167,7 @@ def unacknowledged(layout: Layout, mark: Mark | None, found: Current, log: Repla
     return None
 
 
-def _reaches(log: Replayed | None, mark: Mark) -> bool:
+def _reaches(log: ReplayedLog | None, mark: CommitMark) -> bool:
     """True where the log has the record that the mark vouches for, or another writer has gone on from it."""
     if log is None or log.token != mark.token:
         return log is not None and log.token > mark.token
@@ -191,45 +193,45 @@ def _spoken(epoch: int, acknowledged: int) -> str:
     return f"{lost} acknowledged and {'are' if many else 'is'} missing."
 
 
-def lost(layout: Layout, found: Current) -> bool:
+def has_data_without_manifest(layout: Layout, found: CommittedState) -> bool:
     """Whether a warehouse without manifests has data: taken for a new one it would be empty, and a vacuum would make it
     so. A first commit that was cut short also leaves runs without a manifest, but its epochs are in the log."""
-    new = found.state.sequence == 0 and not any(sequence == 0 for sequence, _, _ in logs(layout.log))
+    new = found.state.sequence == 0 and not any(sequence == 0 for sequence, _, _ in log_files(layout.log))
     return new and next(layout.maps.glob("*/*.parquet"), None) is not None
 
 
 def _newest(layout: Layout) -> int:
-    return max(sequences(layout.manifests), default=0)
+    return max(manifest_sequences(layout.manifests), default=0)
 
 
-def trace(layout: Layout) -> tuple[int, int] | None:
+def commit_fingerprint(layout: Layout) -> tuple[int, int] | None:
     """What tells a reader that something was committed: the newest manifest and the length of the log. None while a
     writer is between the two."""
     newest = _newest(layout)
     try:
-        return newest, sum(file.stat().st_size for _, _, file in logs(layout.log))
+        return newest, sum(file.stat().st_size for _, _, file in log_files(layout.log))
     except FileNotFoundError:
         return None
 
 
 def last_token(layout: Layout) -> int:
     """The highest fencing token that the folder knows."""
-    written = [token for _, token, _ in logs(layout.log)]
+    written = [token for _, token, _ in log_files(layout.log)]
     newest = _newest(layout)
     return max([*written, *([read_manifest(layout.manifests, newest).token] if newest else [])], default=0)
 
 
-def newest_log(layout: Layout, state: State) -> Replayed | None:
+def newest_log(layout: Layout, state: WarehouseState) -> ReplayedLog | None:
     """The log after a manifest. A writer that was overtaken may have left one of the same sequence; the highest token
     is the one that counts."""
     begin, seal = state.log_start
-    files = [file for sequence, _, file in logs(layout.log) if sequence == begin]
+    files = [file for sequence, _, file in log_files(layout.log) if sequence == begin]
     return replay(files[-1], seal or None) if files else None
 
 
-def with_log(state: State, log: Replayed | None) -> Current:
+def with_log(state: WarehouseState, log: ReplayedLog | None) -> CommittedState:
     """The state of a manifest, with the whole records of its log."""
-    tail, epoch, positions = Tail(), state.epoch, dict(state.positions)
+    tail, epoch, positions = RecentEpochs(), state.epoch, dict(state.positions)
     for record in log.records if log else ():
         for name, change in record.changes.items():
             tail.add(record.epoch, name, change)
@@ -238,10 +240,10 @@ def with_log(state: State, log: Replayed | None) -> Current:
         if record.positions:
             tail.reached.append((epoch, record.positions))
             positions |= record.positions
-    return Current(state, tail, epoch, positions)
+    return CommittedState(state, tail, epoch, positions)
 
 
-def _damage(log: Replayed | None, state: State) -> Corrupt | None:
+def _damage(log: ReplayedLog | None, state: WarehouseState) -> Corrupt | None:
     """The error for a log of which a record is gone that was durable; None where it is whole."""
     if log is None or not log.lost:
         return None

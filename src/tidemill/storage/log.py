@@ -25,9 +25,9 @@ from threading import Lock
 
 import pyarrow as pa
 
-from tidemill.changes.batch import Epoch
-from tidemill.storage.files import armed, fault, make_folder, sync_folder
-from tidemill.storage.links import read_file
+from tidemill.changes.changeset import Epoch
+from tidemill.storage.filesystem.durable_files import armed, fault, make_folder, sync_folder
+from tidemill.storage.filesystem.symlinks import read_file
 
 MAGIC = b"TdM2"
 
@@ -42,7 +42,7 @@ _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
 
 @dataclass(frozen=True)
-class Recovered:
+class LoggedChange:
     """A map's change as the log has it."""
 
     table: pa.Table
@@ -56,7 +56,7 @@ class Recovered:
 
 
 @dataclass(frozen=True)
-class Record:
+class LogRecord:
     """An epoch as the log has it: from where to where, and what it says of the log before it.
 
     ``previous`` is the checksum of the record before, None where the log has no chain; what lies before ``durable`` was
@@ -65,7 +65,7 @@ class Record:
 
     epoch: int
     positions: Mapping[str, str]
-    changes: Mapping[str, Recovered]
+    changes: Mapping[str, LoggedChange]
     begin: int
     end: int
     crc: int
@@ -73,7 +73,7 @@ class Record:
     durable: int
 
 
-def encode(epoch: Epoch) -> bytes:
+def encode_epoch(epoch: Epoch) -> bytes:
     """The payload of an epoch's record."""
     streams = {name: _stream_of(change.arrow()) for name, change in epoch.changes.items() if len(change)}
     lengths = {name: len(stream) for name, stream in streams.items()}
@@ -81,7 +81,7 @@ def encode(epoch: Epoch) -> bytes:
     return b"".join([line, b"\n", *streams.values()])
 
 
-def seal(payload: bytes, at: int, previous: int, durable: int) -> tuple[bytes, int]:
+def encode_record(payload: bytes, at: int, previous: int, durable: int) -> tuple[bytes, int]:
     """The record with this payload at byte ``at`` of a log, and its checksum."""
     header = _HEADER.pack(MAGIC, previous, len(payload), at, durable)
     crc = zlib.crc32(payload, zlib.crc32(header))
@@ -95,7 +95,7 @@ def _stream_of(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode(content: bytes, at: int) -> Record | None:
+def decode_record(content: bytes, at: int) -> LogRecord | None:
     """The record that begins at ``at``; None where there is no whole one that was written there."""
     plain = content[at : at + 4] == _PLAIN_MAGIC
     header = _PLAIN_HEADER if plain else _HEADER
@@ -114,18 +114,18 @@ def decode(content: bytes, at: int) -> Record | None:
     return _record_of(payload, at, begin, crc, said[1], said[4])
 
 
-def _record_of(payload: bytes, at: int, begin: int, crc: int, previous: int | None, durable: int) -> Record:
+def _record_of(payload: bytes, at: int, begin: int, crc: int, previous: int | None, durable: int) -> LogRecord:
     line, _, _ = payload.partition(b"\n")
     said = json.loads(line)
     place, changes = len(line) + 1, {}
     for name, length in said["maps"].items():
-        changes[name] = Recovered(pa.ipc.open_stream(payload[place : place + length]).read_all())
+        changes[name] = LoggedChange(pa.ipc.open_stream(payload[place : place + length]).read_all())
         place += length
-    return Record(said["epoch"], said["positions"], changes, at, begin + len(payload), crc, previous, durable)
+    return LogRecord(said["epoch"], said["positions"], changes, at, begin + len(payload), crc, previous, durable)
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedLog:
     """The records of a log up to its end or to the first that is not whole; and those whole ones that come after it.
 
     What follows a bad record is not read as data, because an epoch before it is missing. It tells whether that one had
@@ -133,8 +133,8 @@ class Replayed:
     """
 
     file: Path
-    records: tuple[Record, ...]
-    later: tuple[Record, ...] = ()
+    records: tuple[LogRecord, ...]
+    later: tuple[LogRecord, ...] = ()
     broken: bool = False
 
     @property
@@ -149,10 +149,10 @@ class Replayed:
         return self.records[-1].end if self.records else 0
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> LogEnd | None:
         """Where its records end; None where there is none."""
         last = self.records[-1] if self.records else None
-        return End(last.end, last.epoch, last.crc) if last else None
+        return LogEnd(last.end, last.epoch, last.crc) if last else None
 
     @property
     def lost(self) -> bool:
@@ -161,22 +161,22 @@ class Replayed:
         return self.broken or any(record.durable > self.length for record in self.later)
 
 
-def replay(file: Path, after: int | None = None) -> Replayed:
+def replay(file: Path, after: int | None = None) -> ReplayedLog:
     """Read the records of a log. ``after`` is the checksum of the manifest that it follows, where that is known."""
     content = read_file(file)
-    records: list[Record] = []
+    records: list[LogRecord] = []
     at, previous = 0, after
-    while (found := decode(content, at)) is not None:
+    while (found := decode_record(content, at)) is not None:
         if found.previous is not None and previous is not None and found.previous != previous:
-            return Replayed(file, tuple(records), (found,), broken=True)
+            return ReplayedLog(file, tuple(records), (found,), broken=True)
         records.append(found)
         at, previous = found.end, found.crc
-    return Replayed(file, tuple(records), tuple(_records_after(content, at)))
+    return ReplayedLog(file, tuple(records), tuple(_records_after(content, at)))
 
 
-def _records_after(content: bytes, at: int) -> Iterator[Record]:
+def _records_after(content: bytes, at: int) -> Iterator[LogRecord]:
     places = (found.start() for found in re.finditer(b"TdM[2l]", content[at + 1 :]))
-    return (record for place in places if (record := decode(content, at + 1 + place)) is not None)
+    return (record for place in places if (record := decode_record(content, at + 1 + place)) is not None)
 
 
 def log_file(folder: Path, sequence: int, token: int) -> Path:
@@ -184,7 +184,7 @@ def log_file(folder: Path, sequence: int, token: int) -> Path:
     return folder / f"{sequence:020}-{token:08}.log"
 
 
-def logs(folder: Path) -> list[tuple[int, int, Path]]:
+def log_files(folder: Path) -> list[tuple[int, int, Path]]:
     """The logs that are there, as (sequence, token, file) in order; other files are not looked at."""
     files = folder.iterdir() if folder.is_dir() else ()
     named = [(_NAME.fullmatch(file.name), file) for file in files]
@@ -192,7 +192,7 @@ def logs(folder: Path) -> list[tuple[int, int, Path]]:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class LogEnd:
     """Where a log ends: its length, the last epoch, and the checksum of its record."""
 
     length: int = 0
@@ -200,7 +200,7 @@ class End:
     crc: int = 0
 
 
-def _unmarked(end: End) -> None:
+def _unmarked(end: LogEnd) -> None:
     """Nobody wants to know."""
 
 
@@ -212,11 +212,11 @@ class Log:
     """
 
     def __init__(
-        self, file: Path, after: int = 0, durable: Callable[[End], None] = _unmarked, resumed: End | None = None
+        self, file: Path, after: int = 0, durable: Callable[[LogEnd], None] = _unmarked, resumed: LogEnd | None = None
     ) -> None:
         make_folder(file.parent)
         self.file = file
-        self.end = End(crc=after)
+        self.end = LogEnd(crc=after)
         self._durable = durable
         self._synced = 0
         self._syncing = Lock()
@@ -226,20 +226,20 @@ class Log:
             self.cut(resumed)
         sync_folder(file.parent)
 
-    def append(self, payload: bytes, epoch: int) -> End:
+    def append(self, payload: bytes, epoch: int) -> LogEnd:
         """Write the record of an epoch after the others; returns where it ends, for ``sync``. An error may leave a part
         of it."""
         fault("before-log")
         at = self.end.length
-        record, crc = seal(payload, at, self.end.crc, self._synced)
+        record, crc = encode_record(payload, at, self.end.crc, self._synced)
         half = len(record) // 2 if armed("torn-log") else len(record)
         _write_all(self._handle, record[:half], at)
         fault("torn-log")
         _write_all(self._handle, record[half:], at + half)
-        self.end = End(at + len(record), epoch, crc)
+        self.end = LogEnd(at + len(record), epoch, crc)
         return self.end
 
-    def cut(self, end: End) -> None:
+    def cut(self, end: LogEnd) -> None:
         """Leave what comes before ``end``: whole records."""
         os.ftruncate(self._handle, end.length)
         self.end = end
@@ -265,7 +265,7 @@ class Log:
             self._synced = max(self._synced, target.length)
             self._durable(target)
 
-    def vouch(self, end: End) -> None:
+    def acknowledge(self, end: LogEnd) -> None:
         """Tell how far the log is written where nobody waits for a sync."""
         self._durable(end)
 

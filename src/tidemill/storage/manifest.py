@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.model.errors import Corrupt
-from tidemill.storage.files import RESTORE, damaged, write_new
-from tidemill.storage.links import read_file
-from tidemill.storage.runs import StoredRun
+from tidemill.storage.filesystem.durable_files import RESTORE_HINT, damaged, write_new
+from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.runs import RunEntry
 
 FULL_EVERY = 64
 """A manifest in so many says everything."""
@@ -32,7 +32,7 @@ _RUN = re.compile(rf"{_ID.pattern}/[0-9a-z][0-9a-z.-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostEpochs:
     """Epochs that a repair could not bring back, of one map or of all: to read as of them is refused."""
 
     first: int
@@ -42,7 +42,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WarehouseState:
     """Everything that a warehouse is after a commit: the sum of the manifests so far.
 
     ``ids`` gives each map the folder of its runs, because names that people choose never become paths. ``seal`` is the
@@ -57,8 +57,8 @@ class State:
     positions: Mapping[str, str] = field(default_factory=dict)
     catalog: Mapping[str, object] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
-    runs: Mapping[str, tuple[StoredRun, ...]] = field(default_factory=dict)
-    losses: tuple[Loss, ...] = ()
+    runs: Mapping[str, tuple[RunEntry, ...]] = field(default_factory=dict)
+    losses: tuple[LostEpochs, ...] = ()
     seal: int = field(default=0, compare=False)
 
     @property
@@ -70,7 +70,7 @@ class State:
         """The run files that this state names."""
         return {run.file for runs in self.runs.values() for run in runs}
 
-    def ended(self, oldest: int) -> list[StoredRun]:
+    def ended(self, oldest: int) -> list[RunEntry]:
         """The runs of replaced maps that no epoch from ``oldest`` on counts."""
         return [run for runs in self.runs.values() for run in runs if run.ended is not None and run.ended <= oldest]
 
@@ -103,14 +103,14 @@ class Manifest:
     dropped: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    added: Mapping[str, tuple[StoredRun, ...]] = field(default_factory=dict)
-    losses: tuple[Loss, ...] | None = None
+    added: Mapping[str, tuple[RunEntry, ...]] = field(default_factory=dict)
+    losses: tuple[LostEpochs, ...] | None = None
     previous: int | None = None
     seal: int = field(default=0, compare=False)
 
-    def apply(self, before: State) -> State:
+    def apply(self, before: WarehouseState) -> WarehouseState:
         """The state after this commit."""
-        old = State() if self.full else before
+        old = WarehouseState() if self.full else before
         runs = {name: runs for name, runs in old.runs.items() if name not in self.dropped}
         for name in self.replaced:
             runs[name] = tuple(_ended(run, self.epoch) for run in runs.get(name, ()))
@@ -120,7 +120,7 @@ class Manifest:
         for name, added in self.added.items():
             runs[name] = (*runs.get(name, ()), *added)
         runs = {name: kept for name, kept in runs.items() if kept}
-        return State(
+        return WarehouseState(
             sequence=self.sequence,
             log=self.log,
             token=self.token,
@@ -134,7 +134,7 @@ class Manifest:
             seal=self.seal,
         )
 
-    def whole(self, after: State) -> Manifest:
+    def whole(self, after: WarehouseState) -> Manifest:
         """The full manifest that says the same: ``after`` is the state that it leads to."""
         return replace(
             self,
@@ -150,11 +150,11 @@ class Manifest:
         )
 
 
-def _either(said: tuple[Loss, ...] | None, before: tuple[Loss, ...]) -> tuple[Loss, ...]:
+def _either(said: tuple[LostEpochs, ...] | None, before: tuple[LostEpochs, ...]) -> tuple[LostEpochs, ...]:
     return before if said is None else said
 
 
-def _ended(run: StoredRun, epoch: int) -> StoredRun:
+def _ended(run: RunEntry, epoch: int) -> RunEntry:
     return run if run.ended is not None else replace(run, ended=epoch)
 
 
@@ -219,15 +219,15 @@ def _decoded(body: dict[str, Any]) -> Manifest:
         body["log"] = tuple(body["log"])
     runs = body.pop("added", {})
     if "losses" in body:
-        body["losses"] = tuple(Loss(**loss) for loss in body["losses"])
+        body["losses"] = tuple(LostEpochs(**loss) for loss in body["losses"])
     added = {name: tuple(map(_run, some)) for name, some in runs.items()}
     _require_inside(body.get("ids", {}).values(), _ID)
     _require_inside((run.file for some in added.values() for run in some), _RUN)
     return Manifest(**body, added=added)
 
 
-def _run(said: dict[str, Any]) -> StoredRun:
-    return StoredRun(**{**said, "groups": tuple(said.get("groups", ()))})
+def _run(said: dict[str, Any]) -> RunEntry:
+    return RunEntry(**{**said, "groups": tuple(said.get("groups", ()))})
 
 
 def _require_inside(names: Iterable[str], form: re.Pattern[str]) -> None:
@@ -237,25 +237,25 @@ def _require_inside(names: Iterable[str], form: re.Pattern[str]) -> None:
             raise ValueError(f"it names {name!r}")
 
 
-def sequences(folder: Path) -> list[int]:
+def manifest_sequences(folder: Path) -> list[int]:
     """The numbers of the manifests that are there, in order; other files are not looked at."""
     files = folder.iterdir() if folder.is_dir() else ()
     return sorted(int(file.name[:20]) for file in files if _NAME.fullmatch(file.name))
 
 
-def latest_state(folder: Path) -> State:
+def latest_state(folder: Path) -> WarehouseState:
     """The state that the newest manifest leads to, from the last full one on."""
-    known = sequences(folder)
-    return state_at(folder, known[-1]) if known else State()
+    known = manifest_sequences(folder)
+    return state_at(folder, known[-1]) if known else WarehouseState()
 
 
-def state_at(folder: Path, sequence: int) -> State:
+def state_at(folder: Path, sequence: int) -> WarehouseState:
     """The state that a manifest leads to."""
     chain: list[Manifest] = []
     while sequence and not (chain and chain[-1].full):
         chain.append(_parent_of(folder, chain[-1]) if chain else read_manifest(folder, sequence))
         sequence = chain[-1].parent
-    state = State()
+    state = WarehouseState()
     for manifest in reversed(chain):
         state = manifest.apply(state)
     return state
@@ -271,7 +271,7 @@ def _parent_of(folder: Path, manifest: Manifest) -> Manifest:
             f"manifest {manifest.parent} is missing",
             where=str(file),
             detail=f"Manifest {manifest.sequence} builds on it.",
-            hint=RESTORE,
+            hint=RESTORE_HINT,
         ) from None
     if manifest.previous is not None and manifest.previous != found.seal:
         raise _damaged(file, f"It is not the one that manifest {manifest.sequence} was built on.")

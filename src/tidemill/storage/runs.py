@@ -20,22 +20,29 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemill.model.schema import EPOCH, WEIGHT
-from tidemill.storage.files import damaged, explained, make_folder, missing, sync_file, sync_folder
-from tidemill.storage.links import refuse_link
-from tidemill.storage.parts import with_epoch
-from tidemill.storage.rowgroups import group_sums
-from tidemill.storage.soundness import MISSING, UNTOUCHED, compare, trust
-from tidemill.storage.store import Run
+from tidemill.storage.filesystem.checksums import MISSING_DETAIL, UNREAD_HINT, compare_checksum, remember_checksum
+from tidemill.storage.filesystem.durable_files import (
+    damaged,
+    make_folder,
+    missing,
+    sync_file,
+    sync_folder,
+    translate_os_errors,
+)
+from tidemill.storage.filesystem.row_group_checksums import row_group_checksums
+from tidemill.storage.filesystem.symlinks import refuse_link
+from tidemill.storage.segments import with_epoch
+from tidemill.storage.store import RunFile
 
 ROW_GROUP = 128 * 1024
 """Rows of a Parquet row group: small enough that the statistics of a sorted run let a lookup skip most of it."""
 
-LAYOUT: Mapping[str, Any] = {"compression": "zstd", "row_group_size": ROW_GROUP, "write_page_checksum": True}
+PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "row_group_size": ROW_GROUP, "write_page_checksum": True}
 """How runs are laid out, those that the store writes and those that are staged for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun:
+class RunEntry:
     """What a manifest says of a run. ``file`` is relative to the folder of all maps; ``retracted`` counts its rows of
     negative weight; from epoch ``ended`` on it counts no more, because its map was replaced. ``groups`` are checksums
     of its row groups where it has several, for what is to be saved of a damaged one."""
@@ -52,10 +59,10 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart:
+class RunSegment:
     """A run as a part of map ``name``."""
 
-    run: StoredRun
+    run: RunEntry
     path: Path
     name: str
 
@@ -83,29 +90,29 @@ class FilePart:
         """Refuse a run that is not what was written; looked at once in a process, unless ``again`` is asked for."""
         wrong = self.wrong(again=again)
         if wrong is not None:
-            raise (missing if wrong == MISSING else damaged)(self.path, f"{wrong} {self.holds}")
+            raise (missing if wrong == MISSING_DETAIL else damaged)(self.path, f"{wrong} {self.holds}")
 
     def wrong(self, *, again: bool = False) -> str | None:
         """The fault of its file, as a sentence; None if it has none."""
-        return compare(self.path, self.run.bytes, self.run.checksum, again=again)
+        return compare_checksum(self.path, self.run.bytes, self.run.checksum, again=again)
 
     @property
     def holds(self) -> str:
         """The rows that a reader misses without it. The maps of a view have names that begin with the view's own."""
         owner = re.split("[/:]", self.name, maxsplit=1)[0]
-        epochs = spoken(self.run.first, self.run.last)
+        epochs = epoch_range_text(self.run.first, self.run.last)
         return f'It holds {self.run.rows:,} rows of "{owner}", {epochs}; views that read it are affected too.'
 
-    def as_run(self) -> Run:
+    def as_run(self) -> RunFile:
         """The run as runtimes see it, which read the file themselves: it is sound."""
         self.require_sound()
-        return Run(self.path, self.run.rows, self.run.bytes, self.run.first, self.run.last)
+        return RunFile(self.path, self.run.rows, self.run.bytes, self.run.first, self.run.last)
 
 
-def spoken(first: int, last: int) -> str:
+def epoch_range_text(first: int, last: int) -> str:
     """A range of epochs as errors name it.
 
-    >>> spoken(3, 17), spoken(3, 3)
+    >>> epoch_range_text(3, 17), epoch_range_text(3, 3)
     ('of epochs 3 to 17', 'of epoch 3')
     """
     return f"of epoch {first}" if first == last else f"of epochs {first} to {last}"
@@ -118,14 +125,14 @@ def write_table(table: pa.Table, file: Path) -> None:
     pq.write_table(
         table,
         file,
-        **LAYOUT,
-        write_statistics=bounded(table.schema),
+        **PARQUET_OPTIONS,
+        write_statistics=columns_with_statistics(table.schema),
         write_page_index=True,  # so that of a row group only pages are read that can hold what is looked for
     )
     sync_file(file)
 
 
-def bounded(schema: pa.Schema) -> list[str]:
+def columns_with_statistics(schema: pa.Schema) -> list[str]:
     """The columns whose least and greatest values are written down, for readers to skip by.
 
     Doubles are not among them: Arrow leaves NaN out of such bounds, and Spark, looking for numbers above the
@@ -136,7 +143,7 @@ def bounded(schema: pa.Schema) -> list[str]:
 
 def read_table(file: Path, schema: pa.Schema, holds: str = "") -> pa.Table:
     """The columns of ``schema`` in that order; Spark's own timestamps (INT96) and nullability are made ours."""
-    with unreadable(file, holds), open_run(file) as parquet:
+    with translate_read_errors(file, holds), open_run(file) as parquet:
         absent = set(schema.names) - set(parquet.schema_arrow.names)
         if absent:
             raise damaged(file, f"It has no column {', '.join(sorted(absent))}. {holds}".strip())
@@ -149,26 +156,26 @@ def open_run(file: Path) -> pq.ParquetFile:
 
 
 @contextmanager
-def unreadable(file: Path, holds: str = "") -> Iterator[None]:
+def translate_read_errors(file: Path, holds: str = "") -> Iterator[None]:
     """Raise what Arrow finds wrong with a file as damage, and what the system refuses (too many files) as just that."""
     try:
         yield
     except FileNotFoundError:
-        raise missing(file, f"{MISSING} {holds}".strip()) from None
+        raise missing(file, f"{MISSING_DETAIL} {holds}".strip()) from None
     except (pa.ArrowException, OSError) as fault:
         if isinstance(fault, OSError) and fault.errno is not None:
-            with explained("read a run", file, UNTOUCHED):
+            with translate_os_errors("read a run", file, UNREAD_HINT):
                 raise
         raise damaged(file, f"It cannot be read as Parquet: {str(fault).strip()} {holds}".strip()) from fault
 
 
-def write_run(table: pa.Table, maps: Path, name: str) -> StoredRun:
+def write_run(table: pa.Table, maps: Path, name: str) -> RunEntry:
     """Store a table of weighted rows, each with its epoch, as the run ``name`` below the folder ``maps``."""
     write_table(table, maps / name)
     return _describe(maps, name, table.num_rows, table.select([WEIGHT, EPOCH]))
 
 
-def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> StoredRun | None:
+def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> RunEntry | None:
     """Make a Parquet file that a runtime staged the run ``name``, without copying it; None if it has no rows.
 
     The file holds the map's fields and ``_weight``. Where it has ``_epoch`` too it is linked into place; otherwise it
@@ -189,22 +196,22 @@ def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> StoredRun | No
     return _describe(maps, name, rows, marks)
 
 
-def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> StoredRun:
+def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
     file = maps / name
     bounds = pc.min_max(marks.column(EPOCH))
-    return StoredRun(
+    return RunEntry(
         file=name,
         rows=rows,
         bytes=file.stat().st_size,
-        checksum=trust(file),
+        checksum=remember_checksum(file),
         first=bounds["min"].as_py(),
         last=bounds["max"].as_py(),
         retracted=pc.sum(pc.less(marks.column(WEIGHT), 0)).as_py() or 0,
-        groups=group_sums(file, pq.read_metadata(file)) if rows > ROW_GROUP else (),
+        groups=row_group_checksums(file, pq.read_metadata(file)) if rows > ROW_GROUP else (),
     )
 
 
-def sync_runs(maps: Path, runs: Iterable[StoredRun]) -> None:
+def sync_runs(maps: Path, runs: Iterable[RunEntry]) -> None:
     """Make the names of new runs durable: each folder once."""
     for folder in {(maps / run.file).parent for run in runs}:
         sync_folder(folder)

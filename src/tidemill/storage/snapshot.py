@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from tidemill.model.errors import EpochGone
 from tidemill.model.types import Field
-from tidemill.storage.manifest import Loss, State
-from tidemill.storage.parts import Part, Tail, check_reach, read_parts, stored_schema
+from tidemill.storage.manifest import LostEpochs, WarehouseState
+from tidemill.storage.segments import RecentEpochs, Segment, check_readable, read_segments, stored_schema
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class StoreSnapshot:
     """The maps of a store as of ``epoch``. While it is open, no file that it may read is deleted.
 
-    >>> from tidemill.storage.memory import MemoryStore
+    >>> from tidemill.storage.memory_store import MemoryStore
     >>> with MemoryStore().pin() as snapshot:
     ...     snapshot.epoch, snapshot.read("never written", []).num_rows
     (0, 0)
@@ -29,24 +29,24 @@ class Snapshot:
     oldest: int
     catalog: Mapping[str, object]
     positions: Mapping[str, str]
-    parts: Callable[[str], Sequence[Part]]
-    tail: Tail
-    let_go: Callable[[Snapshot], None] = field(default=lambda snapshot: None)
-    losses: tuple[Loss, ...] = ()
+    parts: Callable[[str], Sequence[Segment]]
+    tail: RecentEpochs
+    on_close: Callable[[StoreSnapshot], None] = field(default=lambda snapshot: None)
+    losses: tuple[LostEpochs, ...] = ()
 
     def read(
         self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``, as ``Store.read`` gives them."""
-        bound = check_reach(self.oldest, self.epoch, since, until)
-        require_kept(self.losses, name, since, bound)
+        bound = check_readable(self.oldest, self.epoch, since, until)
+        require_not_lost(self.losses, name, since, bound)
         waiting = self.tail.part(name, since=since, until=bound)
         parts = [*self.parts(name), *([waiting] if waiting else [])]
-        return read_parts(parts, stored_schema(fields), since, bound)
+        return read_segments(parts, stored_schema(fields), since, bound)
 
     def close(self) -> None:
         """Let go of the epoch."""
-        self.let_go(self)
+        self.on_close(self)
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +55,7 @@ class Snapshot:
         self.close()
 
 
-def require_kept(losses: Sequence[Loss], name: str, since: int | None, until: int) -> None:
+def require_not_lost(losses: Sequence[LostEpochs], name: str, since: int | None, until: int) -> None:
     """Refuse to read map ``name`` as of epochs that were damaged and could not be brought back."""
     for loss in losses:
         for asked in (since, until):
@@ -67,7 +67,7 @@ def require_kept(losses: Sequence[Loss], name: str, since: int | None, until: in
                 )
 
 
-class Pins:
+class OpenSnapshots:
     """The open snapshots of a folder, and the run files that must stay for them.
 
     Those are the files of every state since the first of them was opened, not only of the states that are pinned: a
@@ -75,23 +75,23 @@ class Pins:
     """
 
     def __init__(self) -> None:
-        self._open: set[Snapshot] = set()
-        self._states: list[State] = []
+        self._open: set[StoreSnapshot] = set()
+        self._states: list[WarehouseState] = []
 
-    def add(self, snapshot: Snapshot, state: State) -> Snapshot:
+    def add(self, snapshot: StoreSnapshot, state: WarehouseState) -> StoreSnapshot:
         """Remember a snapshot that was taken of ``state``."""
         if not self._open:
             self._states = [state]
         self._open.add(snapshot)
         return snapshot
 
-    def discard(self, snapshot: Snapshot) -> None:
+    def discard(self, snapshot: StoreSnapshot) -> None:
         """Forget a snapshot; with the last one, all files that stayed for it."""
         self._open.discard(snapshot)
         if not self._open:
             self._states = []
 
-    def witness(self, state: State) -> None:
+    def witness(self, state: WarehouseState) -> None:
         """Tell the open snapshots of a new state."""
         if self._open:
             self._states.append(state)

@@ -9,14 +9,14 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tidemill.changes.batch import Epoch
+from tidemill.changes.changeset import Epoch
 from tidemill.model.types import Field
-from tidemill.program.forgetting import Forgotten
 from tidemill.program.maps import Map
+from tidemill.program.state_expiry import ExpiredEntries
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunFile:
     """An immutable Parquet file of weighted rows: a map's fields, ``_weight`` and ``_epoch``."""
 
     file: Path
@@ -26,7 +26,7 @@ class Run:
     last_epoch: int
 
 
-class Readable(Protocol):
+class ReadableStore(Protocol):
     """Named maps of weighted rows with an epoch each, to be read."""
 
     def read(
@@ -42,7 +42,7 @@ class Readable(Protocol):
 class AsOf:
     """A store as it was at an epoch."""
 
-    store: Readable
+    store: ReadableStore
     epoch: int
 
     def read(
@@ -56,7 +56,7 @@ class AsOf:
         return self.store.rows(name)
 
 
-class Store(Readable, Protocol):
+class Store(ReadableStore, Protocol):
     """Named maps of weighted rows with an epoch each. One writer; readers see whole epochs only."""
 
     @property
@@ -75,7 +75,7 @@ class Store(Readable, Protocol):
     def positions(self) -> Mapping[str, str]:
         """Where each source stood at the last epoch."""
 
-    def runs(self, name: str, *, until: int | None = None) -> tuple[Run, ...]:
+    def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
         """The files whose rows (of epochs up to ``until``) make up the map; empty for a map never written."""
 
     def staging(self, name: str) -> Path:
@@ -115,7 +115,7 @@ class Store(Readable, Protocol):
         the epoch after which everything is still there.
         """
 
-    def forget(self, forgotten: Sequence[Forgotten], *, now: bool = False) -> None:
+    def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
         """Let go of rows that nobody will ask for again, of all epochs: no change, and no epoch of its own.
 
         Where that is much work it may wait, unless it is to be done ``now``. Files stay until ``vacuum``.

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.answers import Answers
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
 from tidemill.model.coerce import coerce_row
 
 SCHEMA = """

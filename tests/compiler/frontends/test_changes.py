@@ -9,8 +9,8 @@ import pytest
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends import statements as st
-from tidemill.compiler.frontends.sql import parse, translate_delete, translate_insert, translate_update
+from tidemill.compiler.frontends.script import statements as st
+from tidemill.compiler.frontends.translate import parse, translate_delete, translate_insert, translate_update
 from tidemill.model.errors import ParseError, SqlError, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.schema import Table
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
 from tidemill.model import types as t
-from tidemill.model.errors import ParseError, Place, SqlError, TidemillError, TypeMismatch, UnknownName, Unsupported
+from tidemill.model.errors import (
+    ParseError,
+    SqlError,
+    TextLocation,
+    TidemillError,
+    TypeMismatch,
+    UnknownName,
+    Unsupported,
+)
 from tidemill.model.types import Field
 
 TABLES = {
@@ -30,7 +38,7 @@ def refused(query: str, name: str | None = "v") -> TidemillError:
 
 def pointed(error: TidemillError) -> str:
     """The text that an error underlines."""
-    assert isinstance(error.where, Place)
+    assert isinstance(error.where, TextLocation)
     start = error.where.column - 1
     return error.where.text[start : start + error.where.length]
 

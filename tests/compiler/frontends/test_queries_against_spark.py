@@ -8,7 +8,7 @@ import pytest
 
 from tests.answers import differ
 from tests.compiler.frontends.examples import QUERIES, SPARK_ONLY, answers
-from tidemill.compiler.frontends.names import Allotment
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,5 +22,5 @@ pytestmark = pytest.mark.spark
 def test_answers_of_spark(name: str, spark: SparkSession) -> None:
     known = answers({name: ALL[name]})
     assert differ(known.spark(spark)[name], known.evaluator()[name], known.fields(name)) == ""
-    unique = Allotment()  # Spark lets names repeat
+    unique = NameAllocator()  # Spark lets names repeat
     assert [f.name for f in known.fields(name)] == [unique.take(c.lower()) for c in spark.table(name).columns]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Recursive
-from tidemill.algebra.walk import scans, walk
+from tidemill.algebra.relational.relations import Recursive
+from tidemill.algebra.relational.walk import scans, walk
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
 from tidemill.model.errors import ParseError, TidemillError, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, INT, STRING, Field
 

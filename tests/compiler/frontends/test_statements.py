@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.compiler.frontends import statements as st
-from tidemill.compiler.frontends.sql import parse
+from tidemill.compiler.frontends.script import statements as st
+from tidemill.compiler.frontends.translate import parse
 from tidemill.model import types as t
 from tidemill.model.errors import ParseError, Unsupported
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.compiler.frontends.sql import parse
-from tidemill.compiler.frontends.statements import CreateTable
-from tidemill.engine.ddl import ddl
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.catalog.ddl import ddl
 from tidemill.model import types as t
 from tidemill.model.errors import NameTaken, ParseError, TidemillError, TypeMismatch, UnknownName, Unsupported
-from tidemill.model.schema import Check, Reference, Table
+from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table
 from tidemill.model.types import Field
 
 
@@ -65,7 +65,7 @@ def test_keys_and_references_beside_their_columns() -> None:
     assert orders.name == "orders"
     assert orders.fields == (Field("id", t.BIGINT, nullable=False), Field("customer", t.INT, nullable=False))
     assert orders.primary_key == ("id",)
-    assert orders.references == (Reference(("customer",), "customers", ("id",), "orders_customer_fkey"),)
+    assert orders.references == (ReferentialConstraint(("customer",), "customers", ("id",), "orders_customer_fkey"),)
     assert orders.kept
 
 
@@ -77,11 +77,13 @@ def test_keys_and_references_after_the_columns() -> None:
     assert items.primary_key == ("line", "o")
     assert items.key_positions() == (1, 0)
     assert [f.nullable for f in items.fields] == [False, False, True, True]
-    assert items.references == (Reference(("a", "b"), "parts", ("x", "y"), "items_a_b_fkey"),)
+    assert items.references == (ReferentialConstraint(("a", "b"), "parts", ("x", "y"), "items_a_b_fkey"),)
 
 
 def test_a_reference_without_columns_is_to_the_primary_key() -> None:
-    assert table("CREATE TABLE t (a INT REFERENCES u)").references == (Reference(("a",), "u", (), "t_a_fkey"),)
+    assert table("CREATE TABLE t (a INT REFERENCES u)").references == (
+        ReferentialConstraint(("a",), "u", (), "t_a_fkey"),
+    )
 
 
 def test_varchar_is_a_string_of_a_length() -> None:
@@ -92,21 +94,36 @@ def test_varchar_is_a_string_of_a_length() -> None:
 @pytest.mark.parametrize(
     ("constraint", "expected"),
     [
-        ("CHECK (a > 1)", Check("t_check", "a > 1")),
-        ("CONSTRAINT Big CHECK ((a > 1) AND (b /* or */ < 2)  )", Check("big", "(a > 1) AND (b /* or */ < 2)")),
-        ("CHECK (a > 1 -- positive\n)", Check("t_check", "a > 1")),
-        ("CHECK (t.a > 1) ENFORCED", Check("t_check", "t.a > 1")),
-        ("CHECK (a > 1) NOT ENFORCED", Check("t_check", "a > 1", enforced=False)),
-        ("CONSTRAINT c CHECK (a > 1) NOT ENFORCED RELY", Check("c", "a > 1", enforced=False, rely=True)),
-        ("CONSTRAINT f FOREIGN KEY (a) REFERENCES u", Reference(("a",), "u", (), "f")),
-        ("FOREIGN KEY (a) REFERENCES u ENFORCED", Reference(("a",), "u", (), "t_a_fkey")),
-        ("FOREIGN KEY (a) REFERENCES u NOT ENFORCED NORELY", Reference(("a",), "u", (), "t_a_fkey", enforced=False)),
-        ("FOREIGN KEY (a) REFERENCES u (x) NOT ENFORCED RELY", Reference(("a",), "u", ("x",), "t_a_fkey", False, True)),
-        ("FOREIGN KEY (a) REFERENCES u MATCH FULL ON DELETE NO ACTION", Reference(("a",), "u", (), "t_a_fkey")),
-        ("FOREIGN KEY (a) REFERENCES u DEFERRABLE INITIALLY DEFERRED", Reference(("a",), "u", (), "t_a_fkey")),
+        ("CHECK (a > 1)", CheckConstraint("t_check", "a > 1")),
+        (
+            "CONSTRAINT Big CHECK ((a > 1) AND (b /* or */ < 2)  )",
+            CheckConstraint("big", "(a > 1) AND (b /* or */ < 2)"),
+        ),
+        ("CHECK (a > 1 -- positive\n)", CheckConstraint("t_check", "a > 1")),
+        ("CHECK (t.a > 1) ENFORCED", CheckConstraint("t_check", "t.a > 1")),
+        ("CHECK (a > 1) NOT ENFORCED", CheckConstraint("t_check", "a > 1", enforced=False)),
+        ("CONSTRAINT c CHECK (a > 1) NOT ENFORCED RELY", CheckConstraint("c", "a > 1", enforced=False, rely=True)),
+        ("CONSTRAINT f FOREIGN KEY (a) REFERENCES u", ReferentialConstraint(("a",), "u", (), "f")),
+        ("FOREIGN KEY (a) REFERENCES u ENFORCED", ReferentialConstraint(("a",), "u", (), "t_a_fkey")),
+        (
+            "FOREIGN KEY (a) REFERENCES u NOT ENFORCED NORELY",
+            ReferentialConstraint(("a",), "u", (), "t_a_fkey", enforced=False),
+        ),
+        (
+            "FOREIGN KEY (a) REFERENCES u (x) NOT ENFORCED RELY",
+            ReferentialConstraint(("a",), "u", ("x",), "t_a_fkey", False, True),
+        ),
+        (
+            "FOREIGN KEY (a) REFERENCES u MATCH FULL ON DELETE NO ACTION",
+            ReferentialConstraint(("a",), "u", (), "t_a_fkey"),
+        ),
+        (
+            "FOREIGN KEY (a) REFERENCES u DEFERRABLE INITIALLY DEFERRED",
+            ReferentialConstraint(("a",), "u", (), "t_a_fkey"),
+        ),
     ],
 )
-def test_constraints(constraint: str, expected: Check | Reference) -> None:
+def test_constraints(constraint: str, expected: CheckConstraint | ReferentialConstraint) -> None:
     declared = table(f"CREATE TABLE t (a INT, b INT, {constraint})")
     assert (*declared.checks, *declared.references) == (expected,)
     assert table(ddl(declared)) == declared

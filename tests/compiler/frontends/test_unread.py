@@ -7,12 +7,18 @@ from collections.abc import Iterator
 import pytest
 from sqlglot import exp
 
-from tidemill.compiler.frontends.expressions import RULES
-from tidemill.compiler.frontends.places import Source
-from tidemill.compiler.frontends.queries import ITEMS, QUERIES
-from tidemill.compiler.frontends.reads import PARTS, READS
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.unread import is_read, prepared, read, refuse_clauses, refuse_unread
+from tidemill.compiler.frontends.sql.expressions.translator import EXPRESSION_RULES
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.supported_syntax import PART_NODES, SUPPORTED_ARGUMENTS
+from tidemill.compiler.frontends.sql.grammar.untranslated import (
+    is_translated,
+    mark_translated,
+    prepare_tree,
+    refuse_unsupported_arguments,
+    refuse_untranslated,
+)
+from tidemill.compiler.frontends.sql.query.translator import FROM_ITEM_RULES, QUERY_RULES
+from tidemill.compiler.frontends.translate import parse, translate
 from tidemill.model.errors import SqlError, Unsupported
 from tidemill.model.types import INT, STRING, Array, Field
 
@@ -32,23 +38,23 @@ def classes(base: type[exp.Expr] = exp.Expression) -> Iterator[type[exp.Expr]]:
 
 
 ALL = sorted(set(classes()), key=lambda one: one.__name__)
-SOURCE = Source.of("SELECT 1", "text")
+SOURCE = SqlText.of("SELECT 1", "text")
 
 
 def test_there_are_many_classes() -> None:
     assert len(ALL) > 800
 
 
-@pytest.mark.parametrize("kind", READS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", SUPPORTED_ARGUMENTS, ids=lambda kind: kind.__name__)
 def test_only_arguments_that_the_parser_has_are_declared(kind: type[exp.Expr]) -> None:
     # ``match`` is hung on items of FROM by our own grammar, and any query may have an order behind parentheses.
     own = {"match", "order", "limit", "offset", "with_"}
-    assert READS[kind] - own <= set(kind.arg_types)
+    assert SUPPORTED_ARGUMENTS[kind] - own <= set(kind.arg_types)
 
 
 def test_what_is_translated_is_declared() -> None:
     refused_by_rule = {exp.Identifier}  # a parameter of a lambda is a part elsewhere
-    assert set(RULES) | set(QUERIES) | set(ITEMS) <= set(READS) | refused_by_rule
+    assert set(EXPRESSION_RULES) | set(QUERY_RULES) | set(FROM_ITEM_RULES) <= set(SUPPORTED_ARGUMENTS) | refused_by_rule
 
 
 def test_every_argument_that_is_not_declared_is_refused() -> None:
@@ -56,36 +62,36 @@ def test_every_argument_that_is_not_declared_is_refused() -> None:
     for kind in ALL:
         for argument in kind.arg_types:
             node = kind(**{argument: exp.Null()})
-            if argument in READS.get(kind, ()):
-                refuse_clauses(node, SOURCE)
+            if argument in SUPPORTED_ARGUMENTS.get(kind, ()):
+                refuse_unsupported_arguments(node, SOURCE)
             else:
                 with pytest.raises(Unsupported):
-                    refuse_clauses(node, SOURCE)
+                    refuse_unsupported_arguments(node, SOURCE)
 
 
 def test_every_node_that_nobody_has_read_is_refused() -> None:
     """Of all nodes: those without an argument, too, but for parts of others."""
     for kind in ALL:
-        tree = prepared(exp.Paren(this=kind()))
-        read(tree)
-        if issubclass(kind, PARTS):
-            refuse_unread(tree, SOURCE)
+        tree = prepare_tree(exp.Paren(this=kind()))
+        mark_translated(tree)
+        if issubclass(kind, PART_NODES):
+            refuse_untranslated(tree, SOURCE)
         else:
             with pytest.raises(Unsupported):
-                refuse_unread(tree, SOURCE)
+                refuse_untranslated(tree, SOURCE)
 
 
 def test_copies_are_read_with_their_original() -> None:
     tree = SOURCE.parse()
-    assert not is_read(tree)
-    read(tree.copy())
-    assert is_read(tree)
+    assert not is_translated(tree)
+    mark_translated(tree.copy())
+    assert is_translated(tree)
 
 
 @pytest.mark.parametrize("word", ["preceding", "Preceding", "PRECEDING"])
 def test_keywords_are_one_spelling(word: str) -> None:
     text = f"SELECT SUM(a) OVER (ORDER BY a rows BETWEEN 1 {word} AND CURRENT row) FROM r"
-    (spec,) = Source.of(text, "text").parse().find_all(exp.WindowSpec)
+    (spec,) = SqlText.of(text, "text").parse().find_all(exp.WindowSpec)
     assert (spec.args["kind"], spec.args["start_side"]) == ("ROWS", "PRECEDING")
 
 

@@ -7,19 +7,19 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.functions.comparison import compare
-from tidemill.algebra.scalars import Scalar
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.viewlets.calculus import MARK, Atom, Lift, Query
-from tidemill.compiler.viewlets.deltas import Delta
-from tidemill.compiler.viewlets.plans import Event
-from tidemill.compiler.viewlets.ring import Polynomial
+from tidemill.compiler.viewlets.delta_queries import DeltaQuery
+from tidemill.compiler.viewlets.plans import EventStep
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial
+from tidemill.compiler.viewlets.ring_calculus.queries import MARK, Atom, CalculusQuery, Lift
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BOOLEAN, Type
-from tidemill.program.statements import Bound
+from tidemill.program.statements import RangeBound
 
 Tables = Mapping[str, tuple[list[str], ZSet]]
 """Column names and rows, by relation."""
@@ -29,12 +29,14 @@ Answer = dict[Row, Numbers]
 Environment = dict[str, Any]
 
 
-def answer(query: Query, tables: Tables, change: Tables | None = None, outer: Environment | None = None) -> Answer:
+def answer(
+    query: CalculusQuery, tables: Tables, change: Tables | None = None, outer: Environment | None = None
+) -> Answer:
     """For each key the count of rows and the sums; keys that add up to nothing are not there."""
-    return answer_of(Delta(query), tables, change or {}, outer or {})
+    return answer_of(DeltaQuery(query), tables, change or {}, outer or {})
 
 
-def answer_of(delta: Delta, tables: Tables, change: Tables, outer: Environment) -> Answer:
+def answer_of(delta: DeltaQuery, tables: Tables, change: Tables, outer: Environment) -> Answer:
     """The same for a product that counts ``sign`` times, with variables bound and lifts moved."""
     result: Answer = {}
     query = delta.query
@@ -61,7 +63,7 @@ def added(one: Answer, *others: Answer) -> Answer:
 
 def row_of(relation: str, names: Sequence[str], row: Row, weight: int) -> Environment:
     """One changed row, under the names that deltas for single rows read it by."""
-    event = Event(relation, "").id
+    event = EventStep(relation, "").id
     return {f"{event}{MARK}{n}": value for n, value in zip((*names, WEIGHT), (*row, weight), strict=True)}
 
 
@@ -121,7 +123,7 @@ def _within(key: Any, lift: Lift, values: Environment) -> bool:
     return _beyond(key, lift.lower, 1, values) and _beyond(key, lift.upper, -1, values)
 
 
-def _beyond(key: Any, bound: Bound | None, side: int, values: Environment) -> bool:
+def _beyond(key: Any, bound: RangeBound | None, side: int, values: Environment) -> bool:
     if bound is None:
         return True
     limit = evaluate_scalar(bound.scalar, values)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.compiler.viewlets.calculus import Atom, Query
-from tidemill.compiler.viewlets.costs import FANOUT, MANY, Costs, connected
+from tidemill.compiler.viewlets.materialization_costs import FANOUT, MANY, MaterializationCosts, connected
+from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery
 from tidemill.model.types import BIGINT, Field
 
 KEYS = {"customer": frozenset({"ck"}), "orders": frozenset({"ok"})}
@@ -16,36 +16,36 @@ def atom(relation: str, *names: str) -> Atom:
 
 
 CUSTOMER, ORDERS, ITEMS = atom("customer", "ck"), atom("orders", "ok", "ck"), atom("items", "ok", "qty")
-QUERY = Query((), (), (CUSTOMER, ORDERS, ITEMS))
+QUERY = CalculusQuery((), (), (CUSTOMER, ORDERS, ITEMS))
 
 
 def test_sizes_follow_from_keys() -> None:
-    costs = Costs(KEYS, [QUERY])
+    costs = MaterializationCosts(KEYS, [QUERY])
     assert [costs.size(name) for name in ("items", "orders", "customer")] == [MANY, MANY / FANOUT, MANY / FANOUT**2]
 
 
 def test_sizes_that_are_known_are_taken() -> None:
-    costs = Costs(KEYS, [QUERY], rows={"orders": 10, "customer": 1000})
+    costs = MaterializationCosts(KEYS, [QUERY], rows={"orders": 10, "customer": 1000})
     assert (costs.size("orders"), costs.size("customer")) == (10, 1000)
 
 
 def test_what_never_changes_has_no_rate() -> None:
-    assert Costs(KEYS, [QUERY], static={"customer"}).rate("customer") == 0
+    assert MaterializationCosts(KEYS, [QUERY], static={"customer"}).rate("customer") == 0
 
 
 def test_a_join_that_is_read_rarely_is_looped_over() -> None:
     """A customer comes rarely; a map of orders with items would have to be updated with every item."""
-    costs = Costs(KEYS, [QUERY])
+    costs = MaterializationCosts(KEYS, [QUERY])
     assert costs.exposed([ORDERS, ITEMS], {"ck"}, costs.rate("customer")) == [ORDERS]
 
 
 def test_a_join_that_is_read_often_is_materialized() -> None:
-    costs = Costs(KEYS, [QUERY])
+    costs = MaterializationCosts(KEYS, [QUERY])
     assert costs.exposed([CUSTOMER, ORDERS], {"ok"}, costs.rate("items")) == []
 
 
 def test_without_any_knowledge_a_join_is_materialized() -> None:
-    assert Costs({}, [QUERY]).exposed([ORDERS, ITEMS], {"ck"}, 1.0) == []
+    assert MaterializationCosts({}, [QUERY]).exposed([ORDERS, ITEMS], {"ck"}, 1.0) == []
 
 
 @pytest.mark.parametrize(("known", "parts"), [(set(), 1), ({"ok"}, 2)])

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from tests.compiler.viewlets.blocks import TABLES, changes, relation_of, views
 from tests.compiler.viewlets.meaning import Tables, added, answer, answer_of, row_of
-from tidemill.algebra.walk import scans
+from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_body
-from tidemill.compiler.rewrites.normalize import normalize
-from tidemill.compiler.stages import draft_stages
-from tidemill.compiler.viewlets.bindings import inputs, is_restricted
-from tidemill.compiler.viewlets.calculus import NotViewlet, Query
-from tidemill.compiler.viewlets.deltas import deltas
-from tidemill.compiler.viewlets.translate import translate
+from tidemill.compiler.passes import compile_body
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.staging.stages import draft_stages
+from tidemill.compiler.viewlets.delta_queries import delta_queries
+from tidemill.compiler.viewlets.ring_calculus.bindings import inputs, is_restricted
+from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery, NotViewlet
+from tidemill.compiler.viewlets.ring_calculus.translate import translate
 
 
-def queries_of(sql: str) -> list[Query]:
+def queries_of(sql: str) -> list[CalculusQuery]:
     """The queries of a view that is one stage."""
     try:
-        return translate(draft_stages("v", normalize(relation_of(sql)), compile_body)[-1])
+        return translate(draft_stages("v", push_down_filters(relation_of(sql)), compile_body)[-1])
     except NotViewlet:
         return []
 
@@ -46,17 +46,21 @@ def test_deltas_sum_up_to_the_difference(view: str, data: st.DataObject) -> None
         else:
             after = before | {relation: before[relation] + change}
             moved = [
-                answer_of(d, tables_of(before), tables_of({relation: change}), {}) for d in deltas(query, relation)
+                answer_of(d, tables_of(before), tables_of({relation: change}), {})
+                for d in delta_queries(query, relation)
             ]
             assert answer(query, tables_of(after)) == added(answer(query, tables_of(before)), *moved)
 
 
-def _check_rows(query: Query, relation: str, before: dict[str, ZSet], change: ZSet) -> None:
+def _check_rows(query: CalculusQuery, relation: str, before: dict[str, ZSet], change: ZSet) -> None:
     names = [f.name for f in TABLES[relation].fields]
     for row, weight in change.items():
         single = ZSet({row: weight})
         outer = row_of(relation, names, row, weight)
-        parts = [answer_of(d, tables_of(before), tables_of({relation: single}), outer) for d in deltas(query, relation)]
+        parts = [
+            answer_of(d, tables_of(before), tables_of({relation: single}), outer)
+            for d in delta_queries(query, relation)
+        ]
         after = before | {relation: before[relation] + single}
         assert answer(query, tables_of(after)) == added(answer(query, tables_of(before)), *parts)
         before = after
@@ -68,5 +72,5 @@ def test_a_delta_has_a_lower_degree(view: str) -> None:
     """Theorem 1, for queries without nested aggregates: each change takes the place of a relation."""
     for query in queries_of(view):
         for relation in query.relations if not query.lifts else ():
-            degrees = [delta.query.degree for delta in deltas(query, relation)]
+            degrees = [delta.query.degree for delta in delta_queries(query, relation)]
             assert max(degrees) == query.degree - 1

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.dbtoaster.queries import QUERIES, declarations
 from tests.program.interpret import Interpreter
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.program.reads import queries_of, relation_of
 from tidemill.program.statements import Program

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.compiler.viewlets.blocks import TABLES, changes, relation_of, views
 from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.walk import scans
+from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.passes import compile_view
 from tidemill.compiler.viewlets.depths import DEPTHS
 
 

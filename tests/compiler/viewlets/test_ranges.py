@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.sums import finish
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.partial_sums import finish
 from tidemill.algebra.text import text_of
-from tidemill.compiler.viewlets.conditions import NEVER, is_fragile, plain, settled
-from tidemill.compiler.viewlets.ranges import falls, is_empty, limit, merged
+from tidemill.compiler.viewlets.ring_calculus.conditions import NEVER, is_fragile, plain, settled
+from tidemill.compiler.viewlets.ring_calculus.ranges import bound_on, falls, is_empty, range_of
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
 
@@ -40,7 +40,7 @@ def number(value: int) -> Literal:
     ],
 )
 def test_limit(condition: Scalar, below: bool | None, bound: str, closed: bool) -> None:
-    found = limit(condition, "a.x")
+    found = bound_on(condition, "a.x")
     if below is None:
         assert found is None
     else:
@@ -50,13 +50,13 @@ def test_limit(condition: Scalar, below: bool | None, bound: str, closed: bool) 
 
 @pytest.mark.parametrize("type_", [DOUBLE, STRING, BOOLEAN])
 def test_no_limit_where_not_every_runtime_has_the_order(type_: t.Type) -> None:
-    assert limit(Call("lt", (Column("a.x", type_), Column("b.x", type_)), BOOLEAN), "a.x") is None
+    assert bound_on(Call("lt", (Column("a.x", type_), Column("b.x", type_)), BOOLEAN), "a.x") is None
 
 
 @given(a=st.integers(-9, 9), b=st.decimals(-9, 9, places=2), comparison=st.sampled_from(("lt", "le", "gt", "ge")))
 def test_a_limit_says_what_the_condition_says(a: int, b: Decimal, comparison: str) -> None:
     condition = call(comparison, call("subtract", B, call("add", A, number(2))), number(1))
-    found = limit(condition, "a.x")
+    found = bound_on(condition, "a.x")
     assert found is not None
     row: dict[str, Any] = {"a.x": a, "b.x": b}
     side = ("ge" if found.bound.closed else "gt") if found.below else ("le" if found.bound.closed else "lt")
@@ -64,16 +64,16 @@ def test_a_limit_says_what_the_condition_says(a: int, b: Decimal, comparison: st
 
 
 def test_two_limits_that_leave_nothing() -> None:
-    above, below = (limit(call("gt", call("subtract", *pair), number(1000)), "a.x") for pair in ((A, B), (B, A)))
-    near = limit(call("lt", A, call("add", B, number(2000))), "a.x")
+    above, below = (bound_on(call("gt", call("subtract", *pair), number(1000)), "a.x") for pair in ((A, B), (B, A)))
+    near = bound_on(call("lt", A, call("add", B, number(2000))), "a.x")
     assert above is not None
     assert below is not None
     assert near is not None
     assert is_empty(above, below)
     assert not is_empty(above, near)
     assert not is_empty(above, above)
-    assert merged([above, above]) is None
-    assert merged([above, near]) == (above.bound, near.bound)
+    assert range_of([above, above]) is None
+    assert range_of([above, near]) == (above.bound, near.bound)
 
 
 # -------------------------------------------------------------------------------------------------- nested aggregates

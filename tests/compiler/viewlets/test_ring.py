@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.compiler.viewlets.meaning import polynomial
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.text import text_of
-from tidemill.algebra.walk import columns_in
-from tidemill.compiler.viewlets.ring import (
-    Term,
+from tidemill.compiler.viewlets.ring_calculus.polynomials import (
+    ProductTerm,
     as_ring,
     collected,
     exact,
@@ -80,13 +80,13 @@ def test_factorization_gives_back_the_value(scalar: Scalar, row: dict[str, Any])
 
 def test_common_factors_are_taken_out() -> None:
     a, b, c = (Column(name, BIGINT, nullable=False) for name in "abc")
-    assert text_of(scalar_of((Term(1, (a, b)), Term(1, (a, c))))) == "a * (b + c)"
+    assert text_of(scalar_of((ProductTerm(1, (a, b)), ProductTerm(1, (a, c))))) == "a * (b + c)"
 
 
 def test_like_terms_become_one_and_opposites_vanish() -> None:
     a, b = (Column(name, BIGINT) for name in "ab")
-    assert collected([Term(1, (a, b)), Term(1, (b, a))]) == (Term(2, (a, b)),)
-    assert collected([Term(1, (a,)), *scaled((Term(1, (a,)),), -1)]) == ()
+    assert collected([ProductTerm(1, (a, b)), ProductTerm(1, (b, a))]) == (ProductTerm(2, (a, b)),)
+    assert collected([ProductTerm(1, (a,)), *scaled((ProductTerm(1, (a,)),), -1)]) == ()
 
 
 def test_a_case_is_a_product_with_its_condition() -> None:
@@ -100,7 +100,7 @@ def test_a_product_that_sql_rounds_is_left_alone() -> None:
     wide = [Column(f"{name}.x", t.Decimal(38, 20)) for name in "ab"]
     rounded = call("multiply", *wide)
     assert exact(rounded) == rounded
-    assert expand(rounded, owner) == (Term(1, (rounded,)),)
+    assert expand(rounded, owner) == (ProductTerm(1, (rounded,)),)
 
 
 def test_an_overflow_of_sql_is_none_of_the_ring() -> None:

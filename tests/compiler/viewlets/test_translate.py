@@ -9,16 +9,16 @@ from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.text import text_of
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_body, compile_view
-from tidemill.compiler.rewrites.normalize import normalize
-from tidemill.compiler.stages import draft_stages
-from tidemill.compiler.viewlets.calculus import Query
-from tidemill.compiler.viewlets.translate import translate
+from tidemill.compiler.passes import compile_body, compile_view
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.staging.stages import draft_stages
+from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery
+from tidemill.compiler.viewlets.ring_calculus.translate import translate
 from tidemill.model.errors import Unsupported
 
 
-def query_of(sql: str) -> Query:
-    (query,) = translate(draft_stages("v", normalize(relation_of(sql)), compile_body)[-1])
+def query_of(sql: str) -> CalculusQuery:
+    (query,) = translate(draft_stages("v", push_down_filters(relation_of(sql)), compile_body)[-1])
     return query
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.statements import Program
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.native.state import columns_of
-from tidemill.storage.memory import MemoryStore
+from tidemill.runtimes.native.runtime_state import column_snapshots
+from tidemill.storage.memory_store import MemoryStore
 
 
 class Harness:
@@ -31,7 +31,7 @@ class Harness:
         self.program = program
         self.tables = tables
         self.store = store or MemoryStore()
-        base_of, resident = (columns_of(self.store), 0) if elsewhere else (None, None)
+        base_of, resident = (column_snapshots(self.store), 0) if elsewhere else (None, None)
         self.runtime = NativeRuntime(self.store, self.fields_of, base_of, resident)
         for stage in program.stages:
             self.runtime.install(stage)

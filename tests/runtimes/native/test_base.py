@@ -20,8 +20,8 @@ from tidemill.changes.arrow import NAN, arrow_schema, to_arrow
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.types import Field
-from tidemill.runtimes.native import state
-from tidemill.runtimes.native.base import ColumnBase
+from tidemill.runtimes.native import runtime_state
+from tidemill.runtimes.native.state.snapshot import ColumnSnapshot
 
 DOMAINS: dict[t.Type, list[Any]] = {
     t.BOOLEAN: [True, False],
@@ -42,7 +42,7 @@ PLACES = st.lists(st.integers(0, len(FIELDS) - 1), min_size=1, unique=True).map(
 
 @given(st.lists(st.tuples(ROWS, st.integers(1, 3)), max_size=8), st.lists(ROWS, max_size=4), PLACES)
 def test_fetch_finds_the_rows_with_a_key(pairs: Any, others: Any, positions: tuple[int, ...]) -> None:
-    base = ColumnBase(to_arrow(pairs, FIELDS), FIELDS)
+    base = ColumnSnapshot(to_arrow(pairs, FIELDS), FIELDS)
     keys = {tuple(row[i] for i in positions) for row in [row for row, _ in pairs[::2]] + others}
     expected = [pair for pair in pairs if tuple(pair[0][i] for i in positions) in keys]
     assert ZSet.summed(base.fetch(positions, keys, tuple(range(len(FIELDS))))) == ZSet.summed(expected)
@@ -51,7 +51,7 @@ def test_fetch_finds_the_rows_with_a_key(pairs: Any, others: Any, positions: tup
 @pytest.mark.parametrize("stored", [-0.0, -math.nan])
 def test_other_spellings_of_zero_and_nan_are_found(stored: float) -> None:
     fields = (Field("x", t.DOUBLE),)
-    base = ColumnBase(pa.table([[stored], [1]], schema=arrow_schema(fields)), fields)
+    base = ColumnSnapshot(pa.table([[stored], [1]], schema=arrow_schema(fields)), fields)
     sought = NAN if stored != stored else 0.0
     assert base.fetch((0,), {(sought,)}, (0,)) == [((sought,), 1)]
 
@@ -65,7 +65,7 @@ def test_queries_over_columns_do_not_meet_each_other() -> None:
         "SELECT c.name, e.b FROM edges e JOIN customers c ON c.id = e.a": ("ann", 2),
         "SELECT c.name, o.day FROM orders o JOIN customers c ON c.id = o.customer": ("ann", 7),
     }
-    with patch.object(state, "RESIDENT_ROWS", -1):
+    with patch.object(runtime_state, "RESIDENT_ROWS", -1):
         for _ in range(2):
             for sql, row in joined.items():
                 assert harness.runtime.answer(program_of(sql)).zset() == ZSet({row: 1})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.native import doubles
+from tidemill.runtimes.native.state import double_sums
 
 # Money, lengths, rates: numbers whose sum has fewer than 107 bits from its first to its last.
 NUMBERS = st.integers(-(2**53), 2**53).map(lambda number: number / 2**20)
@@ -20,14 +20,14 @@ WEIGHTED = st.lists(st.tuples(ANY, st.integers(-5, 5).filter(bool)), max_size=12
 
 @given(WEIGHTED, st.lists(ANY))
 def test_what_leaves_takes_away_what_it_brought(terms: list[tuple[float, int]], stay: list[float]) -> None:
-    base = doubles.plus(*doubles.ZERO, stay, [])
-    there = doubles.plus(*base, [], terms)
-    assert doubles.plus(*there, [], [(term, -weight) for term, weight in terms]) == base
+    base = double_sums.plus(*double_sums.ZERO, stay, [])
+    there = double_sums.plus(*base, [], terms)
+    assert double_sums.plus(*there, [], [(term, -weight) for term, weight in terms]) == base
 
 
 @given(st.lists(NUMBERS), st.integers(1, 1000))
 def test_sum_is_the_rounded_exact_sum(terms: list[float], weight: int) -> None:
-    high, low, special = doubles.plus(*doubles.ZERO, [], [(term, weight) for term in terms])
+    high, low, special = double_sums.plus(*double_sums.ZERO, [], [(term, weight) for term in terms])
     exact = weight * sum(map(Fraction, terms))
     assert (high, special) == (float(exact), 0)
     assert Fraction(high) + Fraction(low) == exact
@@ -35,16 +35,16 @@ def test_sum_is_the_rounded_exact_sum(terms: list[float], weight: int) -> None:
 
 @given(WEIGHTED, WEIGHTED)
 def test_difference_leads_from_old_to_new(before: list[tuple[float, int]], after: list[tuple[float, int]]) -> None:
-    old, new = (doubles.plus(*doubles.ZERO, [], terms) for terms in (before, after))
-    change = doubles.difference(new, old)
+    old, new = (double_sums.plus(*double_sums.ZERO, [], terms) for terms in (before, after))
+    change = double_sums.difference(new, old)
     assert change is not None
-    assert doubles.combine(old, change) == new
+    assert double_sums.combine(old, change) == new
 
 
 def test_difference_is_none_where_no_double_double_has_it() -> None:
-    old = doubles.plus(*doubles.ZERO, [1e200, 1e100], [])
-    new = doubles.plus(*doubles.ZERO, [3.0, 1e-60], [])
-    assert doubles.difference(new, old) is None
+    old = double_sums.plus(*double_sums.ZERO, [1e200, 1e100], [])
+    new = double_sums.plus(*double_sums.ZERO, [3.0, 1e-60], [])
+    assert double_sums.difference(new, old) is None
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_difference_is_none_where_no_double_double_has_it() -> None:
     ],
 )
 def test_seen_value(terms: list[float], seen: str) -> None:
-    high, _, special = doubles.plus(*doubles.ZERO, terms, [])
-    assert str(doubles.seen(high, special)) == seen
+    high, _, special = double_sums.plus(*double_sums.ZERO, terms, [])
+    assert str(double_sums.seen(high, special)) == seen
 
 
 def test_sum_out_of_range_is_an_error() -> None:
     with pytest.raises(ArithmeticFault, match="leaves the range of DOUBLE"):
-        doubles.plus(*doubles.ZERO, [1e308, 1e308], [])
+        double_sums.plus(*double_sums.ZERO, [1e308, 1e308], [])
 
 
 @given(st.tuples(*[st.integers(-(2**62), 2**62)] * 3))
 def test_packed_counts(counts: tuple[int, int, int]) -> None:
-    assert doubles.unpack(doubles.pack(*counts)) == counts
+    assert double_sums.unpack(double_sums.pack(*counts)) == counts

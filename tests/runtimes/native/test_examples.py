@@ -20,7 +20,8 @@ from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.runtimes.native import ordered, state
+from tidemill.runtimes.native import runtime_state
+from tidemill.runtimes.native.state import ordered_sums
 
 EXAMPLES: list[Callable[[], Example]] = [examples.example_2, examples.figure_4, examples.vwap, examples.axf]
 
@@ -78,7 +79,7 @@ def advance(harness: Harness, contents: dict[str, ZSet], moves: list[Any]) -> ZS
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_example_is_kept_fresh(make: Callable[[], Example], data: st.DataObject) -> None:
-    with patch.object(ordered, "SMALLEST", 2):
+    with patch.object(ordered_sums, "SMALLEST", 2):
         check_fresh(make(), data)
 
 
@@ -87,7 +88,7 @@ def test_example_is_kept_fresh(make: Callable[[], Example], data: st.DataObject)
 @given(data=st.data())
 def test_example_is_kept_fresh_over_columns(make: Callable[[], Example], data: st.DataObject) -> None:
     """Maps that statements read are in memory, however many rows they have."""
-    with patch.object(state, "RESIDENT_ROWS", -1):
+    with patch.object(runtime_state, "RESIDENT_ROWS", -1):
         check_fresh(make(), data)
 
 

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Case, Cast, Column, Literal, Named, Scalar
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import NAN
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field, Type
-from tidemill.program.statements import Add, Query, Source, Stage, Trigger, Version
-from tidemill.runtimes.native.python import compile_stage
+from tidemill.program.statements import Add, Query, RelationLoop, Stage, Trigger, Version
+from tidemill.runtimes.native.python.compile import compile_stage
 
 DOMAINS: dict[Type, list[Any]] = {
     t.INT: [0, 1, -7, 2**31 - 1, -(2**31)],
@@ -103,7 +103,7 @@ EXPRESSIONS = st.sampled_from(list(DOMAINS)).flatmap(scalar)
 def computed(outputs: list[Scalar], row: tuple[Any, ...], filters: tuple[Scalar, ...] = ()) -> list[tuple[Any, ...]]:
     """What generated code makes of a row, as the stage of a plain projection."""
     query = Query(
-        (Source("t", "x", Version.CHANGE, FIELDS, filters=filters),),
+        (RelationLoop("t", "x", Version.CHANGE, FIELDS, filters=filters),),
         tuple(Named(f"o{place}", output) for place, output in enumerate(outputs)),
     )
     add = Add("v", query)

@@ -12,23 +12,24 @@ from hypothesis import strategies as st
 from tests.partitions import ABOVE, GROUPED, OWN, PLAIN, TABLES, Epochs, above, definitions, epochs, layered
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.layers import MOST_PARTITIONS, Layer, Subscript
+from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, Subscript
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.native import layers, state
-from tidemill.runtimes.native.touched import Pair, TouchedGroups
+from tidemill.runtimes.native import runtime_state
+from tidemill.runtimes.native.operators import time_partitions
+from tidemill.runtimes.native.operators.touched_groups import TouchedGroups, WeightedRow
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), epochs(), st.sampled_from(ABOVE), st.sampled_from(("auto", "partition")), st.integers(0, 3))
-@pytest.mark.parametrize(("few", "bodies"), [(0, GROUPED), (layers.FEW, PLAIN + OWN)])
+@pytest.mark.parametrize(("few", "bodies"), [(0, GROUPED), (time_partitions.FEW, PLAIN + OWN)])
 def test_rows_are_those_of_the_evaluator(
     few: int, bodies: tuple[str, ...], data: st.DataObject, changes: Epochs, text: str, strategy: str, resident: int
 ) -> None:
     relation = above(data.draw(definitions(bodies)).node, text)
     program = compile_view("v", relation, TABLES, strategy)
-    with patch.object(state, "RESIDENT_ROWS", 4 * resident), patch.object(layers, "FEW", few):
+    with patch.object(runtime_state, "RESIDENT_ROWS", 4 * resident), patch.object(time_partitions, "FEW", few):
         harness = Harness(program, TABLES)
         rows, tables = harness.load(), {name: ZSet() for name in TABLES}
         for number, epoch in enumerate(changes):
@@ -45,9 +46,9 @@ SUM = (
     "UNION ALL SELECT g, -x FROM `s[i-3]`) GROUP BY g",
 )
 SUM_LAYERS = (
-    Layer("s", Subscript(), Subscript()),
-    Layer("s", Subscript(-3), Subscript(-3)),
-    Layer("v", Subscript(-1), Subscript(-1)),
+    PartitionSlice("s", Subscript(), Subscript()),
+    PartitionSlice("s", Subscript(-3), Subscript(-3)),
+    PartitionSlice("v", Subscript(-1), Subscript(-1)),
 )
 
 
@@ -62,13 +63,13 @@ def running_sum() -> Harness:
 def test_a_late_row_touches_what_reads_it_and_nothing_else() -> None:
     harness = running_sum()
     made: list[int] = []
-    make = layers.Making.make_one
+    make = time_partitions.PartitionRecomputation.make_one
 
-    def noted(making: layers.Making, number: int) -> bool:
+    def noted(making: time_partitions.PartitionRecomputation, number: int) -> bool:
         made.append(number)
         return make(making, number)
 
-    with patch.object(layers.Making, "make_one", noted):
+    with patch.object(time_partitions.PartitionRecomputation, "make_one", noted):
         change = harness.apply({"s": ZSet.of([(5, 1, 10)])})
     assert made == [5, 6, 7, 8]
     assert change == ZSet({(n, 1, x): w for n in (5, 6, 7) for x, w in ((3, -1), (13, 1))})
@@ -101,7 +102,7 @@ def test_a_late_row_looks_at_its_group_alone() -> None:
     seen: list[int] = []
     of_layer = TouchedGroups.of_layer
 
-    def noted(touched: TouchedGroups, name: str, rows: Iterable[Pair]) -> Iterator[Pair]:
+    def noted(touched: TouchedGroups, name: str, rows: Iterable[WeightedRow]) -> Iterator[WeightedRow]:
         found = list(of_layer(touched, name, rows))
         seen.append(len(found))
         return iter(found)

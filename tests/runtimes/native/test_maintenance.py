@@ -14,13 +14,13 @@ from tests.compiler.shop import TABLES, changes_of, epochs_of, program_of, relat
 from tests.compiler.test_maintenance import VIEWS
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.walk import scans
+from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import DuplicateKey
 from tidemill.model.schema import Table
-from tidemill.runtimes.native import state
-from tidemill.runtimes.native.layered import Layered
-from tidemill.runtimes.native.maps import Contents
+from tidemill.runtimes.native import runtime_state
+from tidemill.runtimes.native.state.maps import RowMap
+from tidemill.runtimes.native.state.overlay import OverlaidRelation
 
 RECOMPUTED = [view for view, sql in VIEWS.items() if "clicks" not in sql][::3]
 CASES = [(view, "delta") for view in VIEWS] + [(view, "recompute") for view in RECOMPUTED]
@@ -39,10 +39,10 @@ def entries_of(harness: Harness) -> dict[str, dict[Any, Any]]:
     }
 
 
-def contents_of(harness: Harness) -> dict[str, Contents]:
+def contents_of(harness: Harness) -> dict[str, RowMap]:
     """What is in dictionaries of each relation; of a large one that is what changed since it was read."""
     held = harness.runtime._state._contents.items()
-    return {name: contents.since if isinstance(contents, Layered) else contents for name, contents in held}
+    return {name: contents.since if isinstance(contents, OverlaidRelation) else contents for name, contents in held}
 
 
 def indexes_of(harness: Harness) -> dict[Any, dict[Any, list[Any]]]:
@@ -65,7 +65,7 @@ def test_view_is_kept_fresh(view: str, strategy: str, data: st.DataObject) -> No
 @given(data=st.data())
 def test_view_is_kept_fresh_over_columns(view: str, data: st.DataObject) -> None:
     """The same where every relation and map counts as large and stays in columns."""
-    with patch.object(state, "RESIDENT_ROWS", -1):
+    with patch.object(runtime_state, "RESIDENT_ROWS", -1):
         check_fresh(view, "delta", data)
 
 
@@ -86,7 +86,7 @@ def check_fresh(view: str, strategy: str, data: st.DataObject) -> None:
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_rollback_restores_everything(view: str, columns: bool, data: st.DataObject) -> None:
-    with patch.object(state, "RESIDENT_ROWS", -1 if columns else state.RESIDENT_ROWS):
+    with patch.object(runtime_state, "RESIDENT_ROWS", -1 if columns else runtime_state.RESIDENT_ROWS):
         check_rollback(view, data)
 
 

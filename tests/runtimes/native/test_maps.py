@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.model.types import Decimal as DecimalType
-from tidemill.program.maps import Map, Value, map_fields
+from tidemill.program.maps import Map, RingField, map_fields
 from tidemill.program.statements import Stage
-from tidemill.runtimes.native.indexes import Index
-from tidemill.runtimes.native.maps import BULK, Contents, RingMap
-from tidemill.runtimes.native.python import compile_stage
+from tidemill.runtimes.native.python.compile import compile_stage
+from tidemill.runtimes.native.state.indexes import HashIndex
+from tidemill.runtimes.native.state.maps import BULK_ROWS, RingMap, RowMap
 
-GROUPS = Map("groups", (Field("k", STRING),), (Value("n", BIGINT), Value("x", DOUBLE), Value("s", DecimalType(38, 2))))
+GROUPS = Map(
+    "groups",
+    (Field("k", STRING),),
+    (RingField("n", BIGINT), RingField("x", DOUBLE), RingField("s", DecimalType(38, 2))),
+)
 ROWS = st.lists(st.tuples(st.tuples(st.sampled_from([1, 2, None]), st.integers(0, 3)), st.integers(-2, 2)))
 
 
@@ -37,7 +41,7 @@ def summed(weight: int, n: int, doubles: list[float], s: str) -> list[Any]:
 
 @given(ROWS, ROWS)
 def test_contents_and_indexes_are_the_sum_of_what_they_absorbed(first: Any, second: Any) -> None:
-    contents = Contents()
+    contents = RowMap()
     contents.absorb(first)
     by_first, by_both = contents.index((0,)), contents.index((0, 1))
     contents.settle()
@@ -57,9 +61,9 @@ def _pairs(index: Any) -> set[tuple[Row, int]]:
     return {pair for pairs in index.values() for pair in pairs}
 
 
-@pytest.mark.parametrize("size", [BULK - 1, BULK, 3 * BULK])
+@pytest.mark.parametrize("size", [BULK_ROWS - 1, BULK_ROWS, 3 * BULK_ROWS])
 def test_bulk_of_new_rows_is_indexed_and_rolled_back_like_any_other(size: int) -> None:
-    contents = Contents()
+    contents = RowMap()
     contents.restore([((-1, "there"), 1)])
     index = contents.index((1,))
     contents.add({(number, "even" if number % 2 == 0 else None): 1 for number in range(size)})
@@ -72,17 +76,17 @@ def test_bulk_of_new_rows_is_indexed_and_rolled_back_like_any_other(size: int) -
 
 
 def test_bulk_beside_rows_that_are_there_adds_up() -> None:
-    contents = Contents()
+    contents = RowMap()
     contents.restore([((0,), 2), ((1,), 1)])
-    contents.add({(number,): -1 if number == 1 else 1 for number in range(BULK)})
-    assert contents.entries == {(0,): 3} | {(number,): 1 for number in range(2, BULK)}
+    contents.add({(number,): -1 if number == 1 else 1 for number in range(BULK_ROWS)})
+    assert contents.entries == {(0,): 3} | {(number,): 1 for number in range(2, BULK_ROWS)}
 
 
 def test_a_new_partition_is_told_of_also_when_it_changes_again() -> None:
-    contents = Contents()
+    contents = RowMap()
     contents.restore([((0, 0), 1)])
     index = contents.index((0,))
-    partition = {(1, number): 1 for number in range(BULK)}
+    partition = {(1, number): 1 for number in range(BULK_ROWS)}
     contents.add(partition)
     assert {row: (old, new) for row, old, new in contents.touched()} == dict.fromkeys(partition, (None, 1))
     contents.add({(1, 0): -1, (1, 1): 1, (0, 0): 2})
@@ -98,7 +102,7 @@ def test_a_new_partition_is_told_of_also_when_it_changes_again() -> None:
 
 
 def test_groups_that_are_filled_at_once_are_those_that_come_one_by_one() -> None:
-    counts = Map("counts", (Field("k", STRING),), (Value("n", BIGINT),))
+    counts = Map("counts", (Field("k", STRING),), (RingField("n", BIGINT),))
     sums = {("a",): [2, 7], ("b",): [0, 3], ("c",): [-1, 0]}
     one, other = ring_map(counts), ring_map(counts)
     one.add(sums)
@@ -111,7 +115,7 @@ def test_groups_that_are_filled_at_once_are_those_that_come_one_by_one() -> None
 
 
 def test_index_forgets_keys_without_rows() -> None:
-    index = Index((0,))
+    index = HashIndex((0,))
     for row in [("a", 1), ("a", 2), ("b", 1)]:
         index.move(row, None, 1)
     index.move(("a", 1), 1, 0)

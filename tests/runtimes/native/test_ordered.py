@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.changes.arrow import NAN
-from tidemill.runtimes.native import ordered as module
-from tidemill.runtimes.native.ordered import Ordered, OrderedIndex
+from tidemill.runtimes.native.state import ordered_sums as module
+from tidemill.runtimes.native.state.ordered_sums import OrderedIndex, OrderedSums
 
 KEYS = st.integers(0, 40)
 BOUNDS = st.one_of(st.none(), st.integers(-2, 42))
@@ -53,7 +53,7 @@ def naive_seek(entries: dict[int, tuple[int, int]], number: int, limit: int, aft
 )
 def test_sums_and_seeks(start: Any, moves: Any, bounds: Any, limit: int) -> None:
     entries = {key: (1, value) for key, value in start.items()}
-    ordered = Ordered((0, 0))
+    ordered = OrderedSums((0, 0))
     ordered.fill(entries.items())
     for key, value in moves:
         old = entries.pop(key, None)
@@ -69,7 +69,7 @@ def test_sums_and_seeks(start: Any, moves: Any, bounds: Any, limit: int) -> None
 
 
 def test_nothing_has_no_sums_and_no_key() -> None:
-    nothing = Ordered((0, Decimal("0.00")))
+    nothing = OrderedSums((0, Decimal("0.00")))
     assert nothing.between((0, 1), None, False, None, False) == (0, Decimal("0.00"))
     assert nothing.first((), lambda: True) is None
     nothing.move(7, None, None)
@@ -78,7 +78,7 @@ def test_nothing_has_no_sums_and_no_key() -> None:
 
 def test_blocks_stay_near_the_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SMALLEST", 32)
-    ordered, draw = Ordered((0,)), random.Random(3)
+    ordered, draw = OrderedSums((0,)), random.Random(3)
     keys = draw.sample(range(100_000), 10_000)
     for key in keys:
         ordered.move(key, None, (1,))

@@ -10,18 +10,19 @@ import pytest
 
 from tests.compiler.shop import TABLES
 from tests.runtimes.native.harness import Harness
-from tidemill.algebra.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.functions import call
-from tidemill.algebra.ordering import Order
-from tidemill.algebra.relations import Aggregate, Filter, Project, Relation, Repeat, Scan, TopK, Window
-from tidemill.algebra.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.windows import Frame, WindowCall
+from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Relation, Repeat, Scan, TopK, Window
+from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.changes.arrow import NAN
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.passes import compile_view
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, Array
-from tidemill.runtimes.native import ordered, piles, state
+from tidemill.runtimes.native import runtime_state
+from tidemill.runtimes.native.state import ordered_groups, ordered_sums
 
 ITEMS = Scan("items", "i", TABLES["items"].fields)
 ORDER, PART, PRICE, RATE = map(column, ITEMS.fields)
@@ -30,8 +31,8 @@ ORDER, PART, PRICE, RATE = map(column, ITEMS.fields)
 @pytest.fixture(autouse=True)
 def small_piles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Piles are kept in order and their blocks cut at sizes that tests reach."""
-    monkeypatch.setattr(piles, "SMALL", 1)
-    monkeypatch.setattr(ordered, "SMALLEST", 3)
+    monkeypatch.setattr(ordered_groups, "SMALL", 1)
+    monkeypatch.setattr(ordered_sums, "SMALLEST", 3)
 
 
 def grouped(*calls: tuple[str, tuple[Scalar, ...]], keys: tuple[Column, ...] = (PART,)) -> Aggregate:
@@ -42,7 +43,7 @@ def grouped(*calls: tuple[str, tuple[Scalar, ...]], keys: tuple[Column, ...] = (
     return Aggregate(ITEMS, tuple(Named(key.name, key) for key in keys), tuple(aggregates))
 
 
-def top(*order: Order, by: tuple[Scalar, ...] = (PART,), limit: int | None = 2, offset: int = 0) -> TopK:
+def top(*order: SortOrder, by: tuple[Scalar, ...] = (PART,), limit: int | None = 2, offset: int = 0) -> TopK:
     return TopK(ITEMS, by, order, limit, offset)
 
 
@@ -65,23 +66,23 @@ VIEWS: dict[str, Relation] = {
     "min_by": grouped(("min_by", (PRICE, RATE)), ("max_by", (RATE, PRICE)), ("min", (RATE,))),
     "bags": grouped(("array_agg", (RATE,)), ("array_agg", (PRICE,)), ("max", (PRICE,))),
     "global": grouped(("min", (PRICE,)), ("max", (RATE,)), keys=()),
-    "top": top(Order(PRICE, descending=True, nulls_first=False), Order(RATE)),
-    "top_double": top(Order(RATE, descending=True), by=(ORDER,), limit=3),
-    "top_all": top(Order(PRICE), by=(), limit=4, offset=1),
-    "top_offset": top(Order(PART, descending=True), Order(PRICE), by=(ORDER,), limit=None, offset=2),
-    "top_ties": TopK(ITEMS, (PART,), (Order(PRICE),), 2, 1, ties=True),
-    "top_none": top(Order(PRICE), limit=0),
+    "top": top(SortOrder(PRICE, descending=True, nulls_first=False), SortOrder(RATE)),
+    "top_double": top(SortOrder(RATE, descending=True), by=(ORDER,), limit=3),
+    "top_all": top(SortOrder(PRICE), by=(), limit=4, offset=1),
+    "top_offset": top(SortOrder(PART, descending=True), SortOrder(PRICE), by=(ORDER,), limit=None, offset=2),
+    "top_ties": TopK(ITEMS, (PART,), (SortOrder(PRICE),), 2, 1, ties=True),
+    "top_none": top(SortOrder(PRICE), limit=0),
     "top_seen": Project(
-        Filter(top(Order(PRICE)), call("gt", PRICE, Literal(Decimal("0.00"), PRICE.type))),
+        Filter(top(SortOrder(PRICE)), call("gt", PRICE, Literal(Decimal("0.00"), PRICE.type))),
         (Named("part", PART), Named("twice", call("add", RATE, RATE))),
     ),
 }
 
 
-BY_PRICE = (Order(PRICE, descending=True, nulls_first=False), Order(RATE))
+BY_PRICE = (SortOrder(PRICE, descending=True, nulls_first=False), SortOrder(RATE))
 
 
-def window(*calls: WindowCall, order: tuple[Order, ...] = BY_PRICE, by: tuple[Scalar, ...] = (PART,)) -> Window:
+def window(*calls: WindowCall, order: tuple[SortOrder, ...] = BY_PRICE, by: tuple[Scalar, ...] = (PART,)) -> Window:
     return Window(ITEMS, by, order, calls)
 
 
@@ -106,7 +107,7 @@ KNOWN = call("gt", RATE, Literal(0.0, DOUBLE))
 WINDOWS: dict[str, Window] = {
     "row_number": window(ranking("row_number")),
     "ranks": window(ranking("row_number"), ranking("rank"), ranking("dense_rank")),
-    "rank": window(ranking("rank"), order=(Order(PRICE),)),
+    "rank": window(ranking("rank"), order=(SortOrder(PRICE),)),
     "shares": window(ranking("percent_rank"), ranking("cume_dist"), ranking("ntile", Literal(2, INT))),
     "lag": window(away("lag", 1), away("lead", 2)),
     "lag_known": window(away("lag", 1, ignore_nulls=True)),
@@ -121,7 +122,7 @@ WINDOWS: dict[str, Window] = {
         framed("sum", PRICE, False, None, 0),
         framed("count", RATE, False, None, 0),
         framed("count", None, False, None, 0),
-        order=(Order(RATE),),
+        order=(SortOrder(RATE),),
     ),
     "running_double": window(framed("sum", RATE, True, None, 0), framed("avg", RATE, False, None, 0, filter=KNOWN)),
     "running_more": window(
@@ -135,13 +136,13 @@ WINDOWS: dict[str, Window] = {
     "running_rows_values": window(
         framed("first_value", RATE, True, None, 0), framed("last_value", RATE, True, None, 0)
     ),
-    "peers": window(framed("sum", PRICE, False, 0, 0), order=(Order(ORDER),)),
+    "peers": window(framed("sum", PRICE, False, 0, 0), order=(SortOrder(ORDER),)),
     "within": window(
-        framed("sum", PRICE, False, -1, 0), framed("count", None, False, 0, 1), order=(Order(PART),), by=()
+        framed("sum", PRICE, False, -1, 0), framed("count", None, False, 0, 1), order=(SortOrder(PART),), by=()
     ),
     "within_down": window(
         framed("sum", PART, False, Decimal("-2.50"), Decimal("1.00")),
-        order=(Order(PRICE, descending=True, nulls_first=False),),
+        order=(SortOrder(PRICE, descending=True, nulls_first=False),),
         by=(ORDER,),
     ),
     "whole": window(framed("sum", PRICE, True, None, None), framed("max", RATE, False, 0, None)),
@@ -224,5 +225,5 @@ def test_view_is_kept_fresh(view: str, strategy: str, seed: int) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_is_kept_fresh_over_columns(view: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where every map counts as large and stays in columns."""
-    monkeypatch.setattr(state, "RESIDENT_ROWS", -1)
+    monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", -1)
     check(VIEWS[view], Random(seed))

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.changes.zset import Row
-from tidemill.runtimes.native import fixed, ordered, piles
-from tidemill.runtimes.native.piles import Piles, Place, Side
+from tidemill.runtimes.native.state import fixed_point, ordered_groups, ordered_sums
+from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroupIndex, SortKey
 
 KEYS = range(30)
 
 
-def place_of(key: Row) -> Place:
+def place_of(key: Row) -> SortKey:
     """Keys of the second column, in descending order."""
     return (-key[1], key)
 
@@ -29,7 +29,7 @@ def expected(entries: dict[Row, int], prefix: Row) -> list[tuple[Row, int]]:
     return sorted(there, key=lambda pair: -pair[0][1])
 
 
-def compare(side: Side, there: list[tuple[Row, int]]) -> None:
+def compare(side: GroupVersion, there: list[tuple[Row, int]]) -> None:
     assert [(place[-1], weight) for place, weight in side.ascending()] == there
     assert [(place[-1], weight) for place, weight in side.descending()] == there[::-1]
     rows = [key for key, weight in there for _ in range(weight)]
@@ -49,10 +49,10 @@ def compare(side: Side, there: list[tuple[Row, int]]) -> None:
 @pytest.mark.parametrize("small", [0, 4, 1000])
 @pytest.mark.parametrize("seed", range(3))
 def test_both_sides_are_what_was_and_what_is(small: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piles, "SMALL", small)
-    monkeypatch.setattr(ordered, "SMALLEST", 3)
+    monkeypatch.setattr(ordered_groups, "SMALL", small)
+    monkeypatch.setattr(ordered_sums, "SMALLEST", 3)
     chance = Random(seed)
-    held = Piles(1, place_of, lambda key: (key[1],), (0,))
+    held = OrderedGroupIndex(1, place_of, lambda key: (key[1],), (0,))
     entries: dict[Row, int] = {(None, 3): 2, (1, 4): 1}
     held.fill(entries.items())
     for _ in range(60):
@@ -73,7 +73,7 @@ def test_both_sides_are_what_was_and_what_is(small: int, seed: int, monkeypatch:
 
 
 def test_entries_that_end_as_they_began_have_not_changed() -> None:
-    held = Piles(1, place_of)
+    held = OrderedGroupIndex(1, place_of)
     held.fill([((1, 1), 1), ((1, 2), 1)])
     (pile,) = [pile for _, pile in held.moved([((1, 1), 1, 1), ((1, 7), None, None)])]
     assert not pile.changed
@@ -81,7 +81,7 @@ def test_entries_that_end_as_they_began_have_not_changed() -> None:
 
 
 def test_a_pile_is_left_with_nothing() -> None:
-    held = Piles(0, place_of)
+    held = OrderedGroupIndex(0, place_of)
     held.move((1, 1), None, None)
     held.move((1, 1), None, 1)
     held.move((1, 1), 1, None)
@@ -94,24 +94,24 @@ DOUBLES = st.floats(allow_nan=True, allow_infinity=True)
 
 @given(st.lists(DOUBLES, max_size=8))
 def test_sums_of_doubles_are_exact(values: list[float]) -> None:
-    total = [sum(numbers) for numbers in zip(fixed.ZERO, *map(fixed.scaled, values), strict=True)]
-    found = fixed.unscaled(*total)
+    total = [sum(numbers) for numbers in zip(fixed_point.ZERO, *map(fixed_point.scaled, values), strict=True)]
+    found = fixed_point.unscaled(*total)
     if all(map(math.isfinite, values)):
         exact = sum(map(Fraction, values), Fraction())
         assert found == (float(exact) if abs(exact) <= Fraction(1.7e308) else found)
     else:
         special = sum(value for value in values if not math.isfinite(value))
         assert found == special or (math.isnan(found) and math.isnan(special))
-    gone = [t - n for t, n in zip(total, _sum(fixed.scaled(value) for value in values), strict=True)]
-    assert fixed.unscaled(*gone) == 0.0
+    gone = [t - n for t, n in zip(total, _sum(fixed_point.scaled(value) for value in values), strict=True)]
+    assert fixed_point.unscaled(*gone) == 0.0
 
 
 def _sum(parts: Iterator[Any]) -> list[int]:
-    return [sum(numbers) for numbers in zip(fixed.ZERO, *parts, strict=True)]
+    return [sum(numbers) for numbers in zip(fixed_point.ZERO, *parts, strict=True)]
 
 
 def test_a_sum_may_leave_the_range_of_double() -> None:
-    twice = [2 * number for number in fixed.scaled(1.7e308)]
-    assert fixed.unscaled(*twice) == math.inf
-    assert fixed.unscaled(*[-number for number in twice]) == -math.inf
-    assert fixed.scaled(None) == fixed.ZERO
+    twice = [2 * number for number in fixed_point.scaled(1.7e308)]
+    assert fixed_point.unscaled(*twice) == math.inf
+    assert fixed_point.unscaled(*[-number for number in twice]) == -math.inf
+    assert fixed_point.scaled(None) == fixed_point.ZERO

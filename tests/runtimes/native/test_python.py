@@ -10,12 +10,12 @@ from tests.compiler.shop import TABLES, program_of
 from tests.program import examples
 from tests.runtimes.native.harness import Harness
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.native.names import Names
-from tidemill.runtimes.native.python import source
+from tidemill.runtimes.native.python.compile import source
+from tidemill.runtimes.native.python.identifiers import Identifiers
 
 JOINED = """
 SELECT c.region, SUM(i.price * 2) AS total, COUNT(*) AS n
@@ -148,7 +148,7 @@ def test_names_and_strings_that_python_has_other_uses_for() -> None:
 
 
 def test_names_that_python_takes_for_one_are_kept_apart() -> None:
-    names = Names()
+    names = Identifiers()
     assert names.give("ﬁn") == "fin"
     assert names.give("fin") == "fin_2"
     assert names.give("x²").isidentifier()

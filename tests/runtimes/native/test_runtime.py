@@ -10,11 +10,11 @@ import pytest
 from tests.compiler.shop import TABLES, program_of, relation_of
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault, DuplicateKey, MissingRow
 from tidemill.runtimes.native.runtime import NativeRuntime
 

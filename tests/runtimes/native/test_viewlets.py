@@ -12,7 +12,7 @@ from tests.runtimes.native.harness import Harness
 from tests.runtimes.native.test_maintenance import advance, reads_of, seeded
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
+from tidemill.compiler.passes import compile_view
 
 OTHER_DEPTHS = ("naive", "1", "0")
 CASES = [(view, "full") for view in VIEWS] + [

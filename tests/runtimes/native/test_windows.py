@@ -12,12 +12,12 @@ import tidemill
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.native.piles import After, Place
-from tidemill.runtimes.native.windows import WindowRows
+from tidemill.runtimes.native.operators.windows import WindowOutput
+from tidemill.runtimes.native.state.ordered_groups import NewGroup, SortKey
 
 DDL = "CREATE TABLE visits (who INT, at TIMESTAMP NOT NULL, pages INT, spent DOUBLE)"
 TABLES = {s.table.name: s.table for s in parse(DDL) if isinstance(s, CreateTable)}
@@ -69,20 +69,20 @@ LENGTH = 2_000
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows each excerpt has that window functions look at, and how many entries are read."""
     found: list[int] = []
-    excerpt, ascending = WindowRows._excerpt, After.ascending
+    excerpt, ascending = WindowOutput._excerpt, NewGroup.ascending
 
-    def counted(self: WindowRows, *arguments: Any) -> Any:
+    def counted(self: WindowOutput, *arguments: Any) -> Any:
         result = excerpt(self, *arguments)
         found.append(len(result[0].rows))
         return result
 
-    def reading(self: After, lower: Place | None = None) -> Any:
+    def reading(self: NewGroup, lower: SortKey | None = None) -> Any:
         for pair in ascending(self, lower):
             found.append(1)
             yield pair
 
-    monkeypatch.setattr(WindowRows, "_excerpt", counted)
-    monkeypatch.setattr(After, "ascending", reading)
+    monkeypatch.setattr(WindowOutput, "_excerpt", counted)
+    monkeypatch.setattr(NewGroup, "ascending", reading)
     return found
 
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Relation
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.algebra.relational.relations import Relation
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.runtimes.spark.run import SparkRuntime
-from tidemill.storage.memory import MemoryStore
+from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.aggregates import AggregateCall
+from tidemill.algebra.expressions.scalars import Column, Literal, Named
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Aggregate, Repeat, Scan
-from tidemill.algebra.scalars import Column, Literal, Named
-from tidemill.algebra.totals import TOTALS, Members
+from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, WeightedArguments
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import Aggregate, Repeat, Scan
 from tidemill.changes.arrow import NAN
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
@@ -16,7 +16,7 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.statements import Program
-from tidemill.runtimes.spark import land
+from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark
 
@@ -66,16 +66,16 @@ def test_a_bag_may_move_where_its_group_does_not(drive):
 
 
 def test_large_changes_of_bags_are_written_by_spark(drive, monkeypatch):
-    monkeypatch.setattr(land, "COLLECT_ROWS", 1)
-    monkeypatch.setattr("tidemill.runtimes.spark.run.COLLECT_ROWS", 1)
+    monkeypatch.setattr(results, "COLLECT_ROWS", 1)
+    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 1)
     follow(drive([BIDS], Aggregate(SCAN, BY_ITEM, (LEAST, NAMES, SUM, MEAN))))
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["collected", "written"])
 def test_rows_that_come_several_times(drive, large, monkeypatch):
     if large:
-        monkeypatch.setattr(land, "COLLECT_ROWS", 1)
-        monkeypatch.setattr("tidemill.runtimes.spark.run.COLLECT_ROWS", 1)
+        monkeypatch.setattr(results, "COLLECT_ROWS", 1)
+        monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 1)
     groups = Aggregate(SCAN, BY_ITEM, (COUNT,))
     two_fewer = call("subtract", Column("n", t.BIGINT), Literal(2, t.BIGINT))
     view = drive([BIDS], Repeat(groups, two_fewer))
@@ -87,11 +87,11 @@ def test_rows_that_come_several_times(drive, large, monkeypatch):
 
 
 def test_a_fault_in_a_worker_is_a_fault_of_the_view(drive, monkeypatch):
-    def refuse(call: AggregateCall, members: Members) -> None:
+    def refuse(call: AggregateCall, members: WeightedArguments) -> None:
         if members:
             raise ArithmeticFault("no such thing", hint="Do without.")
 
-    monkeypatch.setitem(TOTALS, "odd", refuse)
+    monkeypatch.setitem(AGGREGATE_KERNELS, "odd", refuse)
     view = drive([BIDS], Aggregate(SCAN, BY_ITEM, (AggregateCall("o", "odd", PRICE, t.INT),)))
     view.load()
     with pytest.raises(ArithmeticFault, match="no such thing") as raised:

@@ -13,7 +13,7 @@ import pytest
 
 import tidemill
 from tidemill.model.errors import Corrupt
-from tidemill.storage.folder import FolderStore
+from tidemill.storage.folder_store import FolderStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,11 +11,11 @@ import pytest
 from tests.program import examples
 from tests.program.examples import Example
 from tests.runtimes.spark.conftest import Driver
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
-from tidemill.runtimes.spark.driver import DriverRuntime
-from tidemill.runtimes.spark.run import SparkRuntime
-from tidemill.storage.memory import MemoryStore
+from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+from tidemill.runtimes.spark.driver_runtime import DriverRuntime
+from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

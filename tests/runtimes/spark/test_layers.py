@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.partitions import ABOVE, OWN, PLAIN, TABLES, above, layered
-from tidemill.algebra.layers import Layer, Subscript
-from tidemill.changes.batch import ChangeSet, Epoch
+from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.spark import land
+from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark
 
-HERE = Layer("s", Subscript(), Subscript())
-BEFORE = Layer("s", Subscript(-3), Subscript(-3))
-LAST = Layer("v", Subscript(-1), Subscript(-1))
-WIDE = Layer("p", Subscript(times=1, over=2, plus=-1), Subscript(times=1, over=2))
-WHOLE = Layer("k", None, None)
+HERE = PartitionSlice("s", Subscript(), Subscript())
+BEFORE = PartitionSlice("s", Subscript(-3), Subscript(-3))
+LAST = PartitionSlice("v", Subscript(-1), Subscript(-1))
+WIDE = PartitionSlice("p", Subscript(times=1, over=2, plus=-1), Subscript(times=1, over=2))
+WHOLE = PartitionSlice("k", None, None)
 
 EPOCHS = (
     {"s": [((n, 1, n), 1) for n in range(3)] + [((None, 1, 7), 1)], "p": [((0, 1, 5), 1)], "k": [((1, 2), 1)]},
@@ -55,8 +55,8 @@ def test_feeds_of_other_lengths_and_of_none(drive, body):
 
 
 def test_a_slide_is_a_few_jobs_and_large_results_are_files(drive, monkeypatch):
-    monkeypatch.setattr(land, "COLLECT_ROWS", 0)
-    monkeypatch.setattr("tidemill.runtimes.spark.run.COLLECT_ROWS", 0)
+    monkeypatch.setattr(results, "COLLECT_ROWS", 0)
+    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 0)
     texts = [text.format(a=HERE.name, own=LAST.name) for text in (PLAIN[1], OWN[0])]
     view = drive(list(TABLES.values()), layered(1, {"s": 1}, (HERE, LAST), *texts))
     view.load()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from tidemill.algebra.expressions.scalars import Column, Literal, Named
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Column, Literal, Named
 from tidemill.model import types as t
 from tidemill.model.types import Field
-from tidemill.program.maps import Map, Value
-from tidemill.program.statements import Add, Each, Query, Source, Version
-from tidemill.runtimes.spark.lower import BROADCAST_ROWS, lower_add
+from tidemill.program.maps import Map, RingField
+from tidemill.program.statements import Add, ArrayLoop, Query, RelationLoop, Version
+from tidemill.runtimes.spark.lowering.queries import BROADCAST_ROWS, lower_add
 
-ORDERS = Source("orders", "o", Version.CHANGE, (Field("customer", t.STRING), Field("n", t.INT)))
-CUSTOMERS = Source(
+ORDERS = RelationLoop("orders", "o", Version.CHANGE, (Field("customer", t.STRING), Field("n", t.INT)))
+CUSTOMERS = RelationLoop(
     "customers", "c", Version.STATE, (Field("name", t.STRING),), lookup=(("name", Column("o.customer", t.STRING)),)
 )
-COUNT = Map("m", (Field("who", t.STRING),), (Value("s", t.BIGINT),))
+COUNT = Map("m", (Field("who", t.STRING),), (RingField("s", t.BIGINT),))
 
 
 def lower(query: Query, change: int = 1, state: int = 1_000) -> str:
-    def size(source: Source) -> int:
+    def size(source: RelationLoop) -> int:
         return change if source.version is Version.CHANGE else state
 
     return lower_add(Add("m", query), COUNT, lambda source: f"{source.relation}_{source.version.value}", size)
@@ -55,18 +55,18 @@ def test_without_sources_there_is_one_row():
 
 def test_filters_stand_with_their_source():
     positive = call("gt", Column("o.n", t.INT), Literal(0, t.INT))
-    source = Source("orders", "o", Version.STATE, ORDERS.columns, filters=(positive,))
+    source = RelationLoop("orders", "o", Version.STATE, ORDERS.columns, filters=(positive,))
     query = Query((source,), (Named("k", Column("o.customer", t.STRING)), Named("v", Column("o.n", t.INT))))
     assert "FROM orders_state) WHERE (`o.n` > 0))" in lower(query)
 
 
-TAGS = Source("posts", "p", Version.CHANGE, (Field("id", t.INT), Field("tags", t.Array(t.STRING))))
+TAGS = RelationLoop("posts", "p", Version.CHANGE, (Field("id", t.INT), Field("tags", t.Array(t.STRING))))
 TAG = Field("tag", t.STRING)
 
 
 def each(*columns: Field, outer: bool = False, long: bool = False) -> str:
     filters = (call("gt", call("length", Column("e.tag", t.STRING)), Literal(3, t.INT)),) if long else ()
-    step = Each("e", Column("p.tags", t.Array(t.STRING)), columns, outer, filters)
+    step = ArrayLoop("e", Column("p.tags", t.Array(t.STRING)), columns, outer, filters)
     return lower(Query((TAGS, step), (Named("k", Column("e.tag", t.STRING)), Named("v", Column("p.id", t.INT)))))
 
 

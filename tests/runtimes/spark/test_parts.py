@@ -7,16 +7,16 @@ from decimal import Decimal
 
 import pytest
 
-from tidemill.algebra.ordering import Order
-from tidemill.algebra.relations import Scan, TopK, Window
-from tidemill.algebra.scalars import Column, Literal
-from tidemill.algebra.windows import WHOLE, Frame, WindowCall
+from tidemill.algebra.expressions.scalars import Column, Literal
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Scan, TopK, Window
+from tidemill.algebra.relational.windows import WHOLE, Frame, WindowCall
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.statements import Program
-from tidemill.runtimes.spark import land
+from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark
 
@@ -34,8 +34,8 @@ SCORES = Table(
 SCAN = Scan("scores", "s", SCORES.fields)
 TEAM, POINTS, COST, SHARE, DAY, AT = (Column(f"s.{f.name}", f.type) for f in SCORES.fields)
 BY_TEAM = (TEAM,)
-RISING = (Order(POINTS),)
-FALLING = (Order(POINTS, descending=True, nulls_first=False),)
+RISING = (SortOrder(POINTS),)
+FALLING = (SortOrder(POINTS, descending=True, nulls_first=False),)
 RUNNING = Frame(False, None, 0)
 NOON = datetime.datetime(2024, 1, 1, 12)
 
@@ -110,9 +110,9 @@ def test_functions_of_the_place_of_a_row(drive):
         (RISING, Frame(True, -1, 1)),
         (RISING, Frame(True, 1, None)),
         (FALLING, Frame(False, -1, 2)),
-        ((Order(DAY),), Frame(False, -1, 0)),
-        ((Order(AT),), Frame(False, -3_600_000_000, 0)),
-        ((Order(COST, descending=True),), Frame(False, Decimal("-0.25"), Decimal("0.25"))),
+        ((SortOrder(DAY),), Frame(False, -1, 0)),
+        ((SortOrder(AT),), Frame(False, -3_600_000_000, 0)),
+        ((SortOrder(COST, descending=True),), Frame(False, Decimal("-0.25"), Decimal("0.25"))),
         ((), WHOLE),
         ((), RUNNING),
     ],
@@ -139,7 +139,7 @@ def test_aggregates_and_values_of_a_frame(drive, order, frame):
 def test_sessions(drive):
     span = t.Struct((Field("start", t.TIMESTAMP), Field("end", t.TIMESTAMP)))
     session = WindowCall("w", "session_window", (AT, Literal(1_800_000_000, t.BIGINT)), span)
-    view = drive([SCORES], Window(SCAN, BY_TEAM, (Order(AT),), (session,)))
+    view = drive([SCORES], Window(SCAN, BY_TEAM, (SortOrder(AT),), (session,)))
     view.load()
     view.apply(scores=[(score("a", 1, hours), 1) for hours in (0, 3, 4)])
     late = (*score("a", 1)[:5], NOON + datetime.timedelta(minutes=30))
@@ -157,8 +157,8 @@ def test_what_has_no_exact_sql_is_left_to_workers(drive):
 
 
 def test_large_results_are_written_by_spark(drive, monkeypatch):
-    monkeypatch.setattr(land, "COLLECT_ROWS", 1)
-    monkeypatch.setattr("tidemill.runtimes.spark.run.COLLECT_ROWS", 1)
+    monkeypatch.setattr(results, "COLLECT_ROWS", 1)
+    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 1)
     follow(drive([SCORES], Window(SCAN, BY_TEAM, RISING, (call("row_number"),))))
 
 

@@ -8,14 +8,15 @@ from decimal import Decimal
 import pytest
 
 from tidemill.changes.arrow import NAN
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, DuplicateKey, MissingRow
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.runtimes.spark import check, land
-from tidemill.runtimes.spark.stages import lower_finish
+from tidemill.runtimes.spark.execution import results
+from tidemill.runtimes.spark.lookup import key_check
+from tidemill.runtimes.spark.lowering.stages import lower_output_change
 
 pytestmark = pytest.mark.spark
 
@@ -244,7 +245,7 @@ def test_the_state_that_a_change_meets_is_scanned_once(drive, spark):
     view.runtime.fire(stage, "orders", ChangeSet.of([(ANN, 1)], ORDERS.fields))
     log = view.runtime._frames.log(stage.maps[0].name)
     shown = view.runtime._shown(stage, stored=True)
-    sql = lower_finish(view.runtime._added[stage.maps[0].name], shown, log, 2)
+    sql = lower_output_change(view.runtime._added[stage.maps[0].name], shown, log, 2)
     plan = spark.sql(sql)._jdf.queryExecution().executedPlan().toString()
     view.runtime.rollback()
     assert plan.count("FileScan") == 2, "the customers, and the entries of the map"
@@ -257,7 +258,7 @@ def test_the_state_that_a_change_meets_is_scanned_once(drive, spark):
 @pytest.fixture(params=["scanned by this process", "looked up by Spark"])
 def lookup(request, monkeypatch):
     if request.param == "looked up by Spark":
-        monkeypatch.setattr(check, "SCAN_ROWS", -1)
+        monkeypatch.setattr(key_check, "SCAN_ROWS", -1)
 
 
 def test_a_row_that_never_arrived_cannot_leave(drive, lookup):
@@ -286,10 +287,10 @@ def test_a_primary_key_is_there_once(drive, lookup):
 @pytest.mark.parametrize("rows", [[(ANN, -1)], [(BOB, 1), (BOB, 1)], [((2, *ANN[1:]), 1)], [(BOB, -1), (BOB, -1)]])
 def test_large_changes_are_refused_with_the_same_words(drive, monkeypatch, rows):
     errors = []
-    monkeypatch.setattr(check, "SCAN_ROWS", -1)
-    for limit in (land.COLLECT_ROWS, 0):
-        monkeypatch.setattr("tidemill.runtimes.spark.run.COLLECT_ROWS", limit)
-        monkeypatch.setattr(land, "COLLECT_ROWS", limit)
+    monkeypatch.setattr(key_check, "SCAN_ROWS", -1)
+    for limit in (results.COLLECT_ROWS, 0):
+        monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", limit)
+        monkeypatch.setattr(results, "COLLECT_ROWS", limit)
         view = drive([ORDERS], "SELECT id FROM orders")
         view.apply(orders=[(BOB, 1)])
         with pytest.raises((MissingRow, DuplicateKey)) as refused:
@@ -299,8 +300,8 @@ def test_large_changes_are_refused_with_the_same_words(drive, monkeypatch, rows)
 
 
 def test_large_results_are_written_by_spark(drive, monkeypatch):
-    monkeypatch.setattr("tidemill.runtimes.spark.run.COLLECT_ROWS", 0)
-    monkeypatch.setattr(land, "COLLECT_ROWS", 0)
+    monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 0)
+    monkeypatch.setattr(results, "COLLECT_ROWS", 0)
     query = "SELECT customer, SUM(amount) AS total, SUM(score) AS s FROM orders GROUP BY customer"
     view = drive([ORDERS], query)
     view.load()

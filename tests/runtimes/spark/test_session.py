@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.runtimes.spark.session import MEANING, given_session, local_session
+from tidemill.runtimes.spark.execution.session import SEMANTIC_SETTINGS, given_session, local_session
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +19,7 @@ def test_a_given_session_keeps_its_settings(spark):
     theirs.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     ours = given_session(theirs)
     assert ours is given_session(theirs), "asked again, it is the same branch"
-    assert {key: ours.conf.get(key) for key in MEANING} == MEANING
+    assert {key: ours.conf.get(key) for key in SEMANTIC_SETTINGS} == SEMANTIC_SETTINGS
     assert theirs.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     assert theirs.conf.get("spark.sql.ansi.enabled") == "false"
     ours.range(1).createOrReplaceTempView("`tidemill: mine`")

@@ -1,46 +1,60 @@
-"""The functions and operators of Spark SQL that views may use: one registry, and ``call`` to apply one by name.
+"""The scalar functions and operators of Spark SQL: types, meaning in Python, spelling in Spark.
 
->>> from tidemill.algebra.scalars import Literal
->>> from tidemill.model import types as t
->>> str(call("multiply", Literal(2, t.INT), Literal(3, t.BIGINT)).type)
-'BIGINT'
+Add a function by declaring a ``Function`` in the module of its theme; ``registry`` collects them.
+
+- ``function``: ``Function``, the declaration, and helpers for signatures
+- ``registry``: ``FUNCTIONS``, all of them by name
+- ``arithmetic``: operators on numbers, and their TRY_ forms
+- ``comparison``: comparisons, three-valued logic, tests for NULL, and the order of values
+- ``mathematics``: rounding, roots, powers, logarithms
+- ``strings``: text functions
+- ``regexp``: LIKE, RLIKE and the REGEXP_ functions
+- ``java_regex``: translation of Java's regular expressions to RE2
+- ``time``: dates and timestamps
+- ``time_windows``: tumbling and sliding time windows, and numbers of time partitions
+- ``nested``: making arrays and structs, and reading their elements
+- ``arrays``: array set operations, slices and sequences
+- ``higher_order``: functions that take a lambda
+- ``ring_arithmetic``: exact products and sums that triggers compute with
+- ``variance``: the last step of variance, covariance and correlation
 """
 
 from __future__ import annotations
 
 import difflib
 
-from tidemill.algebra.coercion import convert, narrow_literals
+from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
+from tidemill.algebra.expressions.scalars import Call, Literal, Scalar
 from tidemill.algebra.functions.arithmetic import ARITHMETIC
 from tidemill.algebra.functions.arrays import ARRAYS
 from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
-from tidemill.algebra.functions.forms import ALIASES, FORMS, VOLATILE
 from tidemill.algebra.functions.function import Function
-from tidemill.algebra.functions.lambdas import LAMBDAS
+from tidemill.algebra.functions.higher_order import LAMBDAS
 from tidemill.algebra.functions.mathematics import MATHEMATICS
 from tidemill.algebra.functions.nested import NESTED
-from tidemill.algebra.functions.patterns import PATTERNS
-from tidemill.algebra.functions.ring import RING
-from tidemill.algebra.functions.spreads import SPREADS
+from tidemill.algebra.functions.regexp import PATTERNS
+from tidemill.algebra.functions.ring_arithmetic import RING
 from tidemill.algebra.functions.strings import STRINGS
 from tidemill.algebra.functions.time import TIME
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
-from tidemill.algebra.scalars import Call, Literal, Scalar
-from tidemill.algebra.text import KEY
+from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
+from tidemill.algebra.text import USER_FUNCTION_MARK
+from tidemill.algebra.values.coercion import convert, narrow_literals
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import VOID
 
 __all__ = ["FUNCTIONS", "INTERNAL", "Function", "call", "call_named"]
 
 THEMES = (
-    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING, SPREADS,
+    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING,
+    VARIANCE_FUNCTIONS,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {function.name: function for theme in THEMES for function in theme}
 """Every function that a ``Call`` may name."""
 
 INTERNAL = frozenset({
-    *(function.name for theme in (TIME_WINDOWS, RING, SPREADS) for function in theme),
+    *(function.name for theme in (TIME_WINDOWS, RING, VARIANCE_FUNCTIONS) for function in theme),
     *(function.name for function in RELATIONS), "add", "subtract", "multiply", "divide", "remainder", "negate",
     "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
     "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
@@ -76,12 +90,12 @@ def call(name: str, *arguments: Scalar) -> Scalar:
     try:
         return _apply(name, arguments)
     except TypeMismatch as error:
-        what = f"{name.partition(KEY)[0]}: {error.what}"
+        what = f"{name.partition(USER_FUNCTION_MARK)[0]}: {error.what}"
         raise TypeMismatch(what, where=error.where, detail=error.detail, hint=error.hint) from None
 
 
 def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
-    if form := FORMS.get(name):
+    if form := DERIVED_FUNCTIONS.get(name):
         return form(call, arguments)
     function = FUNCTIONS.get(name)
     if function is None:
@@ -103,6 +117,6 @@ def _apply(name: str, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _unknown(name: str) -> UnknownName:
-    known = {*FUNCTIONS, *FORMS, *ALIASES} - INTERNAL
+    known = {*FUNCTIONS, *DERIVED_FUNCTIONS, *ALIASES} - INTERNAL
     near = difflib.get_close_matches(name, sorted(known), n=3)
     return UnknownName(f"there is no function {name}", hint=f"Did you mean {' or '.join(near)}?" if near else None)

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN
 from typing import Any
 
-from tidemill.algebra import decimals
-from tidemill.algebra.casts import checked
-from tidemill.algebra.coercion import beside_string, common_type
-from tidemill.algebra.decimals import EXACT, quantized
 from tidemill.algebra.functions.function import Function, Inference, always, expect_count
+from tidemill.algebra.values import decimals
+from tidemill.algebra.values.casts import checked
+from tidemill.algebra.values.coercion import beside_string, common_type
+from tidemill.algebra.values.decimals import EXACT, quantized
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
 
-def numeric(rule: decimals.Rule, divides: bool = False) -> Inference:
+def numeric(rule: decimals.DecimalTypeRule, divides: bool = False) -> Inference:
     """The signature of a binary operator: DECIMALs keep their own types and follow ``rule``, other numbers widen.
 
     With ``divides`` integers become DOUBLE, as ``/`` wants.

@@ -8,23 +8,31 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
-from tidemill.algebra.casts import microseconds
-from tidemill.algebra.coercion import common_type, tightest_type
 from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.functions.function import Function, Inference, Strictly, always, expect, expect_all, expect_count
+from tidemill.algebra.functions.function import (
+    Function,
+    Inference,
+    StrictParameter,
+    always,
+    expect,
+    expect_all,
+    expect_count,
+)
 from tidemill.algebra.functions.nested import array_distinct, element_of
 from tidemill.algebra.functions.time import add_days, add_microseconds, add_months
+from tidemill.algebra.values.casts import microseconds
+from tidemill.algebra.values.coercion import common_type, tightest_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
-Elements = tuple[Any, ...]
+ArrayValue = tuple[Any, ...]
 
 MOST_ELEMENTS = 2**31 - 16
 """Spark's arrays are no longer than this."""
 
 
-def array_position(array: Elements, value: Any) -> int:
+def array_position(array: ArrayValue, value: Any) -> int:
     """Where ``value`` first stands; 0 where it does not.
 
     >>> array_position((5, None, 7), 7), array_position((), 7)
@@ -34,42 +42,42 @@ def array_position(array: Elements, value: Any) -> int:
     return next((place for place, element in enumerate(array, 1) if order_key(element) == sought), 0)
 
 
-def array_remove(array: Elements, value: Any) -> Elements:
+def array_remove(array: ArrayValue, value: Any) -> ArrayValue:
     """The elements that do not equal ``value``; NULLs stay."""
     unwanted = order_key(value)
     return tuple(element for element in array if order_key(element) != unwanted)
 
 
-def array_union(one: Elements, other: Elements) -> Elements:
+def array_union(one: ArrayValue, other: ArrayValue) -> ArrayValue:
     """The values of both, each once."""
     return array_distinct(one + other)
 
 
-def array_intersect(one: Elements, other: Elements) -> Elements:
+def array_intersect(one: ArrayValue, other: ArrayValue) -> ArrayValue:
     """The values of ``one`` that ``other`` has, too, each once; NULL equals NULL."""
     there = set(map(order_key, other))
     return tuple(element for element in array_distinct(one) if order_key(element) in there)
 
 
-def array_except(one: Elements, other: Elements) -> Elements:
+def array_except(one: ArrayValue, other: ArrayValue) -> ArrayValue:
     """The values of ``one`` that ``other`` does not have, each once; NULL equals NULL."""
     there = set(map(order_key, other))
     return tuple(element for element in array_distinct(one) if order_key(element) not in there)
 
 
-def arrays_overlap(one: Elements, other: Elements) -> bool | None:
+def arrays_overlap(one: ArrayValue, other: ArrayValue) -> bool | None:
     """Whether they share a value that is not NULL; unknown where a NULL might be one."""
     if any(element is not None for element in array_intersect(one, other)):
         return True
     return None if one and other and (None in one or None in other) else False
 
 
-def array_repeat(value: Any, times: int | None) -> Elements | None:
+def array_repeat(value: Any, times: int | None) -> ArrayValue | None:
     """``value`` so often; not at all below zero."""
     return None if times is None else (value,) * times
 
 
-def cut(array: Elements, start: int, length: int) -> Elements:
+def cut(array: ArrayValue, start: int, length: int) -> ArrayValue:
     """SLICE: ``length`` elements from ``start`` on, which counts from the end where negative.
 
     >>> cut((1, 2, 3, 4), 2, 2), cut((1, 2, 3, 4), -2, 9), cut((1, 2), 5, 1)
@@ -83,12 +91,12 @@ def cut(array: Elements, start: int, length: int) -> Elements:
     return array[first : first + length] if first >= 0 else ()
 
 
-def flatten(array: tuple[Elements | None, ...]) -> Elements | None:
+def flatten(array: tuple[ArrayValue | None, ...]) -> ArrayValue | None:
     """The elements of all arrays in ``array``, one after the other; NULL where one of them is."""
     return None if None in array else tuple(element for inner in array if inner is not None for element in inner)
 
 
-def numbered(array: Elements) -> tuple[tuple[Any, int], ...]:
+def numbered(array: ArrayValue) -> tuple[tuple[Any, int], ...]:
     """Each element with how many equal ones stand before it: so every one is known by its value, not by its place.
 
     >>> numbered(("a", "b", "a"))
@@ -102,13 +110,13 @@ def numbered(array: Elements) -> tuple[tuple[Any, int], ...]:
     return tuple(pairs)
 
 
-def array_sort(array: Elements) -> Elements:
+def array_sort(array: ArrayValue) -> ArrayValue:
     """The elements in ascending order, NULLs last."""
     present = sorted((element for element in array if element is not None), key=order_key)
     return (*present, *(None,) * (len(array) - len(present)))
 
 
-def sequence(start: int, stop: int, step: int | None = None) -> Elements:
+def sequence(start: int, stop: int, step: int | None = None) -> ArrayValue:
     """The integers from ``start`` to ``stop``, both included.
 
     >>> sequence(1, 3), sequence(3, 1), sequence(0, 9, 4)
@@ -120,7 +128,7 @@ def sequence(start: int, stop: int, step: int | None = None) -> Elements:
     return tuple(range(start, stop + (1 if by > 0 else -1), _towards(start, stop, by)))
 
 
-def moments(start: Any, stop: Any, months: int, days: int, micros: int) -> Elements:
+def moments(start: Any, stop: Any, months: int, days: int, micros: int) -> ArrayValue:
     """The dates or timestamps from ``start`` to ``stop``, each so many months, days and microseconds after the last.
 
     >>> [str(day) for day in moments(datetime(2024, 1, 31), datetime(2024, 3, 31), 1, 0, 0)]
@@ -199,7 +207,7 @@ def _flatten_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 def _repeat_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 2)
-    return (types[0], expect(types[1], Strictly(t.INT))), t.Array(types[0])
+    return (types[0], expect(types[1], StrictParameter(t.INT))), t.Array(types[0])
 
 
 def _sequence_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.coercion import common_type, widest_type
 from tidemill.algebra.functions.function import Function, Inference, expect_count, never, takes
+from tidemill.algebra.values.coercion import common_type, widest_type
 from tidemill.model import types as t
 from tidemill.model.types import Type
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.algebra.coercion import fits
+from tidemill.algebra.values.coercion import fits
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import VOID, Type
 
@@ -68,11 +68,11 @@ def always(arguments: Sequence[bool]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Strictly:
+class StrictParameter:
     """A parameter to which Spark converts fewer types than to others: those of ``sources``, and a bare NULL.
 
     >>> from tidemill.model.types import BIGINT, INT, STRING
-    >>> day_count = Strictly(INT, (STRING,))
+    >>> day_count = StrictParameter(INT, (STRING,))
     >>> day_count.takes(STRING), day_count.takes(BIGINT)
     (True, False)
     """
@@ -86,7 +86,7 @@ class Strictly:
         return given == self.of or given in self.sources or (self.null and given == VOID)
 
 
-Parameter = Type | Strictly
+Parameter = Type | StrictParameter
 """A type to which arguments are converted as ``coercion.fits`` says, or by a stricter rule."""
 
 
@@ -107,8 +107,8 @@ def expect_all(types: Sequence[Type], parameters: Sequence[Parameter]) -> tuple[
 
 def expect(given: Type, parameter: Parameter) -> Type:
     """The type to which an argument is converted for ``parameter``; what does not become it by itself is refused."""
-    of = parameter.of if isinstance(parameter, Strictly) else parameter
-    if not (parameter.takes(given) if isinstance(parameter, Strictly) else fits(given, parameter)):
+    of = parameter.of if isinstance(parameter, StrictParameter) else parameter
+    if not (parameter.takes(given) if isinstance(parameter, StrictParameter) else fits(given, parameter)):
         raise TypeMismatch(f"an argument of type {of} was expected, not {given}", hint="Convert it with CAST.")
     return of
 

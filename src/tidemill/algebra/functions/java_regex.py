@@ -69,7 +69,7 @@ class NotRegular(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Translation:
+class RegexTranslation:
     """A pattern for RE2.
 
     ``ends``: it has a ``$``, which here is the very end of the text, and in Java the place before a last line end, too.
@@ -83,17 +83,17 @@ class Translation:
     idles: bool
 
 
-def translated(pattern: str) -> Translation:
+def translated(pattern: str) -> RegexTranslation:
     """``pattern`` for RE2; ``NotRegular`` where it has no equal there.
 
     >>> translated(r"a.(?<year>\\d+)$").text
     'a[^\\\\x{a}\\\\x{d}\\\\x{85}\\\\x{2028}-\\\\x{2029}](?P<year>[\\\\x{30}-\\\\x{39}]+)\\\\z'
     """
-    reader = _Reader(_unquoted(pattern))
+    reader = _RegexParser(_unquoted(pattern))
     found = reader.alternatives()
     if reader.peek:
         raise NotRegular("a parenthesis is closed that was not opened", valid=False)
-    return Translation(found.text, reader.ends, reader.chooses, reader.idles)
+    return RegexTranslation(found.text, reader.ends, reader.chooses, reader.idles)
 
 
 def _unquoted(pattern: str) -> str:
@@ -108,7 +108,7 @@ def _unquoted(pattern: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RegexPiece:
     """A piece of a pattern: whether it can be empty, and whether it holds a ``$``, after which nothing may come."""
 
     text: str
@@ -116,7 +116,7 @@ class _Part:
     last: bool = False
 
 
-class _Reader:
+class _RegexParser:
     """Reads a pattern from left to right. ``_ignores_case`` and ``_dot_is_all`` are the flags in force."""
 
     def __init__(self, pattern: str) -> None:
@@ -153,24 +153,24 @@ class _Reader:
 
     # -- structure ----------------------------------------------------------------------------------------------
 
-    def alternatives(self) -> _Part:
+    def alternatives(self) -> _RegexPiece:
         """Parts of which one is to match, up to a parenthesis or the end."""
         branches = [self._sequence()]
         while self._taken("|"):
             self.chooses = True
             branches.append(self._sequence())
         text = "|".join(branch.text for branch in branches)
-        return _Part(text, any(b.empty for b in branches), any(b.last for b in branches))
+        return _RegexPiece(text, any(b.empty for b in branches), any(b.last for b in branches))
 
-    def _sequence(self) -> _Part:
-        parts: list[_Part] = []
+    def _sequence(self) -> _RegexPiece:
+        parts: list[_RegexPiece] = []
         while self.peek and self.peek not in "|)":
             if parts and parts[-1].last:
                 raise NotRegular("$ and \\Z can stand at the end of a pattern or of an alternative only")
             parts.append(self._repeated(self._atom()))
-        return _Part("".join(p.text for p in parts), all(p.empty for p in parts), any(p.last for p in parts))
+        return _RegexPiece("".join(p.text for p in parts), all(p.empty for p in parts), any(p.last for p in parts))
 
-    def _repeated(self, part: _Part) -> _Part:
+    def _repeated(self, part: _RegexPiece) -> _RegexPiece:
         """``part`` with the quantifier that follows it."""
         least, most, text = self._quantifier()
         if not text:
@@ -182,7 +182,7 @@ class _Reader:
         if self._taken("?"):
             self.chooses, text = True, f"{text}?"
         self.idles |= part.empty and most != 1
-        return _Part(part.text + text, part.empty or least == 0)
+        return _RegexPiece(part.text + text, part.empty or least == 0)
 
     def _quantifier(self) -> tuple[int, int | None, str]:
         """How often at least and at most, and how that is written; an empty text for no quantifier."""
@@ -199,42 +199,42 @@ class _Reader:
             raise NotRegular(f"more than {MOST_REPETITIONS:,} repetitions are not supported")
         return int(low), None if comma and not high else int(high or low), f"{{{text}}}"
 
-    def _atom(self) -> _Part:
+    def _atom(self) -> _RegexPiece:
         character = self._next()
         match character:
             case "(":
                 return self._group()
             case "[":
-                return _Part(self._class())
+                return _RegexPiece(self._class())
             case ".":
-                return _Part("(?s:.)" if self._dot_is_all else _class_text(TERMINATORS, negated=True))
+                return _RegexPiece("(?s:.)" if self._dot_is_all else _class_text(TERMINATORS, negated=True))
             case "^":
-                return _Part("\\A", empty=True)
+                return _RegexPiece("\\A", empty=True)
             case "$":
                 return self._end()
             case "\\":
                 return self._escape()
             case "*" | "+" | "?" | "{":
                 raise NotRegular(f"{character} follows nothing that it could repeat", valid=False)
-        return _Part(self._literal(ord(character)))
+        return _RegexPiece(self._literal(ord(character)))
 
-    def _end(self) -> _Part:
+    def _end(self) -> _RegexPiece:
         self.ends = True
-        return _Part("\\z", empty=True, last=True)
+        return _RegexPiece("\\z", empty=True, last=True)
 
-    def _group(self) -> _Part:
+    def _group(self) -> _RegexPiece:
         flags = self._ignores_case, self._dot_is_all
         opening = "("
         if self._taken("?"):
             found = self._special()
             if found is None:
-                return _Part("", empty=True)
+                return _RegexPiece("", empty=True)
             opening = found
         inner = self.alternatives()
         if not self._taken(")"):
             raise NotRegular("a parenthesis is not closed", valid=False)
         self._ignores_case, self._dot_is_all = flags
-        return _Part(f"{opening}{inner.text})", inner.empty, inner.last)
+        return _RegexPiece(f"{opening}{inner.text})", inner.empty, inner.last)
 
     def _special(self) -> str | None:
         """How a group begins that is more than a group; None for flags that hold from here on."""
@@ -273,18 +273,18 @@ class _Reader:
             return f"[{character.lower()}{character.upper()}]"
         return character if character.isalnum() or code > 127 else f"\\x{{{code:x}}}"
 
-    def _escape(self) -> _Part:
+    def _escape(self) -> _RegexPiece:
         character = self._next()
         match character:
             case "b" | "B" | "A" | "z":
-                return _Part(f"\\{character}", empty=True)
+                return _RegexPiece(f"\\{character}", empty=True)
             case "Z":
                 return self._end()
             case "p" | "P":
-                return _Part(self._property(character == "P"))
+                return _RegexPiece(self._property(character == "P"))
         if character.lower() in CLASSES:
-            return _Part(_class_text(CLASSES[character.lower()], negated=character.isupper()))
-        return _Part(self._literal(self._code(character)))
+            return _RegexPiece(_class_text(CLASSES[character.lower()], negated=character.isupper()))
+        return _RegexPiece(self._literal(self._code(character)))
 
     def _code(self, character: str) -> int:
         """The character that an escape stands for; the backslash and ``character`` have been read."""

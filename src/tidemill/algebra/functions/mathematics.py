@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP
 from typing import Any
 
-from tidemill.algebra.casts import cast_value, checked
-from tidemill.algebra.decimals import EXACT, quantized, unit
 from tidemill.algebra.functions.arithmetic import unary
 from tidemill.algebra.functions.function import Function, always, takes
+from tidemill.algebra.values.casts import cast_value, checked
+from tidemill.algebra.values.decimals import EXACT, quantized, unit
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t
 from tidemill.model.types import Type

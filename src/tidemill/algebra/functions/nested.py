@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidemill.algebra.coercion import common_type, fits, widest_type
 from tidemill.algebra.functions.comparison import is_in, order_key
 from tidemill.algebra.functions.function import (
     Function,
     Inference,
     Parameter,
-    Strictly,
+    StrictParameter,
     always,
     expect_all,
     expect_count,
     never,
 )
+from tidemill.algebra.values.coercion import common_type, fits, widest_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -126,14 +126,14 @@ def _join_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     expect_count(types, 2, 3)
     if not fits(element_of(types[0]), t.STRING):
         raise TypeMismatch(f"an ARRAY of texts was expected, not {types[0]}")
-    return (t.Array(t.STRING), *expect_all(types[1:], (Strictly(t.STRING),) * (len(types) - 1))), t.STRING
+    return (t.Array(t.STRING), *expect_all(types[1:], (StrictParameter(t.STRING),) * (len(types) - 1))), t.STRING
 
 
 def _record_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
     raise TypeMismatch("the names of a record's fields are part of its type")
 
 
-_POSITION = Strictly(t.INT, null=False)
+_POSITION = StrictParameter(t.INT, null=False)
 
 NESTED = (
     Function("array", _array_types, lambda *values: values, "array({args})", strict=False, null_when=never),

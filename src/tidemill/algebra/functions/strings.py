@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from tidemill.algebra.coercion import common_type
-from tidemill.algebra.functions.function import Function, Strictly, always, expect_all, expect_count, takes
+from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_all, expect_count, takes
+from tidemill.algebra.values.coercion import common_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -157,7 +157,7 @@ _TRIM = takes(t.STRING, t.STRING, gives=t.STRING)
 _PAD = takes(t.STRING, t.INT, t.STRING, gives=t.STRING, optional=1)
 _COUNT = takes(t.STRING, t.INT, gives=t.STRING)
 _LOCATE = takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1)
-_BYTES = Strictly(t.STRING)
+_BYTES = StrictParameter(t.STRING)
 """What is hashed: Spark wants bytes, and a text has some, but a number is not written as one for it."""
 _HASH = takes(_BYTES, gives=t.STRING)
 

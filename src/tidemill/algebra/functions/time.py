@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP
 from typing import Any, TypeVar
 
-from tidemill.algebra.casts import MIDNIGHT, cast_value, microseconds, timestamp_of
-from tidemill.algebra.decimals import EXACT
-from tidemill.algebra.functions.function import Function, Strictly, always, expect_count, takes
+from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_count, takes
+from tidemill.algebra.values.casts import MIDNIGHT, cast_value, microseconds, timestamp_of
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
@@ -162,10 +162,10 @@ def _time_part(name: str) -> Function:
     return Function(name, takes(t.TIMESTAMP, gives=t.INT), compute, f"{name}({{0}})", python=f"{{0}}.{name}")
 
 
-_DAYS = takes(t.DATE, Strictly(t.INT, (t.STRING,)), gives=t.DATE)
+_DAYS = takes(t.DATE, StrictParameter(t.INT, (t.STRING,)), gives=t.DATE)
 _MONTHS = takes(t.DATE, t.INT, gives=t.DATE)
-_COUNT = takes(Strictly(t.BIGINT, (t.INT,)), gives=t.TIMESTAMP)
-_SINCE_1970 = takes(Strictly(t.TIMESTAMP), gives=t.BIGINT)
+_COUNT = takes(StrictParameter(t.BIGINT, (t.INT,)), gives=t.TIMESTAMP)
+_SINCE_1970 = takes(StrictParameter(t.TIMESTAMP), gives=t.BIGINT)
 
 TIME = (
     _date_part("year", lambda day: day.year, "{0}.year"),
@@ -217,7 +217,10 @@ TIME = (
     ),
     Function("make_date", takes(t.INT, t.INT, t.INT, gives=t.DATE), make_date, "make_date({args})"),
     Function(
-        "unix_date", takes(Strictly(t.DATE), gives=t.INT), lambda day: day.toordinal() - EPOCH_DAY, "unix_date({0})"
+        "unix_date",
+        takes(StrictParameter(t.DATE), gives=t.INT),
+        lambda day: day.toordinal() - EPOCH_DAY,
+        "unix_date({0})",
     ),
     Function(
         "date_from_unix_date",

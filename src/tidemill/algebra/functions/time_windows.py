@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from tidemill.algebra.casts import microseconds, timestamp_of
 from tidemill.algebra.functions.function import Function, never, takes
+from tidemill.algebra.values.casts import microseconds, timestamp_of
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
@@ -20,10 +20,10 @@ from tidemill.model.types import Field
 WINDOW = t.Struct((Field("start", t.TIMESTAMP), Field("end", t.TIMESTAMP)))
 """The type of a window of time."""
 
-Stretch = tuple[datetime, datetime]
+TimeInterval = tuple[datetime, datetime]
 
 
-def time_window(instant: datetime, size: int, offset: int) -> Stretch:
+def time_window(instant: datetime, size: int, offset: int) -> TimeInterval:
     """The window of windows without gaps that ``instant`` is in.
 
     >>> [str(end) for end in time_window(datetime(2024, 1, 1, 12, 7), 600_000_000, 0)]
@@ -32,7 +32,7 @@ def time_window(instant: datetime, size: int, offset: int) -> Stretch:
     return time_windows(instant, size, size, offset)[0]
 
 
-def time_windows(instant: datetime, size: int, slide: int, offset: int) -> tuple[Stretch, ...]:
+def time_windows(instant: datetime, size: int, slide: int, offset: int) -> tuple[TimeInterval, ...]:
     """All windows that ``instant`` is in, the last one first.
 
     >>> [str(start) for start, _ in time_windows(datetime(2024, 1, 1, 12, 7), 600_000_000, 300_000_000, 0)]

@@ -1,2 +1,7 @@
-"""Patterns over rows in order: what they are (``patterns``), how they are recognized (``machine``, ``runs``,
-``search``), what is read of the rows that match (``looks``), and the relation that all this makes (``match``)."""
+"""Row pattern matching over the rows of an ordered partition.
+
+- ``automaton``: the finite automaton of a pattern (ViewDF, algorithm 1)
+- ``navigation``: FIRST, LAST, aggregates and CLASSIFIER over the rows matched so far
+- ``partial_matches``: rows taken for pattern variables so far, and the next row tried
+- ``search``: the search for matches, which can be resumed at any row
+"""

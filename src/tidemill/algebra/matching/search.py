@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.matching.machine import END
-from tidemill.algebra.matching.match import After, Contiguity, Match, Output
-from tidemill.algebra.matching.runs import Holds, Rows, Run, Runner
+from tidemill.algebra.matching.automaton import END
+from tidemill.algebra.matching.partial_matches import Holds, MatchBuilder, PartialMatch, PartitionRows
+from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, RowsPerMatch
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 
-MOST_RUNS = 10_000
+MOST_PARTIAL_MATCHES = 10_000
 """No more runs than so many go on at once in a part."""
 
-Thread = tuple[Run, tuple[int, ...]]
+Thread = tuple[PartialMatch, tuple[int, ...]]
 """A run and the states that it may go on with, the best one first."""
 
-Found = list[tuple[int, Row]]
+MatchedRows = list[tuple[int, Row]]
 """What comes out: the number of a row of the part, and the values of the measures."""
 
-Hopeless = set[tuple[object, ...]]
+FailedStates = set[tuple[object, ...]]
 """Where runs stood that came to nothing: others that stand there need not be followed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class MatchSearch:
     """Runs from row ``start`` that have read all rows before ``at``; ``best`` is the best complete one.
 
     ``number`` matches have been found before. Where runs begin at every row, ``threads`` are all of them.
@@ -40,7 +40,7 @@ class Search:
     at: int
     number: int
     threads: tuple[Thread, ...]
-    best: Run | None = None
+    best: PartialMatch | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -49,11 +49,11 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SearchCheckpoint:
     """A search as it stood when the first ``read`` rows of the part had been read, and no others."""
 
     read: int
-    search: Search
+    search: MatchSearch
 
 
 class Matcher:
@@ -66,9 +66,9 @@ class Matcher:
 
     def __init__(self, match: Match, holds: Mapping[str, Holds]) -> None:
         self._match = match
-        self._runner = Runner(match, holds)
+        self._runner = MatchBuilder(match, holds)
         machine = self._runner.machine
-        self._each = match.output is Output.EACH
+        self._each = match.output is RowsPerMatch.EACH
         self._entry = self._live(machine.entry)
         self._follow = [self._live(follow) for follow in machine.follow]
         self._complete = [END in follow for follow in machine.follow]
@@ -82,55 +82,69 @@ class Matcher:
 
     # ------------------------------------------------------------------------------------------------------- the search
 
-    def all(self, rows: Rows) -> Found:
+    def all(self, rows: PartitionRows) -> MatchedRows:
         """What comes out for all rows of a part."""
-        found: Found = []
+        found: MatchedRows = []
         self.finish(self.advance(self.begin(), rows, found), rows, found)
         return found
 
-    def begin(self, row: int = 0) -> Mark:
+    def begin(self, row: int = 0) -> SearchCheckpoint:
         """The search at the first row of a part, before it has been read."""
-        return Mark(row, self._attempt(row, 0))
+        return SearchCheckpoint(row, self._attempt(row, 0))
 
-    def moved(self, mark: Mark, distance: int) -> Mark:
+    def moved(self, mark: SearchCheckpoint, distance: int) -> SearchCheckpoint:
         """A fresh search, where all rows have other numbers."""
         search = mark.search
         assert search.is_fresh, "runs know the numbers of their rows"
         fresh = self._attempt(search.start + distance, search.number)
-        return Mark(mark.read + distance, fresh if search.threads or search.best else replace(fresh, threads=()))
+        return SearchCheckpoint(
+            mark.read + distance, fresh if search.threads or search.best else replace(fresh, threads=())
+        )
 
-    def _attempt(self, start: int, number: int) -> Search:
+    def _attempt(self, start: int, number: int) -> MatchSearch:
         root = self._runner.begin(start, number + 1)
         threads = ((root, self._entry),) if self._entry else ()
-        return Search(start, start, number, threads, root if self._empty else None)
+        return MatchSearch(start, start, number, threads, root if self._empty else None)
 
     def advance(
-        self, mark: Mark, rows: Rows, found: Found, marks: list[Mark] | None = None, until: Container[int] = ()
-    ) -> Mark:
+        self,
+        mark: SearchCheckpoint,
+        rows: PartitionRows,
+        found: MatchedRows,
+        marks: list[SearchCheckpoint] | None = None,
+        until: Container[int] = (),
+    ) -> SearchCheckpoint:
         """The search once it has read all ``rows``; what is certain by then is added to ``found``.
 
         On the way the search is noted in ``marks`` now and then. It ends early where it begins afresh at a row of
         ``until``.
         """
-        marking = _Marking(mark.read, self.every, marks, until)
+        marking = _Checkpointing(mark.read, self.every, marks, until)
         search = self._advance(mark.search, rows, found, set(), marking)
-        return Mark(marking.read if search.start in until and search.is_fresh else rows.end, search)
+        return SearchCheckpoint(marking.read if search.start in until and search.is_fresh else rows.end, search)
 
     @property
     def waits(self) -> bool:
         """Whether what comes out may depend on there being no further rows."""
         return not self._each
 
-    def finish(self, mark: Mark, rows: Rows, found: Found) -> None:
+    def finish(self, mark: SearchCheckpoint, rows: PartitionRows, found: MatchedRows) -> None:
         """Add what is a match because no row follows."""
         search = mark.search
-        hopeless: Hopeless = set()
+        hopeless: FailedStates = set()
         while self.waits and search.start < rows.end:
-            marking = _Marking(rows.end, self.every, None)
+            marking = _Checkpointing(rows.end, self.every, None)
             search = self._advance(self._settled(search, found), rows, found, hopeless, marking)
 
-    def _advance(self, search: Search, rows: Rows, found: Found, hopeless: Hopeless, marking: _Marking) -> Search:
-        trail: Hopeless = set()
+    def _advance(
+        self,
+        search: MatchSearch,
+        rows: PartitionRows,
+        found: MatchedRows,
+        hopeless: FailedStates,
+        marking: _Checkpointing,
+    ) -> MatchSearch:
+        trail: FailedStates = set()
         while search.threads or search.start < rows.end:
             if marking.ends(search):
                 break
@@ -146,41 +160,41 @@ class Matcher:
             else:
                 search = self._step(search, rows, found)
                 if search.best is None:
-                    stand = (search.at, *[self._runner.outlook(run) for run, _ in search.threads])
+                    stand = (search.at, *[self._runner.continuation_key(run) for run, _ in search.threads])
                     trail.add(stand)
                     search = replace(search, threads=()) if stand in hopeless else search
         return search
 
-    def _settled(self, search: Search, found: Found) -> Search:
+    def _settled(self, search: MatchSearch, found: MatchedRows) -> MatchSearch:
         """Runs from a row have come to their end: the search from where it goes on."""
         best = search.best
         if best is None:
             return self._attempt(search.start + 1, search.number)
         if self._each:
             return self._attempt(best.row + 1, search.number + 1)
-        runs = [best] if self._match.output is Output.ONE else [*best.backwards()] or [best]
+        runs = [best] if self._match.output is RowsPerMatch.ONE else [*best.backwards()] or [best]
         found += ((max(run.row, search.start), self._runner.measured(run, best)) for run in runs)
         return self._attempt(self._next_start(best), search.number + 1)
 
-    def _next_start(self, best: Run) -> int:
+    def _next_start(self, best: PartialMatch) -> int:
         skip = self._match.skip
-        if best.before is None or skip.after is After.NEXT:
+        if best.before is None or skip.after is AfterMatch.NEXT:
             return best.first + 1
-        if skip.after is After.PAST_LAST:
+        if skip.after is AfterMatch.PAST_LAST:
             return best.row + 1
         variables = self._runner.machine.variables
         rows = [run.row for run in best.backwards() if variables[run.state] in skip.variables]
-        if not rows or (rows[-1] if skip.after is After.FIRST else rows[0]) <= best.first:
+        if not rows or (rows[-1] if skip.after is AfterMatch.FIRST else rows[0]) <= best.first:
             raise _endless(skip.variables[0], found=bool(rows))
-        return rows[-1] if skip.after is After.FIRST else rows[0]
+        return rows[-1] if skip.after is AfterMatch.FIRST else rows[0]
 
     # ---------------------------------------------------------------------------------------------------------- one row
 
-    def _step(self, search: Search, rows: Rows, found: Found) -> Search:
+    def _step(self, search: MatchSearch, rows: PartitionRows, found: MatchedRows) -> MatchSearch:
         """All runs from one row, after the next row."""
         threads: list[Thread] = []
         row, best = search.at, search.best
-        complete: Run | None = None
+        complete: PartialMatch | None = None
         for run, live in search.threads:
             taken = False
             for state in live:
@@ -201,12 +215,12 @@ class Matcher:
             best = complete
             if self._each:
                 found.append((row, self._runner.measured(complete, complete)))
-        return Search(search.start, row + 1, search.number, self._distinct(threads), best)
+        return MatchSearch(search.start, row + 1, search.number, self._distinct(threads), best)
 
-    def _step_everywhere(self, search: Search, rows: Rows, found: Found) -> Search:
+    def _step_everywhere(self, search: MatchSearch, rows: PartitionRows, found: MatchedRows) -> MatchSearch:
         """All runs from all rows, after the next row; one more begins at it."""
         threads: list[Thread] = []
-        complete: list[Run] = []
+        complete: list[PartialMatch] = []
         row = search.at
         for run, live in (*search.threads, (self._runner.begin(row, 1), self._entry)):
             taken = False
@@ -221,13 +235,13 @@ class Matcher:
                 threads.append((run, live))
         once = {self._choice(run): run for run in reversed(complete)}
         found += ((row, self._runner.measured(run, run)) for run in once.values())
-        return Search(row + 1, row + 1, search.number, self._distinct(threads))
+        return MatchSearch(row + 1, row + 1, search.number, self._distinct(threads))
 
     def _passes(self, taken: bool) -> bool:
         """Whether a run goes on as it was, too, where it has or has not taken a row."""
         return self._match.skips is Contiguity.ANY or (self._match.skips is Contiguity.NEXT and not taken)
 
-    def _choice(self, run: Run) -> object:
+    def _choice(self, run: PartialMatch) -> object:
         """Of complete runs that are equal in this, only the best one comes out."""
         if self._match.skips is not Contiguity.ANY:
             return run.first
@@ -239,31 +253,31 @@ class Matcher:
         if len(going) > 1 and self._match.skips is not Contiguity.ANY:
             best: dict[tuple[object, ...], Thread] = {}
             for thread in going:
-                best.setdefault((thread[0].first, *self._runner.outlook(thread[0])), thread)
+                best.setdefault((thread[0].first, *self._runner.continuation_key(thread[0])), thread)
             going = list(best.values())
-        if len(going) > MOST_RUNS:
+        if len(going) > MOST_PARTIAL_MATCHES:
             raise _too_many()
         return tuple(going)
 
 
-class _Marking:
+class _Checkpointing:
     """Notes a search whenever it has come so many rows further, best where it begins afresh.
 
     Rows that it goes back to have been ``read`` before. It ends where it begins afresh at a row of ``until``.
     """
 
-    def __init__(self, read: int, every: int, marks: list[Mark] | None, until: Container[int] = ()) -> None:
+    def __init__(self, read: int, every: int, marks: list[SearchCheckpoint] | None, until: Container[int] = ()) -> None:
         self.read = read
         self._every = every
         self._marks = marks
         self._until = until
         self._next = read + every
 
-    def ends(self, search: Search) -> bool:
+    def ends(self, search: MatchSearch) -> bool:
         self.read = max(self.read, search.at)
         is_fresh = search.is_fresh
         if self._marks is not None and self.read >= (self._next if is_fresh else self._next + self._every):
-            self._marks.append(Mark(self.read, search))
+            self._marks.append(SearchCheckpoint(self.read, search))
             self._next = self.read + self._every
         return is_fresh and search.start in self._until
 
@@ -278,7 +292,7 @@ def _endless(variable: str, *, found: bool) -> ArithmeticFault:
 
 def _too_many() -> ArithmeticFault:
     return ArithmeticFault(
-        f"more than {MOST_RUNS:,} runs of a pattern go on at once",
+        f"more than {MOST_PARTIAL_MATCHES:,} runs of a pattern go on at once",
         detail="Where rows may be passed over or taken for several variables, each of them may double the runs.",
         hint="Let the pattern end sooner, make its conditions stricter, or skip till the next match only.",
     )

@@ -1,1 +1,13 @@
-"""One language each, to algebra."""
+"""From text to algebra. Every language ends in the same relational algebra with nested types.
+
+- ``translate``: ``parse`` a script, ``translate`` a query, and INSERT, UPDATE and DELETE: the entry points of the
+  engine
+- ``script``: the statements of a script, of whichever language, as plain data
+- ``viewdf``: views that are defined by partitions, and PARTITION BY
+- ``oql``: queries over objects, through the monoid calculus
+- ``odl``: class declarations
+- ``sql``: Spark SQL queries and expressions
+- ``text``: what all languages share: a text with its name, tokens, a cursor, places for errors, the limit on nesting
+
+Imports go down this list only.
+"""

@@ -1,1 +1,6 @@
-"""What lineage saves: the plans of MOVIE, and which events of a view read base data."""
+"""Lineage, as MOVIE defines it: where rows come from, and which events are handled without base data.
+
+- ``provenance``: each row of a relation beside the base rows that it comes from
+- ``maintenance_plans``: figures 11 and 13 of MOVIE as data
+- ``self_maintenance``: the events of a view, the plan for each, and the base relations that it reads
+"""

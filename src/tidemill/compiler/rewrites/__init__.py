@@ -1,1 +1,21 @@
-"""Algebra to algebra, one function a file."""
+"""Passes from algebra to algebra; each file exports a function of its name.
+
+- ``sliding_windows``: the method by which sliding windows are computed (ViewDF)
+- ``partitionwise``: time-partitioned relations whose partitions are independent become ordinary ones
+- ``definitions``: WITH definitions hoisted to the top and shared
+- ``replace_set_operations``: INTERSECT and EXCEPT as groups with counts
+- ``expand_outer_joins``: outer joins as inner joins and unmatched rows
+- ``full_outer_join_table``: joins read from a full outer join table (strategy ``outerjoin``)
+- ``replace_quantifiers``: EXISTS, IN, ANY and ALL as scalar subqueries
+- ``inline_subqueries``: subqueries over constants as expressions
+- ``push_down_filters``: filters at the lowest node that has their columns
+- ``factor_disjunctions``: conditions common to all branches of an OR
+- ``infer_top_k``: window functions with a bound on the rank as top-k
+- ``decorrelate``: correlated subqueries as joins with groups
+- ``correlation``: the equalities that correlate a subquery
+- ``dependent_joins``: a relation computed for all outer values at once
+- ``expand_distinct_aggregates``: aggregates over DISTINCT as plain ones over distinct rows
+- ``cogroup``: several relations grouped together, each seen by its own aggregates
+- ``row_identity``: key columns carried along so that rows stay identifiable
+- ``unique_aliases``: an alias of its own for each scan and each unnested array
+"""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.relations import Filter, Join, Project, Relation
-from tidemill.algebra.scalars import Call, Named, Scalar, column
-from tidemill.algebra.walk import columns_in, conjunction, conjuncts, outer_columns, subqueries
-from tidemill.compiler.faults import may_fail
+from tidemill.algebra.expressions.scalars import Call, Named, Scalar, column
+from tidemill.algebra.relational.relations import Filter, Join, Project, Relation
+from tidemill.algebra.relational.walk import columns_in, conjunction, conjuncts, outer_columns, subqueries
+from tidemill.compiler.analysis.failures import may_fail
 from tidemill.model.types import VOID
 
 
@@ -19,15 +19,15 @@ class Equality:
     outer: Scalar
 
 
-Taken = tuple[Relation, list[Equality]]
+Uncorrelated = tuple[Relation, list[Equality]]
 """A relation that reads no outer column, and the equalities that held its rows to the row around it."""
 
 
-def equalities(relation: Relation) -> Taken | None:
+def equalities(relation: Relation) -> Uncorrelated | None:
     """``relation`` freed from its correlation; None where that is anything but equalities.
 
-    >>> from tidemill.algebra.relations import Scan
-    >>> from tidemill.algebra.scalars import Column
+    >>> from tidemill.algebra.relational.relations import Scan
+    >>> from tidemill.algebra.expressions.scalars import Column
     >>> from tidemill.model.types import BOOLEAN, INT, Field
     >>> inner, outer = Column("t.k", INT), Column("o.k", INT)
     >>> scan = Scan("t", "t", (Field("k", INT),))
@@ -46,7 +46,7 @@ def equalities(relation: Relation) -> Taken | None:
     return None
 
 
-def _where(below: Taken | None, condition: Scalar) -> Taken | None:
+def _where(below: Uncorrelated | None, condition: Scalar) -> Uncorrelated | None:
     """What is left of a condition above what was taken below it."""
     if below is None:
         return None
@@ -74,14 +74,14 @@ def _equality(condition: Scalar, own: set[str]) -> Equality | None:
     return None
 
 
-def _from_join(join: Join, left: Taken | None, right: Taken | None) -> Taken | None:
+def _from_join(join: Join, left: Uncorrelated | None, right: Uncorrelated | None) -> Uncorrelated | None:
     if left is None or right is None:
         return None
     both = Join(left[0], right[0]), left[1] + right[1]
     return both if join.condition is None else _where(both, join.condition)
 
 
-def _from_project(project: Project, below: Taken | None) -> Taken | None:
+def _from_project(project: Project, below: Uncorrelated | None) -> Uncorrelated | None:
     """A projection must hand on the columns that are compared above it now."""
     if below is None:
         return None

@@ -22,12 +22,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from tidemill.algebra.aggregates import AggregateCall
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.relations import Aggregate, Filter, Join, Project, Relation, UnionAll
-from tidemill.algebra.scalars import Call, Case, Column, Literal, Named, Scalar, Subquery, column
-from tidemill.algebra.totals import total as total_of
-from tidemill.algebra.walk import (
+from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Named, Scalar, Subquery, column
+from tidemill.algebra.kernels.aggregates import total as total_of
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Relation, UnionAll
+from tidemill.algebra.relational.walk import (
     children,
     columns_in,
     conjunction,
@@ -41,10 +41,12 @@ from tidemill.algebra.walk import (
     with_children,
     with_subqueries,
 )
-from tidemill.compiler.faults import may_fail
+from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.null_rejection import is_null_over_nothing, is_strict_in
+from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.correlation import Equality, equalities
 from tidemill.compiler.rewrites.definitions import Definitions
-from tidemill.compiler.rewrites.domains import (
+from tidemill.compiler.rewrites.dependent_joins import (
     Domain,
     dependent,
     dependent_total,
@@ -53,8 +55,6 @@ from tidemill.compiler.rewrites.domains import (
     padded,
     source_of,
 )
-from tidemill.compiler.rewrites.rejection import is_null_over_nothing, is_strict_in
-from tidemill.compiler.rewrites.rename import fresh
 from tidemill.model.types import BIGINT, BOOLEAN
 
 

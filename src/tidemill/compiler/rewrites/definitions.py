@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tidemill.algebra.layers import Layered
-from tidemill.algebra.memo import memoized
-from tidemill.algebra.relations import Recursive, Relation, Scan, Values, With
-from tidemill.algebra.walk import children, expressions, outer_columns, scans, subqueries, transform, walk_all
-from tidemill.compiler.rewrites.rename import fresh, rename, short
+from tidemill.algebra.node import memoized
+from tidemill.algebra.relational.relations import Recursive, Relation, Scan, Values, With
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import (
+    children,
+    expressions,
+    outer_columns,
+    scans,
+    subqueries,
+    transform,
+    walk_all,
+)
+from tidemill.compiler.analysis.rename import fresh, rename, short
 
 FEW_LEAVES = 4
 """A relation that reads no more relations than this is copied where it is named twice; others become definitions.
@@ -40,7 +48,7 @@ def around(definitions: Iterable[tuple[str, Relation]], body: Relation) -> Relat
 def count_leaves(relation: Relation) -> int:
     """How many relations ``relation`` reads, those in the subqueries of its expressions included.
 
-    >>> from tidemill.algebra.relations import UnionAll
+    >>> from tidemill.algebra.relational.relations import UnionAll
     >>> count_leaves(UnionAll((Scan("r", "r", ()), Scan("r", "r", ()))))
     2
     """
@@ -58,7 +66,7 @@ class Definitions:
         self._taken = {name for node in nodes if isinstance(node, With) for name, _ in node.definitions}
         # The rows last found by a recursion, and partitions, are relations to those within them alone.
         self._inner = {node.name for node in nodes if isinstance(node, Recursive)}
-        self._inner.update(layer.name for node in nodes if isinstance(node, Layered) for layer in node.layers)
+        self._inner.update(layer.name for node in nodes if isinstance(node, TimePartitioned) for layer in node.layers)
         self._added: list[tuple[str, Relation]] = []
 
     def rewritten(self, relation: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:

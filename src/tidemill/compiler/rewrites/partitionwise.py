@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.functions import call
-from tidemill.algebra.layers import NUMBER, Feed, Layered, Subscript
-from tidemill.algebra.matching.match import Match
-from tidemill.algebra.relations import (
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import (
     Aggregate,
     Distinct,
     Except,
@@ -30,26 +30,28 @@ from tidemill.algebra.relations import (
     Unnest,
     Window,
 )
-from tidemill.algebra.scalars import Column, Named, Scalar, column
-from tidemill.algebra.walk import children, conjunction, expressions, subqueries, transform, walk
+from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER, PartitionedInput, Subscript, TimePartitioned
+from tidemill.algebra.relational.walk import children, conjunction, expressions, subqueries, transform, walk
 
 
 def partitionwise(relation: Relation) -> Relation:
     """``relation`` with an ordinary one in place of each that is made partition by partition and need not be."""
-    return transform(relation, lambda node: _ordinary(node) if isinstance(node, Layered) else node)
+    return transform(relation, lambda node: _ordinary(node) if isinstance(node, TimePartitioned) else node)
 
 
-def _ordinary(node: Layered) -> Relation:
+def _ordinary(node: TimePartitioned) -> Relation:
     if node.initialize != node.update or not _stays_in_place(node):
         return node
     try:
         lifted = _Lifting(node).lift(node.update)
     except _NotPartitionwiseError:
         return node
-    return Project(lifted, (Named(NUMBER, _number(lifted)), *(Named(f.name, column(f)) for f in lifted.fields[1:])))
+    return Project(
+        lifted, (Named(PARTITION_NUMBER, _number(lifted)), *(Named(f.name, column(f)) for f in lifted.fields[1:]))
+    )
 
 
-def _stays_in_place(node: Layered) -> bool:
+def _stays_in_place(node: TimePartitioned) -> bool:
     """Whether partition i reads partitions i alone, of feeds that are cut as the relation itself is."""
     alike = all(feed.every == node.every for feed in node.feeds)
     here = Subscript()
@@ -63,7 +65,7 @@ class _NotPartitionwiseError(Exception):
 class _Lifting:
     """Gives every relation of a body the number of the partition as its first column."""
 
-    def __init__(self, node: Layered) -> None:
+    def __init__(self, node: TimePartitioned) -> None:
         self._feeds = {layer.name: feed for layer in node.layers for feed in node.feeds if feed.name == layer.feed}
         self._names = count(1)
 
@@ -95,10 +97,12 @@ class _Lifting:
                 return self._lift_outer_join(node)
         raise _NotPartitionwiseError
 
-    def _lift_scan(self, scan: Scan, feed: Feed) -> Relation:
+    def _lift_scan(self, scan: Scan, feed: PartitionedInput) -> Relation:
         number, *columns = feed.rows.fields
         outputs = [Named(to.name, column(f)) for to, f in zip(scan.fields, columns, strict=True)]
-        return Project(feed.rows_in_partitions, (Named(f"{NUMBER} {next(self._names)}", column(number)), *outputs))
+        return Project(
+            feed.rows_in_partitions, (Named(f"{PARTITION_NUMBER} {next(self._names)}", column(number)), *outputs)
+        )
 
     def _lift_join(self, join: Join) -> Relation:
         """Rows meet within their partition. Constant rows, which are in all partitions, meet all rows."""

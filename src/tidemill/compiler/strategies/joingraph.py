@@ -3,7 +3,7 @@
 Where viewlets keep a map for every way in which a change can reach the view, here each relation has one map, reduced
 to what the join and the view use. That costs memory in the size of the data and not of the joins between them, and
 a change costs what it adds to the view. The triggers are those of first-order deltas over these maps, so any runtime
-can run them; a runtime that knows join graphs walks the graph instead (see ``program.graph``).
+can run them; a runtime that knows join graphs walks the graph instead (see ``program.joingraph``).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
-from tidemill.compiler.blocks import Block, blocks
-from tidemill.compiler.graphs import graph_of
-from tidemill.compiler.linear import change_of, load_of
-from tidemill.compiler.loops import Keys, nest
-from tidemill.compiler.pushdown import Sums, push_down, with_sums
-from tidemill.compiler.stages import Draft
-from tidemill.compiler.streams import Past, find_pasts, from_past, held
-from tidemill.program.graph import Graph, Lookahead, Serve
+from tidemill.compiler.analysis.blocks import QueryBlock, blocks
+from tidemill.compiler.delta.joingraph import graph_of
+from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.delta.stream_history import StreamHistory, find_histories, histories_by_map, read_from_history
+from tidemill.compiler.delta.sum_pushdown import MemberSums, push_down, with_sums
+from tidemill.compiler.delta.triggers import change_of, load_of
+from tidemill.compiler.staging.stages import StageDraft
+from tidemill.program.joingraph import Graph, Lookahead, Serve
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Query, Rounds, Source, Stage, Trigger, Version
+from tidemill.program.statements import Add, IterationEmission, Query, RelationLoop, Stage, Trigger, Version
 
 SUPPORTS_STREAMS = True
 
@@ -30,8 +30,8 @@ class NotGraph(Exception):
 
 
 def joingraph(
-    draft: Draft,
-    keys: Keys,
+    draft: StageDraft,
+    keys: RelationKeys,
     streams: Set[str],
     lookahead: Lookahead = Lookahead.GLOBAL,
     serve: Serve = Serve.BOTH,
@@ -41,7 +41,7 @@ def joingraph(
     With ``serve`` other than ``BOTH`` the rows of the stage are not stored: its reader makes them from these maps. What
     is only to be read does nothing for its rows when a change comes.
     """
-    if isinstance(draft.finish, Rounds):
+    if isinstance(draft.finish, IterationEmission):
         raise NotGraph("rows follow from rows, round after round")
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
     if any(block.arrays for _, block in found):
@@ -50,11 +50,13 @@ def joingraph(
         raise NotGraph("it joins nothing")
     sums = _sums(draft, [block for _, block in found])
     changes = {name: [_summed(add, draft, sums) for add in change_of(draft, name, keys)] for name in draft.inputs}
-    whole = [_summed(Add(target, nest(block, keys)), draft, sums) for target, block in found]
+    whole = [_summed(Add(target, nested_loops(block, keys)), draft, sums) for target, block in found]
     read = changes.values() if serve is Serve.BOTH else (*changes.values(), whole)
-    pasts = find_pasts(draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs), sums)
+    pasts = find_histories(
+        draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs), sums
+    )
     triggers = [Trigger(name, tuple(_on_change(name, changes[name], pasts, serve))) for name in draft.inputs]
-    members = tuple(past.map for past in held(pasts))
+    members = tuple(past.map for past in histories_by_map(pasts))
     return Stage(
         name=draft.name,
         output=draft.output,
@@ -70,31 +72,31 @@ def joingraph(
     )
 
 
-def _sums(draft: Draft, found: list[Block]) -> Sums:
+def _sums(draft: StageDraft, found: list[QueryBlock]) -> MemberSums:
     """What members sum up by themselves. Aggregates that are no sums look at their rows one by one."""
     return {} if draft.bags else {alias: sums for b in found for alias, sums in push_down(b, draft.map).items()}
 
 
-def _summed(add: Add, draft: Draft, sums: Sums) -> Add:
+def _summed(add: Add, draft: StageDraft, sums: MemberSums) -> Add:
     return add if draft.map is None else replace(add, query=with_sums(add.query, len(draft.map.keys), sums))
 
 
-def _on_change(name: str, adds: list[Add], pasts: Mapping[str, Past], serve: Serve) -> Iterator[Add]:
+def _on_change(name: str, adds: list[Add], pasts: Mapping[str, StreamHistory], serve: Serve) -> Iterator[Add]:
     """What a change adds to the view, unless that is only made when read, and then to the maps of its relation."""
     if serve is not Serve.READ:
-        yield from (Add(add.target, from_past(add.query, pasts)) for add in adds)
-    yield from (past.growth() for past in held(pasts) if past.scan.relation == name)
+        yield from (Add(add.target, read_from_history(add.query, pasts)) for add in adds)
+    yield from (past.growth() for past in histories_by_map(pasts) if past.scan.relation == name)
 
 
-def _growths(pasts: Mapping[str, Past], streams: Set[str]) -> Iterator[Add]:
+def _growths(pasts: Mapping[str, StreamHistory], streams: Set[str]) -> Iterator[Add]:
     """What the whole inputs bring to the maps; a stream starts empty."""
-    for past in held(pasts):
+    for past in histories_by_map(pasts):
         if past.scan.relation not in streams:
             growth = past.growth()
             yield replace(growth, query=_of_state(growth.query))
 
 
-def _kept_rows(adds: Iterable[Add], draft: Draft, serve: Serve) -> Iterator[Add]:
+def _kept_rows(adds: Iterable[Add], draft: StageDraft, serve: Serve) -> Iterator[Add]:
     """What the whole inputs bring to the view: nothing that is only made when read, and no rows that are not stored."""
     for add in adds:
         if serve is Serve.BOTH or (serve is Serve.SUBSCRIBE and add.target != draft.name):
@@ -102,24 +104,26 @@ def _kept_rows(adds: Iterable[Add], draft: Draft, serve: Serve) -> Iterator[Add]
 
 
 def _of_state(query: Query) -> Query:
-    sources = (replace(step, version=Version.STATE) for step in query.sources if isinstance(step, Source))
+    sources = (replace(step, version=Version.STATE) for step in query.sources if isinstance(step, RelationLoop))
     return replace(query, sources=tuple(sources))
 
 
-def _graphs(found: list[tuple[str, Block]], pasts: Mapping[str, Past], lookahead: Lookahead) -> Iterator[Graph]:
+def _graphs(
+    found: list[tuple[str, QueryBlock]], pasts: Mapping[str, StreamHistory], lookahead: Lookahead
+) -> Iterator[Graph]:
     for target, block in found:
         if block.leaves and all(leaf.alias in pasts for leaf in block.leaves):
             yield graph_of(target, block, pasts, lookahead)
 
 
-def _reader(draft: Draft, whole: list[Add], pasts: Mapping[str, Past], members: tuple[Map, ...]) -> Stage:
+def _reader(draft: StageDraft, whole: list[Add], pasts: Mapping[str, StreamHistory], members: tuple[Map, ...]) -> Stage:
     """The stage that makes the rows when they are read, from the maps that hold the graph."""
     return Stage(
         name=draft.name,
         output=draft.output,
         inputs=(),
         maps=(*draft.maps, *members),
-        load=tuple(Add(add.target, from_past(add.query, pasts)) for add in whole),
+        load=tuple(Add(add.target, read_from_history(add.query, pasts)) for add in whole),
         triggers=(),
         finish=draft.finish,
         strategy="joingraph",

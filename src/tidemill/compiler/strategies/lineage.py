@@ -15,18 +15,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.relations import Change
-from tidemill.algebra.scalars import Column, Named, Scalar
-from tidemill.algebra.walk import columns_in, substitute
-from tidemill.compiler.blocks import Block, Leaf, blocks
-from tidemill.compiler.linear import load_of
-from tidemill.compiler.loops import Keys, narrow, nest
-from tidemill.compiler.rewrites.rename import fresh
-from tidemill.compiler.stages import Draft
+from tidemill.algebra.relational.relations import Change
+from tidemill.algebra.relational.walk import columns_in, substitute
+from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks
+from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.delta.nested_loops import RelationKeys, narrow, nested_loops
+from tidemill.compiler.delta.triggers import load_of
+from tidemill.compiler.staging.stages import StageDraft
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Finish, Part, Query, Rounds, Source, Split, Stage, Step, Trigger, Version
+from tidemill.program.statements import (
+    Add,
+    ChangeSubset,
+    GroupEmission,
+    IterationEmission,
+    Query,
+    RelationLoop,
+    Split,
+    Stage,
+    Step,
+    Trigger,
+    Version,
+)
 
 SUPPORTS_STREAMS = True
 
@@ -36,21 +48,21 @@ class NotLineage(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Derivations:
+class JoinLineage:
     """The lineage of one join: a row of ``map`` for each row of ``block``, whose leaves have the keys ``keys``.
 
     ``held`` says under which name the map has each column of the leaves that it holds.
     """
 
     target: str
-    block: Block
+    block: QueryBlock
     map: Map
-    keys: Keys
+    keys: RelationKeys
     held: Mapping[str, str]
 
     def load(self) -> Add:
         """The lineage of what is there."""
-        return Add(self.map.name, nest(self._rows(), self.keys))
+        return Add(self.map.name, nested_loops(self._rows(), self.keys))
 
     def on_change(self, relation: str, *, shown: bool) -> Iterator[Add]:
         """What a change of ``relation`` adds: to what is ``shown`` by statements of its own, then to the lineage."""
@@ -61,23 +73,23 @@ class Derivations:
                     yield Add(target, self._staying(leaf, block))
                     yield Add(target, self._arriving(leaf, block))
 
-    def rows(self) -> Finish:
+    def rows(self) -> GroupEmission:
         """The rows of the block, as those of its lineage."""
         columns = {f.name: Column(f.name, f.type, f.nullable) for f in self.map.keys}
         values: dict[str, Scalar] = {name: columns[own] for name, own in self.held.items()}
         outputs = (Named(output.name, substitute(output.scalar, values)) for output in self.block.outputs)
-        return Finish(self.map.name, tuple(outputs))
+        return GroupEmission(self.map.name, tuple(outputs))
 
-    def _rows(self) -> Block:
+    def _rows(self) -> QueryBlock:
         """The block that gives rows of the lineage."""
         fields = {f"{leaf.alias}.{f.name}": f for leaf in self.block.leaves for f in leaf.columns}
         outputs = (Named(own, Column(n, fields[n].type, fields[n].nullable)) for n, own in self.held.items())
         return replace(self.block, outputs=tuple(outputs))
 
-    def _staying(self, leaf: Leaf, block: Block) -> Query:
+    def _staying(self, leaf: Leaf, block: QueryBlock) -> Query:
         """The rows that stay, joined with the lineage of those that they replace."""
         alias = fresh("vx", [known.alias for known in block.leaves])
-        changed = replace(self._changed(leaf), split=self._split(leaf, Part.STAYING))
+        changed = replace(self._changed(leaf), split=self._split(leaf, ChangeSubset.STAYING))
         lookup, filters = [], []
         for f in leaf.columns:
             name = f"{leaf.alias}.{f.name}"
@@ -88,28 +100,28 @@ class Derivations:
                 filters.append(call("null_safe_eq", self._kept(alias, name), Column(name, f.type)))
             else:
                 lookup.append((self.held[name], Column(name, f.type, nullable=False)))
-        vx = Source(self.map.name, alias, Version.STATE, self.map.keys, tuple(lookup), tuple(filters))
+        vx = RelationLoop(self.map.name, alias, Version.STATE, self.map.keys, tuple(lookup), tuple(filters))
         own = {f"{leaf.alias}.{f.name}" for f in leaf.columns}
         others = {name: self._kept(alias, name) for name in self.held if name not in own}
         outputs = tuple(Named(output.name, substitute(output.scalar, others)) for output in block.outputs)
         return narrow(Query((changed, vx), outputs))
 
-    def _arriving(self, leaf: Leaf, block: Block) -> Query:
+    def _arriving(self, leaf: Leaf, block: QueryBlock) -> Query:
         """The rows that arrive, joined with the other relations."""
         planted = (_as_change(leaf) if known is leaf else known for known in block.leaves)
-        query = nest(replace(block, leaves=tuple(planted)), self.keys)
+        query = nested_loops(replace(block, leaves=tuple(planted)), self.keys)
 
         def parted(step: Step) -> Step:
-            if step.alias != leaf.alias or not isinstance(step, Source):
+            if step.alias != leaf.alias or not isinstance(step, RelationLoop):
                 return step
-            return replace(step, columns=leaf.columns, split=self._split(leaf, Part.ARRIVING))
+            return replace(step, columns=leaf.columns, split=self._split(leaf, ChangeSubset.ARRIVING))
 
         return narrow(replace(query, sources=tuple(map(parted, query.sources))))
 
-    def _changed(self, leaf: Leaf) -> Source:
-        return Source(leaf.relation, leaf.alias, Version.CHANGE, leaf.columns)
+    def _changed(self, leaf: Leaf) -> RelationLoop:
+        return RelationLoop(leaf.relation, leaf.alias, Version.CHANGE, leaf.columns)
 
-    def _split(self, leaf: Leaf, part: Part) -> Split:
+    def _split(self, leaf: Leaf, part: ChangeSubset) -> Split:
         """The change of a leaf by its key; its columns in conditions must stay for a row to stay."""
         tried = {name for condition in self.block.conditions for name in columns_in(condition.scalar)}
         key = self.keys[leaf.relation]
@@ -123,9 +135,9 @@ class Derivations:
         return Column(f"{alias}.{own.name}", own.type, own.nullable)
 
 
-def lineage(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
+def lineage(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Stage:
     """The stage that keeps the lineage of each of its joins; what joins nothing is told by its change alone."""
-    if isinstance(draft.finish, Rounds) or draft.own:
+    if isinstance(draft.finish, IterationEmission) or draft.own:
         raise NotLineage("its rows follow from its own rows")
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
     if not streams.isdisjoint(draft.inputs):
@@ -153,19 +165,19 @@ def lineage(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
     )
 
 
-def _joining(found: list[tuple[str, Block]]) -> Iterator[tuple[str, Block]]:
+def _joining(found: list[tuple[str, QueryBlock]]) -> Iterator[tuple[str, QueryBlock]]:
     return ((target, block) for target, block in found if len(block.leaves) > 1)
 
 
-def _told(alone: list[tuple[str, Block]], name: str, keys: Keys) -> Iterator[Add]:
+def _told(alone: list[tuple[str, QueryBlock]], name: str, keys: RelationKeys) -> Iterator[Add]:
     """What is told by a change alone."""
     for target, block in alone:
         (leaf,) = block.leaves
         if leaf.relation == name:
-            yield Add(target, nest(replace(block, leaves=(_as_change(leaf),)), keys))
+            yield Add(target, nested_loops(replace(block, leaves=(_as_change(leaf),)), keys))
 
 
-def _derivations(stage: str, number: int, target: str, block: Block, keys: Keys) -> Derivations:
+def _derivations(stage: str, number: int, target: str, block: QueryBlock, keys: RelationKeys) -> JoinLineage:
     """The lineage of a join: the keys of all that it joins, and what its outputs read."""
     _check(block, keys)
     shown = {name for output in block.outputs for name in columns_in(output.scalar)}
@@ -178,10 +190,10 @@ def _derivations(stage: str, number: int, target: str, block: Block, keys: Keys)
                 held[name] = fresh(f"{leaf.alias}_{f.name}", held.values())
                 fields.append(replace(f, name=held[name]))
     called = f"{stage}:lineage" if number == 1 else f"{stage}:lineage_{number}"
-    return Derivations(target, block, Map(called, tuple(fields)), keys, held)
+    return JoinLineage(target, block, Map(called, tuple(fields)), keys, held)
 
 
-def _check(block: Block, keys: Keys) -> None:
+def _check(block: QueryBlock, keys: RelationKeys) -> None:
     """Refuse a join whose rows the keys of its relations do not tell apart."""
     if block.arrays:
         raise NotLineage("elements of arrays stand beside a join that they are no part of")

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from tidemill.algebra.relations import Relation
-from tidemill.compiler.blocks import Block, blocks
-from tidemill.compiler.derive import derive
-from tidemill.compiler.loops import Keys, nest
-from tidemill.compiler.rounds import going_on
-from tidemill.compiler.stages import Draft
+from tidemill.algebra.relational.relations import Relation
+from tidemill.compiler.analysis.blocks import QueryBlock, blocks
+from tidemill.compiler.delta.derive import derive
+from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.staging.recursion import with_iteration_trigger
+from tidemill.compiler.staging.stages import StageDraft
 from tidemill.program.statements import Add, Replace, Stage, Trigger
 
 SUPPORTS_STREAMS = False
 """What a stream brought is not kept, so there is nothing to compute from again."""
 
 
-def recompute(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
+def recompute(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Stage:
     """The stage whose triggers replace its state by the sum over all rows, at a cost of O(data) for each epoch.
 
     What the stage emits is the difference to what it had before, so its readers cannot tell it from one that is kept
     fresh by deltas.
     """
     assert streams.isdisjoint(draft.inputs), "the chooser lets no stream come here"
-    sums = {target: tuple(nest(block, keys) for block in _from_inputs(draft, body)) for target, body in draft.sums}
+    sums = {
+        target: tuple(nested_loops(block, keys) for block in _from_inputs(draft, body)) for target, body in draft.sums
+    }
     anew = tuple(Replace(target, queries) for target, queries in sums.items())
     triggers = tuple(Trigger(name, anew) for name in draft.inputs)
     return Stage(
@@ -33,19 +35,21 @@ def recompute(draft: Draft, keys: Keys, streams: Set[str]) -> Stage:
         maps=draft.maps,
         load=tuple(Add(target, query) for target, queries in sums.items() for query in queries),
         triggers=triggers,
-        finish=going_on(draft.finish, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own}),
+        finish=with_iteration_trigger(
+            draft.finish, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own}
+        ),
         strategy="recompute",
     )
 
 
-def _from_inputs(draft: Draft, body: Relation) -> list[Block]:
+def _from_inputs(draft: StageDraft, body: Relation) -> list[QueryBlock]:
     """The blocks that read inputs alone: a recursion starts from these, and goes on from rows of its own."""
     return [block for block in blocks(body) if draft.own.isdisjoint(leaf.relation for leaf in block.leaves)]
 
 
-def _further(draft: Draft, name: str, keys: Keys) -> Iterator[Add]:
+def _further(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
     """What a change of a map of the stage adds."""
     for target, body in draft.sums:
         change = derive(body, name)
         if change is not None:
-            yield from (Add(target, nest(block, keys)) for block in blocks(change))
+            yield from (Add(target, nested_loops(block, keys)) for block in blocks(change))

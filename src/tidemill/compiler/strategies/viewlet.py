@@ -9,42 +9,46 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from tidemill.compiler.loops import Keys
-from tidemill.compiler.stages import Draft
-from tidemill.compiler.viewlets.calculus import NotViewlet, Query
-from tidemill.compiler.viewlets.costs import Costs
+from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews
 from tidemill.compiler.viewlets.depths import DEPTHS, Depth
+from tidemill.compiler.viewlets.materialization_costs import MaterializationCosts
 from tidemill.compiler.viewlets.materialize import Materialization
+from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery, NotViewlet
+from tidemill.compiler.viewlets.ring_calculus.translate import translate
 from tidemill.compiler.viewlets.transform import Transform
-from tidemill.compiler.viewlets.translate import translate
-from tidemill.compiler.viewlets.views import Views
 from tidemill.program.maps import Map
-from tidemill.program.statements import Rounds, Stage
+from tidemill.program.statements import IterationEmission, Stage
 
 __all__ = ["SUPPORTS_STREAMS", "NotViewlet", "viewlet"]
 
 SUPPORTS_STREAMS = True
 
 
-def viewlet(draft: Draft, keys: Keys, streams: Set[str], depth: str = "full", static: Set[str] = frozenset()) -> Stage:
+def viewlet(
+    draft: StageDraft, keys: RelationKeys, streams: Set[str], depth: str = "full", static: Set[str] = frozenset()
+) -> Stage:
     """The stage whose triggers add to its map from maps of lower degree.
 
     ``depth`` is one of ``DEPTHS``; changes of ``static`` relations are not expected.
     """
     if draft.bags:
         raise NotViewlet("it has aggregates that are no sums")
-    if isinstance(draft.finish, Rounds):
+    if isinstance(draft.finish, IterationEmission):
         raise NotViewlet("rows follow from rows, round after round")
     target = draft.map or Map(draft.name, draft.output)
     queries = translate(draft)
     # What reads sums sees them move with every row, so such triggers take one row at a time. Nested aggregates do; and
     # whether sums over ranges do, the transform tells. Such triggers fill the maps as well, so all relations need one.
     each = any(query.lifts for query in queries)
-    costs = Costs(keys, queries, frozenset() if each else static)
-    how = Materialization(Views(draft.name), _depth(depth, queries), keys, costs, each, grouped=draft.map is not None)
+    costs = MaterializationCosts(keys, queries, frozenset() if each else static)
+    how = Materialization(
+        AuxiliaryViews(draft.name), _depth(depth, queries), keys, costs, each, grouped=draft.map is not None
+    )
     kept = Transform(target, queries, draft.inputs, how, streams, frozenset() if each else static).run()
     if not each and kept.reads_sums:
-        how = replace(how, views=Views(draft.name), costs=Costs(keys, queries), each=True)
+        how = replace(how, views=AuxiliaryViews(draft.name), costs=MaterializationCosts(keys, queries), each=True)
         kept = Transform(target, queries, draft.inputs, how, streams).run()
     return Stage(
         name=draft.name,
@@ -58,7 +62,7 @@ def viewlet(draft: Draft, keys: Keys, streams: Set[str], depth: str = "full", st
     )
 
 
-def _depth(name: str, queries: Sequence[Query]) -> Depth:
+def _depth(name: str, queries: Sequence[CalculusQuery]) -> Depth:
     """What a depth allows for these queries.
 
     Ranges give sums, but sums of DOUBLEs are made of rows. And ranges are for single rows, whose triggers fill the

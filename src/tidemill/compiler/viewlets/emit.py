@@ -5,45 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tidemill.algebra.scalars import Call, Column, Named, Scalar
-from tidemill.algebra.walk import walk
-from tidemill.compiler.loops import indexable
-from tidemill.compiler.viewlets.calculus import MARK
-from tidemill.compiler.viewlets.conditions import is_fragile
-from tidemill.compiler.viewlets.naming import named, under
-from tidemill.compiler.viewlets.plans import Event, Loop, Plan, Reading, Turn, ids_in, needs, scalars, weight
-from tidemill.compiler.viewlets.plans import Step as Planned
-from tidemill.compiler.viewlets.ring import UNIT, Polynomial, Term, as_value, scalar_of
+from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
+from tidemill.algebra.relational.walk import walk
+from tidemill.compiler.delta.nested_loops import indexable
+from tidemill.compiler.viewlets.aliases import named, under
+from tidemill.compiler.viewlets.plans import (
+    EventStep,
+    LoopStep,
+    ReadStep,
+    StatementPlan,
+    TurningPointStep,
+    ids_in,
+    needs,
+    scalars,
+    weight,
+)
+from tidemill.compiler.viewlets.plans import PlanStep as Planned
+from tidemill.compiler.viewlets.ring_calculus.conditions import is_fragile
+from tidemill.compiler.viewlets.ring_calculus.polynomials import UNIT, Polynomial, ProductTerm, as_value, scalar_of
+from tidemill.compiler.viewlets.ring_calculus.queries import MARK
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.maps import Map, Value
-from tidemill.program.statements import Query, Range, Read, Seek, Source, Step, Version
+from tidemill.program.maps import Map, RingField
+from tidemill.program.statements import MapRead, MapSeek, Query, Range, RelationLoop, Step, Version
 
 CHANGE, FACTOR, SUMS, ENTRY, SLICE, SCAN = range(6)
 """In which order steps are taken: what may end the work first, and what multiplies it last."""
 
 
-def query_of(plan: Plan, target: Map, row: str = "") -> Query:
+def query_of(plan: StatementPlan, target: Map, row: str = "") -> Query:
     """The plan as the query of a statement that adds to ``target``; a changed row is called ``row``, where given."""
-    steps = tuple(replace(s, alias=row or s.alias) if isinstance(s, Event) else s for s in plan.steps)
-    return _Emission(replace(plan, steps=steps), target).query()
+    steps = tuple(replace(s, alias=row or s.alias) if isinstance(s, EventStep) else s for s in plan.steps)
+    return _QueryBuilder(replace(plan, steps=steps), target).query()
 
 
-def guards_of(plan: Plan) -> list[tuple[str, str]]:
+def guards_of(plan: StatementPlan) -> list[tuple[str, str]]:
     """The sums that must not be negative for the plan's turning points to be right, as map and value."""
     found = []
     for turn in plan.steps:
-        if isinstance(turn, Turn):
+        if isinstance(turn, TurningPointStep):
             names = [c.name.rpartition(MARK) for c in walk(turn.condition) if isinstance(c, Column)]
             found += [(turn.view.name, name) for id_, _, name in names if id_ == turn.own and name != WEIGHT]
     return list(dict.fromkeys(found))
 
 
 @dataclass
-class _Emission:
+class _QueryBuilder:
     """One plan on its way to a query: ``placed`` are the steps that have their place."""
 
-    plan: Plan
+    plan: StatementPlan
     target: Map
     placed: list[Planned] = field(default_factory=list)
     filters: dict[str, list[Scalar]] = field(default_factory=dict)
@@ -80,20 +90,20 @@ class _Emission:
 
     def _rank(self, step: Planned, waiting: Sequence[Scalar], bound: set[str]) -> tuple[int, int]:
         match step:
-            case Event():
+            case EventStep():
                 return CHANGE, step.number
-            case Reading() if self._multiplies(step):
+            case ReadStep() if self._multiplies(step):
                 return FACTOR, 0
-            case Reading() | Turn():
+            case ReadStep() | TurningPointStep():
                 return SUMS, 0
-            case Loop(single=True):
+            case LoopStep(single=True):
                 return ENTRY, 0
-            case Loop():
+            case LoopStep():
                 return (SLICE if step.lookup or any(self._equality(c, step, bound) for c in waiting) else SCAN), 0
 
     def _multiplies(self, step: Planned) -> bool:
         """Whether a reading is a source: nothing is added where it finds nothing."""
-        return isinstance(step, Reading) and not step.bounds and step.id in self.plan.factors
+        return isinstance(step, ReadStep) and not step.bounds and step.id in self.plan.factors
 
     def _try(self, conditions: Sequence[Scalar], bound: set[str], here: str) -> list[Scalar]:
         """Put the conditions that can be tried now at the step ``here``; the others wait."""
@@ -102,7 +112,7 @@ class _Emission:
 
     def _take_equalities(self, step: Planned, waiting: list[Scalar], bound: set[str]) -> list[Scalar]:
         """Conditions that say what a key of a loop equals are answered by its lookup."""
-        if not isinstance(step, Loop):
+        if not isinstance(step, LoopStep):
             return waiting
         taken = {name for name, _ in step.lookup}
         left = []
@@ -115,7 +125,7 @@ class _Emission:
                 self.lookups.setdefault(step.id, []).append(pair)
         return left
 
-    def _equality(self, condition: Scalar, loop: Loop, bound: set[str]) -> tuple[str, Scalar] | None:
+    def _equality(self, condition: Scalar, loop: LoopStep, bound: set[str]) -> tuple[str, Scalar] | None:
         match condition:
             case Call(function="eq", arguments=(left, right)):
                 for side, other in ((left, right), (right, left)):
@@ -129,23 +139,23 @@ class _Emission:
     def _step(self, step: Planned) -> Step:
         filters = tuple(self.filters.get(step.id, ()))
         match step:
-            case Event():
-                return Source(step.relation, step.id, Version.CHANGE, self._fields(step), step.lookup, filters)
-            case Turn():
+            case EventStep():
+                return RelationLoop(step.relation, step.id, Version.CHANGE, self._fields(step), step.lookup, filters)
+            case TurningPointStep():
                 condition = under(step.condition, step.own, step.id)
-                return Seek(
+                return MapSeek(
                     step.view.name, step.id, (), step.column, step.after, self._values(step), condition, filters
                 )
-            case Reading() if not self._multiplies(step):
+            case ReadStep() if not self._multiplies(step):
                 ends = Range(step.ordered, step.lower, step.upper) if step.bounds else None
-                return Read(step.view.name, step.id, step.lookup, self._values(step), ends, filters)
+                return MapRead(step.view.name, step.id, step.lookup, self._values(step), ends, filters)
         pairs = dict([*step.lookup, *self.lookups.get(step.id, ())])
         lookup = tuple((f.name, pairs[f.name]) for f in step.view.keys if f.name in pairs)
         read = self._read(step.id) | pairs.keys()
         columns = tuple(f for f in step.view.keys if f.name in read)
-        return Source(step.view.name, step.id, Version.STATE, columns, lookup, filters, self._values(step))
+        return RelationLoop(step.view.name, step.id, Version.STATE, columns, lookup, filters, self._values(step))
 
-    def _fields(self, event: Event) -> tuple[Field, ...]:
+    def _fields(self, event: EventStep) -> tuple[Field, ...]:
         """The columns of a changed row that are read."""
         fields = {name: Field(name, key.type) for name, key in event.lookup}
         for column in self._columns():
@@ -154,8 +164,8 @@ class _Emission:
                 fields[name] = Field(name, column.of, column.nullable)
         return tuple(fields[name] for name in sorted(fields))
 
-    def _values(self, step: Loop | Reading | Turn) -> tuple[Value, ...]:
-        own = step.own if isinstance(step, Turn) else step.id
+    def _values(self, step: LoopStep | ReadStep | TurningPointStep) -> tuple[RingField, ...]:
+        own = step.own if isinstance(step, TurningPointStep) else step.id
         return tuple(value for value in step.view.values if value.name in self._read(own))
 
     def _read(self, id_: str) -> set[str]:
@@ -172,7 +182,7 @@ class _Emission:
 
     def _amounts(self) -> tuple[Scalar | None, list[Scalar]]:
         """The weight and the values. Where each is multiplied by the rows' own weights, the query does it by itself."""
-        weights = [weight(s.id) for s in self.placed if isinstance(s, Event | Loop) or self._multiplies(s)]
+        weights = [weight(s.id) for s in self.placed if isinstance(s, EventStep | LoopStep) or self._multiplies(s)]
         amounts, bare = self.plan.amounts, [_divided(amount, weights) for amount in self.plan.amounts]
         rows = [amount for amount in bare if amount is not None and not self._reads_sums(amount)]
         plain = len(rows) == len(amounts) and rows[0] == UNIT
@@ -183,8 +193,8 @@ class _Emission:
 
     def _reads_sums(self, amount: Polynomial) -> bool:
         """Whether an amount reads a number of a map, rather than rows alone."""
-        keys = {f"{s.id}{MARK}{f.name}" for s in self.placed if isinstance(s, Loop) for f in s.view.keys}
-        events = {step.id for step in self.placed if isinstance(step, Event)}
+        keys = {f"{s.id}{MARK}{f.name}" for s in self.placed if isinstance(s, LoopStep) for f in s.view.keys}
+        events = {step.id for step in self.placed if isinstance(step, EventStep)}
         columns = [c for term in amount for factor in term.factors for c in walk(factor) if isinstance(c, Column)]
         rows = [
             c for c in columns if c.name in keys or (ids_in(c) <= events and not c.name.endswith(f"{MARK}{WEIGHT}"))
@@ -201,5 +211,5 @@ def _divided(amount: Polynomial, weights: Sequence[Scalar]) -> Polynomial | None
             if factor not in factors:
                 return None
             factors.remove(factor)
-        terms.append(Term(term.coefficient, tuple(factors)))
+        terms.append(ProductTerm(term.coefficient, tuple(factors)))
     return tuple(terms)

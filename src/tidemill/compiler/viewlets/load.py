@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.algebra.relations import Scan
-from tidemill.algebra.scalars import Call, Column, Named, Scalar
-from tidemill.algebra.walk import columns_in, substitute
-from tidemill.compiler.blocks import Block, Condition
-from tidemill.compiler.faults import may_fail
-from tidemill.compiler.loops import Keys, nest
-from tidemill.compiler.viewlets.calculus import Query
-from tidemill.compiler.viewlets.ring import as_value
+from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
+from tidemill.algebra.relational.relations import Scan
+from tidemill.algebra.relational.walk import columns_in, substitute
+from tidemill.compiler.analysis.blocks import BlockCondition, QueryBlock
+from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.viewlets.ring_calculus.polynomials import as_value
+from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery
 from tidemill.model.types import BOOLEAN
 from tidemill.program import statements as s
 from tidemill.program.maps import Map
 
 
-def load_of(query: Query, target: Map, keys: Keys) -> s.Query:
+def load_of(query: CalculusQuery, target: Map, keys: RelationKeys) -> s.Query:
     """What ``target`` holds of ``query``, as nested loops over whole relations."""
     columns: dict[str, list[Scalar]] = {}
     for atom in query.atoms:
@@ -30,13 +30,13 @@ def load_of(query: Query, target: Map, keys: Keys) -> s.Query:
     names = [f.name for f in target.keys] + [value.name for value in target.values]
     outputs = [Named(n, substitute(scalar, first)) for n, scalar in zip(names, (*query.keys, *sums), strict=True)]
     leaves = tuple(Scan(atom.relation, atom.alias, atom.columns) for atom in query.atoms)
-    return nest(Block(leaves, tuple(_placed(conditions, leaves)), tuple(outputs)), keys)
+    return nested_loops(QueryBlock(leaves, tuple(_placed(conditions, leaves)), tuple(outputs)), keys)
 
 
-def _placed(conditions: list[Scalar], leaves: tuple[Scan, ...]) -> Iterator[Condition]:
+def _placed(conditions: list[Scalar], leaves: tuple[Scan, ...]) -> Iterator[BlockCondition]:
     """Each condition with the leaves that must be bound before it is tried: all of them, where it could fail."""
     owners = {f.name: leaf.alias for leaf in leaves for f in leaf.fields}
     everything = frozenset(owners.values())
     for condition in conditions:
         needs = frozenset(owners[name] for name in columns_in(condition))
-        yield Condition(condition, everything if may_fail(condition) else needs)
+        yield BlockCondition(condition, everything if may_fail(condition) else needs)

@@ -18,18 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.scalars import Call, Scalar
-from tidemill.algebra.walk import columns_in
-from tidemill.compiler.loops import Keys
-from tidemill.compiler.viewlets.bindings import Pattern
-from tidemill.compiler.viewlets.calculus import Atom, Query, variables
-from tidemill.compiler.viewlets.costs import Costs
-from tidemill.compiler.viewlets.deltas import Delta
+from tidemill.algebra.expressions.scalars import Call, Scalar
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews
+from tidemill.compiler.viewlets.delta_queries import DeltaQuery
 from tidemill.compiler.viewlets.depths import Depth
-from tidemill.compiler.viewlets.planning import Planning
-from tidemill.compiler.viewlets.plans import Plan
-from tidemill.compiler.viewlets.ranges import is_empty, limit
-from tidemill.compiler.viewlets.views import Views
+from tidemill.compiler.viewlets.materialization_costs import MaterializationCosts
+from tidemill.compiler.viewlets.plan_builder import PlanBuilder
+from tidemill.compiler.viewlets.plans import StatementPlan
+from tidemill.compiler.viewlets.ring_calculus.bindings import BindingPattern
+from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, variables
+from tidemill.compiler.viewlets.ring_calculus.ranges import bound_on, is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +39,33 @@ class Materialization:
     ``grouped`` says that the stage sums up, so its keys have fewer values than there are rows.
     """
 
-    views: Views
+    views: AuxiliaryViews
     depth: Depth
-    keys: Keys
-    costs: Costs
+    keys: RelationKeys
+    costs: MaterializationCosts
     each: bool
     grouped: bool
 
-    def plans(self, delta: Delta, relation: str | None, turning: bool = False) -> Iterator[Plan]:
+    def plans(self, delta: DeltaQuery, relation: str | None, turning: bool = False) -> Iterator[StatementPlan]:
         """How ``delta`` is computed when ``relation`` changes; without one, from what is there.
 
         With ``turning`` a condition on a running sum is answered by a descent where it can be.
         """
         for part in self._disjoint(delta):
-            plan = Planning(self, part, relation, turning).plan()
+            plan = PlanBuilder(self, part, relation, turning).plan()
             if plan is not None:
                 yield plan
 
-    def exposed(self, query: Query, known: Set[str], apart: Set[str], relation: str | None) -> list[Atom]:
+    def exposed(self, query: CalculusQuery, known: Set[str], apart: Set[str], relation: str | None) -> list[Atom]:
         """The atoms whose rows are looped over when ``relation`` changes: all, or where the costs say so."""
         if self.depth.base:
             return _reachable(query.state, known)
         if relation is None or not self.depth.weighs:
             return []
-        parts, rate = Pattern(query, known, apart).parts, self.costs.rate(relation)
+        parts, rate = BindingPattern(query, known, apart).parts, self.costs.rate(relation)
         return [atom for part in parts for atom in self.costs.exposed(part.atoms, known, rate)]
 
-    def _disjoint(self, delta: Delta) -> Iterator[Delta]:
+    def _disjoint(self, delta: DeltaQuery) -> Iterator[DeltaQuery]:
         """``[a OR b] = [a] + [b] - [a AND b]``, wherever that turns a condition into ranges of one variable."""
         for condition in delta.query.conditions if self.depth.ranges else ():
             choices = _alternatives(condition, delta)
@@ -87,13 +87,13 @@ def _reachable(atoms: Sequence[Atom], known: Set[str]) -> list[Atom]:
     return chosen
 
 
-def _alternatives(condition: Scalar, delta: Delta) -> list[tuple[tuple[Scalar, ...], int]]:
+def _alternatives(condition: Scalar, delta: DeltaQuery) -> list[tuple[tuple[Scalar, ...], int]]:
     """The choices of conditions, with signs, whose sum is an OR of two limits on one unknown variable."""
     match condition:
         case Call(function="or", arguments=(one, other)):
             known = variables(delta.query.events) | delta.bound.keys()
             for name in columns_in(condition) - known:
-                first, second = limit(one, name), limit(other, name)
+                first, second = bound_on(one, name), bound_on(other, name)
                 if first is not None and second is not None and columns_in(condition) <= known | {name}:
                     both = [] if is_empty(first, second) else [((one, other), -1)]
                     return [((one,), 1), ((other,), 1), *both]

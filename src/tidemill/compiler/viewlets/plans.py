@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemill.algebra.scalars import Column, Scalar
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.text import text_of
-from tidemill.algebra.walk import columns_in
-from tidemill.compiler.viewlets.calculus import MARK
-from tidemill.compiler.viewlets.ring import Polynomial, is_ring
-from tidemill.compiler.viewlets.views import View
+from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryView
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, is_ring
+from tidemill.compiler.viewlets.ring_calculus.queries import MARK
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, BOOLEAN, Field
-from tidemill.program.maps import Value
-from tidemill.program.statements import Bound
+from tidemill.program.maps import RingField
+from tidemill.program.statements import RangeBound
 
 ROW = "row"
 """What a changed row is called where the view's own text has no name for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventStep:
     """The change of a relation. ``lookup`` ties its columns to those of an event before it, as a self join does."""
 
     relation: str
@@ -44,13 +44,13 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopStep:
     """Each entry of a map whose keys have the values of ``lookup``; ``number`` tells equal loops of one plan apart.
 
     A loop that is ``single`` finds at most one entry, because it looks up primary keys.
     """
 
-    view: View
+    view: AuxiliaryView
     lookup: tuple[tuple[str, Scalar], ...]
     number: int = 0
     single: bool = False
@@ -65,17 +65,17 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadStep:
     """The numbers of a map at one key, or summed over a range of one of them.
 
     In bulk a reading is joined, and one that is multiplied twice is joined twice: ``number`` tells the two apart.
     """
 
-    view: View
+    view: AuxiliaryView
     lookup: tuple[tuple[str, Scalar], ...]
     ordered: str = ""
-    lower: Bound | None = None
-    upper: Bound | None = None
+    lower: RangeBound | None = None
+    upper: RangeBound | None = None
     number: int = 0
 
     @property
@@ -84,19 +84,19 @@ class Reading:
         return f"{self.view.name}{_found(self.lookup)}{ends}{self.number or ''}"
 
     @property
-    def bounds(self) -> tuple[Bound, ...]:
+    def bounds(self) -> tuple[RangeBound, ...]:
         """The ends of the range that are given."""
         return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurningPointStep:
     """The key from which on ``condition`` holds of the running sums of a map: those before it, or ``after``.
 
     ``own`` is the id under which the condition reads these sums.
     """
 
-    view: View
+    view: AuxiliaryView
     column: Field
     after: bool
     condition: Scalar
@@ -112,17 +112,17 @@ class Turn:
         return Column(f"{self.id}{MARK}{self.column.name}", self.column.type, nullable=True)
 
 
-Step = Event | Loop | Reading | Turn
+PlanStep = EventStep | LoopStep | ReadStep | TurningPointStep
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StatementPlan:
     """``keys += amounts`` over the loops: for each, the weight first, all over columns of the steps.
 
     ``factors`` are the readings that multiply every amount: where one is zero, nothing is added.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     factors: frozenset[str]
     keys: tuple[Scalar, ...]
     conditions: tuple[Scalar, ...]
@@ -134,9 +134,9 @@ class Plan:
         factors = [factor for amount in self.amounts for term in amount for factor in term.factors]
         return any(factor.type != BOOLEAN and not is_ring(factor.type) for factor in factors)
 
-    def loops(self) -> tuple[Event | Loop, ...]:
+    def loops(self) -> tuple[EventStep | LoopStep, ...]:
         """The steps that may run more than once."""
-        return tuple(step for step in self.steps if isinstance(step, Event | Loop))
+        return tuple(step for step in self.steps if isinstance(step, EventStep | LoopStep))
 
 
 def weight(id_: str) -> Column:
@@ -144,25 +144,25 @@ def weight(id_: str) -> Column:
     return Column(f"{id_}{MARK}{WEIGHT}", BIGINT, nullable=False)
 
 
-def number(id_: str, value: Value) -> Column:
+def number(id_: str, value: RingField) -> Column:
     """A sum that a step binds."""
     return Column(f"{id_}{MARK}{value.name}", value.type, nullable=False)
 
 
-def needs(step: Step) -> set[str]:
+def needs(step: PlanStep) -> set[str]:
     """The ids of the steps that must come before ``step``."""
-    own = step.own if isinstance(step, Turn) else ""
+    own = step.own if isinstance(step, TurningPointStep) else ""
     return {id_ for scalar in scalars(step) for id_ in ids_in(scalar)} - {own}
 
 
-def scalars(step: Step) -> Iterator[Scalar]:
+def scalars(step: PlanStep) -> Iterator[Scalar]:
     """The expressions of a step."""
     match step:
-        case Turn():
+        case TurningPointStep():
             yield step.condition
-        case Event() | Loop():
+        case EventStep() | LoopStep():
             yield from (key for _, key in step.lookup)
-        case Reading():
+        case ReadStep():
             yield from (key for _, key in step.lookup)
             yield from (bound.scalar for bound in step.bounds)
 
@@ -176,5 +176,5 @@ def _found(lookup: tuple[tuple[str, Scalar], ...]) -> str:
     return "[" + ", ".join(f"{name} = {text_of(key)}" for name, key in lookup) + "]"
 
 
-def _within(bound: Bound | None) -> str:
+def _within(bound: RangeBound | None) -> str:
     return "" if bound is None else f"({text_of(bound.scalar)}{'=' if bound.closed else ''})"

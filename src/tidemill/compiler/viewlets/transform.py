@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from tidemill.compiler.viewlets.bindings import is_restricted
-from tidemill.compiler.viewlets.calculus import Query
-from tidemill.compiler.viewlets.deltas import Delta, deltas
+from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryView
+from tidemill.compiler.viewlets.delta_queries import DeltaQuery, delta_queries
 from tidemill.compiler.viewlets.emit import guards_of, query_of
 from tidemill.compiler.viewlets.load import load_of
 from tidemill.compiler.viewlets.materialize import Materialization
-from tidemill.compiler.viewlets.merge import merged
-from tidemill.compiler.viewlets.plans import ROW, Plan
-from tidemill.compiler.viewlets.views import View
+from tidemill.compiler.viewlets.merge_plans import merge_plans
+from tidemill.compiler.viewlets.plans import ROW, StatementPlan
+from tidemill.compiler.viewlets.ring_calculus.bindings import is_restricted
+from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery
 from tidemill.program import statements as s
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TransformResult:
     """What keeps a stage fresh: its auxiliary maps, its triggers, and how to fill all maps at once."""
 
     maps: tuple[Map, ...]
@@ -37,7 +37,7 @@ class Kept:
     def reads_sums(self) -> bool:
         """Whether a statement reads sums without joining them, which is right for one changed row at a time only."""
         queries = [q for trigger in self.triggers for statement in trigger.statements for q in queries_of(statement)]
-        return any(isinstance(step, s.Read | s.Seek) for query in queries for step in query.sources)
+        return any(isinstance(step, s.MapRead | s.MapSeek) for query in queries for step in query.sources)
 
 
 @dataclass
@@ -48,28 +48,28 @@ class Transform:
     """
 
     target: Map
-    queries: Sequence[Query]
+    queries: Sequence[CalculusQuery]
     inputs: Sequence[str]
     how: Materialization
     streams: Set[str] = frozenset()
     static: Set[str] = frozenset()
-    statements: dict[str, list[s.Statement]] = field(default_factory=dict)
+    statements: dict[str, list[s.TriggerStatement]] = field(default_factory=dict)
 
-    def run(self) -> Kept:
+    def run(self) -> TransformResult:
         """Make the statements of the target, then those of each view that they ask for, by falling degree."""
         self.statements = {name: [] for name in self.inputs}
         for relation in self.inputs:
             if relation not in self.static:
                 self._keep_target(relation)
-        done: list[View] = []
+        done: list[AuxiliaryView] = []
         while left := [view for view in self.how.views if view not in done]:
             view = max(left, key=lambda view: view.query.degree)
             self._keep(view)
             done.append(view)
         triggers = [s.Trigger(name, tuple(found), self.how.each) for name, found in self.statements.items()]
-        return Kept(tuple(view.map for view in done), tuple(triggers), tuple(self._load(done)))
+        return TransformResult(tuple(view.map for view in done), tuple(triggers), tuple(self._load(done)))
 
-    def _load(self, views: Sequence[View]) -> Iterator[s.Add]:
+    def _load(self, views: Sequence[AuxiliaryView]) -> Iterator[s.Add]:
         """How to fill the maps from whole inputs. Triggers for single rows need no such thing: they fill them."""
         if self.how.each:
             return
@@ -86,20 +86,20 @@ class Transform:
         plans = [plan for query in readers for plan in self._plans(query, relation)]
         self._add(self.target, relation, plans)
 
-    def _keep(self, view: View) -> None:
+    def _keep(self, view: AuxiliaryView) -> None:
         for relation in view.query.relations:
             if relation not in self.static:
                 self._add(view.map, relation, list(self._plans(view.query, relation)), ROW)
 
-    def _plans(self, query: Query, relation: str) -> Iterator[Plan]:
+    def _plans(self, query: CalculusQuery, relation: str) -> Iterator[StatementPlan]:
         before = {view.name for view in self.how.views}
-        for delta in deltas(query, relation):
+        for delta in delta_queries(query, relation):
             yield from self.how.plans(delta, relation)
         for view in self.how.views:
             assert view.name in before or self.how.depth.base or view.query.degree < query.degree, "degrees must fall"
 
-    def _add(self, target: Map, relation: str, plans: Sequence[Plan], row: str = "") -> None:
-        for plan in merged(plans, self.how.each):
+    def _add(self, target: Map, relation: str, plans: Sequence[StatementPlan], row: str = "") -> None:
+        for plan in merge_plans(plans, self.how.each):
             self.statements[relation].append(s.Add(target.name, query_of(plan, target, row)))
 
     def _replacement(self) -> s.Replace:
@@ -110,11 +110,11 @@ class Transform:
         scans = tuple(query_of(plan, self.target) for plan in self._again(turning=False)) if guards else ()
         return s.Replace(self.target.name, queries, guards, scans)
 
-    def _again(self, turning: bool) -> list[Plan]:
-        plans = [plan for query in self.queries for plan in self.how.plans(Delta(query), None, turning)]
-        return merged(plans, self.how.each)
+    def _again(self, turning: bool) -> list[StatementPlan]:
+        plans = [plan for query in self.queries for plan in self.how.plans(DeltaQuery(query), None, turning)]
+        return merge_plans(plans, self.how.each)
 
 
-def _is_incremental(query: Query, relation: str) -> bool:
+def _is_incremental(query: CalculusQuery, relation: str) -> bool:
     """Whether a change of ``relation`` moves few rows, which the changed row tells; else all is computed again."""
     return all(is_restricted(lift, query) for lift in query.lifts if relation in lift.query.relations)

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidemill.changes.batch import ChangeSet
-from tidemill.compiler.frontends.odl_writing import odl_of
-from tidemill.compiler.frontends.oql import Define
-from tidemill.compiler.frontends.statements import Oql
-from tidemill.engine.doors import door, doors
+from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.odl.write import write_odl
+from tidemill.compiler.frontends.oql import OqlView
+from tidemill.compiler.frontends.script.statements import Oql
+from tidemill.engine.boundary import public_class, public_function
+from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.oql_queries import read_oql
 from tidemill.engine.engine import Engine
-from tidemill.engine.insight import explanation_of
-from tidemill.engine.objects.asked import read_oql
-from tidemill.engine.objects.bulk import Bulk
-from tidemill.engine.objects.draft import Draft
-from tidemill.engine.objects.finish import changes_of_draft, check_draft
-from tidemill.engine.objects.happened import Happened, events_of
-from tidemill.engine.objects.module import Module
-from tidemill.engine.objects.nested import Nested
-from tidemill.engine.objects.records import located
-from tidemill.engine.objects.stored import Stored
+from tidemill.engine.handles import TableHandle, ViewHandle
+from tidemill.engine.inspect.explain import explanation_of
+from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
+from tidemill.engine.objects.bulk_load import BulkLoad
+from tidemill.engine.objects.draft import ObjectDraft
+from tidemill.engine.objects.draft_commit import changes_of_draft, check_draft
+from tidemill.engine.objects.events import ObjectEvent, events_of
+from tidemill.engine.objects.nested_records import NestedRecords
+from tidemill.engine.objects.record_input import located_records
+from tidemill.engine.objects.stored_objects import StoredObjects
 from tidemill.engine.results import Result
-from tidemill.engine.select import ask
-from tidemill.engine.taken import Counts, Taken
-from tidemill.engine.views import TableHandle, ViewHandle
+from tidemill.engine.statements.select import select_oql
 from tidemill.engine.warehouse import Warehouse
-from tidemill.model.classes import OID, Schema
+from tidemill.model.classes import OID, ObjectSchema
 from tidemill.model.coerce import coerce, present
 from tidemill.model.errors import DanglingReference, NameTaken, ParseError, UnknownName, Unsupported
-from tidemill.model.nested import from_struct, nested_struct
+from tidemill.model.nested_classes import from_struct, nested_struct
 from tidemill.model.types import BIGINT, Struct
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ LAST_OID = "objects/oid"
 """Among the positions of a warehouse, under this name, is the last identity that was given to an object."""
 
 
-@doors
+@public_class
 class Objects:
     """The objects of a warehouse.
 
@@ -60,15 +60,15 @@ class Objects:
     {'oid': 2, 'id': 2, 'of': 1}, onModifyAttribute part.id 1, onInsertToExtent parts 2
     """
 
-    def __init__(self, engine: Engine, module: Module) -> None:
+    def __init__(self, engine: Engine, module: ObjectModule) -> None:
         self._engine = engine
         self._module = module
-        self._stored = Stored(engine, module)
-        self._open: Draft | None = None
-        self._happened: list[Happened] | Callable[[], Iterable[Happened]] = []
+        self._stored = StoredObjects(engine, module)
+        self._open: ObjectDraft | None = None
+        self._happened: list[ObjectEvent] | Callable[[], Iterable[ObjectEvent]] = []
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> ObjectSchema:
         """The classes."""
         return self._module.schema
 
@@ -90,7 +90,7 @@ class Objects:
             yield
 
     @contextmanager
-    def _drafting(self) -> Iterator[Draft]:
+    def _drafting(self) -> Iterator[ObjectDraft]:
         """The draft of the epoch around, or of one for just this block."""
         with self._engine.lock:
             if self._open is not None:
@@ -99,28 +99,28 @@ class Objects:
             draft = self._begun()
             try:
                 self._open = draft
-                self._engine.drafting = True
+                self._engine.object_epoch_open = True
                 yield draft
                 self._commit(draft)
             finally:
                 self._open = None
-                self._engine.drafting = False
+                self._engine.object_epoch_open = False
 
-    def _begun(self) -> Draft:
+    def _begun(self) -> ObjectDraft:
         self._engine.require_writable()
-        if self._engine.drafting:
+        if self._engine.object_epoch_open:
             raise Unsupported(
                 "an epoch of objects is under way",
                 detail="Objects in bulk, and those of another handle, would not see what it does.",
                 hint="End it first.",
             )
-        return Draft(self._module, self._stored, self._last_oid())
+        return ObjectDraft(self._module, self._stored, self._last_oid())
 
     def _last_oid(self) -> int:
         return int(self._engine.store.positions.get(LAST_OID, 0))
 
-    @door
-    def _commit(self, draft: Draft) -> None:
+    @public_function
+    def _commit(self, draft: ObjectDraft) -> None:
         check_draft(draft)
         self._apply(changes_of_draft(draft), draft.last)
         self._happened = lambda: events_of(draft)
@@ -133,7 +133,7 @@ class Objects:
         return self._engine.apply(changes, moved, objects=True)
 
     @property
-    def events(self) -> list[Happened]:
+    def events(self) -> list[ObjectEvent]:
         """What the last epoch of objects did in the end, the other ends of relationships included."""
         with self._engine.lock:
             if not isinstance(self._happened, list):
@@ -185,7 +185,7 @@ class Objects:
         format: str | None = None,
         spark: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Taken:
+    ) -> IntakeEpoch:
         """Create objects of an extent, or class, from nested records, in one epoch; returned, with how many these are.
 
         ``given`` are paths of JSON lines or Parquet, or dicts, an Arrow table or a Spark frame; for several extents in
@@ -194,16 +194,18 @@ class Objects:
         Spark. ``progress`` is told the bytes read so far and in all.
         """
         with self._alone() as draft:
-            nested = Nested(draft)
+            nested = NestedRecords(draft)
             sources = {extent: given} if isinstance(extent, str) else {name: (one,) for name, one in extent.items()}
             for name, source in sources.items():
-                records = located(self._engine.placement, source, format, progress, spark=spark)
+                records = located_records(self._engine.placement, source, format, progress, spark=spark)
                 nested.take(self._class_called(name), records)
             tables = nested.tables()
-            return Taken(self._take(draft, tables), Counts(sum(table.num_rows for table in tables.values())))
+            return IntakeEpoch(
+                self._take(draft, tables), IntakeCounts(sum(table.num_rows for table in tables.values()))
+            )
 
     @contextmanager
-    def _alone(self) -> Iterator[Draft]:
+    def _alone(self) -> Iterator[ObjectDraft]:
         """A draft for objects in bulk."""
         with self._engine.lock:
             yield self._begun()
@@ -215,8 +217,8 @@ class Objects:
         self._module.attributes_of(cls)
         return cls
 
-    def _take(self, draft: Draft, tables: Mapping[str, pa.Table]) -> int:
-        bulk = Bulk(draft, tables)
+    def _take(self, draft: ObjectDraft, tables: Mapping[str, pa.Table]) -> int:
+        bulk = BulkLoad(draft, tables)
         epoch = self._apply(bulk.changes(), draft.last)
         self._happened = bulk.events
         return epoch
@@ -284,7 +286,7 @@ class Objects:
 
         Nested, objects stand in the place of plain references to them; relationships stay references.
         """
-        from tidemill.runtimes.spark.schema import spark_type
+        from tidemill.runtimes.spark.lowering.types import spark_type
 
         name = self._class_called(cls)
         return spark_type(nested_struct(self.schema, name) if nested else self.schema.struct(name))
@@ -298,7 +300,7 @@ class Objects:
         view is returned.
         """
         found = read_oql(Oql(text, "oql"), self._module, self._engine.committed.relations)
-        defined = [one for one in found if isinstance(one, Define)]
+        defined = [one for one in found if isinstance(one, OqlView)]
         if len(defined) < len(found):
             raise ParseError("only definitions were expected", where="oql", hint="Say define name() as query.")
         for one in defined:
@@ -309,7 +311,7 @@ class Objects:
 
     def query(self, text: str) -> Result:
         """The answer to a query in OQL, as of the last epoch."""
-        return ask(self._engine, Oql(text, "oql"))
+        return select_oql(self._engine, Oql(text, "oql"))
 
     def explain(self, view: str) -> str:
         """How a view is kept fresh, which events it listens to, and why."""
@@ -320,20 +322,20 @@ def _oid(value: Any) -> int:
     return int(coerce(value, BIGINT, where="oid", nullable=False))
 
 
-@door
+@public_function
 def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[str]] | None = None) -> str:
     """A module in ODL for nested structs, each by the name of its class: to be read, changed, and declared.
 
     A struct is a frame or a ``StructType`` of Spark. What lies inside of others becomes classes of their own. ``keys``
     has for classes the attributes of their key.
     """
-    from tidemill.runtimes.spark.schema import fields_of
+    from tidemill.runtimes.spark.lowering.types import fields_of
 
     known = {cls: Struct(fields_of(getattr(struct, "schema", struct))) for cls, struct in structs.items()}
-    return odl_of(from_struct(name, known, keys or {}))
+    return write_odl(from_struct(name, known, keys or {}))
 
 
-@door
+@public_function
 def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
     """The objects of a warehouse, with the classes that ``odl`` declares: its text, or the path of a file.
 
@@ -349,7 +351,7 @@ def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
             if known is None:
                 raise UnknownName("the warehouse has no objects yet", hint="Declare their classes: objects(wh, odl).")
             return Objects(engine, known)
-        module = Module.of(odl, name)
+        module = ObjectModule.of(odl, name)
         if known is None:
             _declare(engine, module)
             known = module
@@ -363,7 +365,7 @@ def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
         return Objects(engine, known)
 
 
-def _declare(engine: Engine, module: Module) -> None:
+def _declare(engine: Engine, module: ObjectModule) -> None:
     """Add the tables of a module, all or none."""
     engine.require_writable()
     for table in module.stored.values():
@@ -373,7 +375,7 @@ def _declare(engine: Engine, module: Module) -> None:
                 where=f"module {module.schema.name}",
                 hint="Drop it first, or give the extent another name.",
             )
-    with engine.defining() as catalog:
+    with engine.changing_catalog() as catalog:
         for table in module.stored.values():
             catalog.add(table)
         catalog.module = module

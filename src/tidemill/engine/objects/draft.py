@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.engine.objects.module import Module
-from tidemill.engine.objects.stored import Stored, Values
-from tidemill.engine.objects.values import arranged, element_of, value_of
+from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.objects.attribute_values import attribute_value, collection_element, normalize_elements
+from tidemill.engine.objects.stored_objects import AttributeValues, StoredObjects
 from tidemill.model.classes import Attribute, Collection
 from tidemill.model.errors import BadValue, DanglingReference, UnknownName, Unsupported
 
@@ -23,28 +23,28 @@ Touch = tuple[int, str | None, Any]
 
 
 @dataclass(slots=True)
-class Record:
+class DraftObject:
     """An object before the epoch and now; None where it is not there."""
 
     oid: int
     cls: str
     old: Mapping[str, Any] | None
-    new: Values | None
+    new: AttributeValues | None
 
     @property
-    def values(self) -> Values:
+    def values(self) -> AttributeValues:
         """What it is like now."""
         assert self.new is not None
         return self.new
 
 
-class Draft:
+class ObjectDraft:
     """The touched objects, by identity. ``explicit`` is what operations named; all else follows from that."""
 
-    def __init__(self, module: Module, stored: Stored, last: int) -> None:
+    def __init__(self, module: ObjectModule, stored: StoredObjects, last: int) -> None:
         self.module = module
         self.stored = stored
-        self.records: dict[int, Record] = {}
+        self.records: dict[int, DraftObject] = {}
         self.explicit: set[Touch] = set()
         self.last = last
         self._noted: dict[int, set[int]] = {}
@@ -57,7 +57,7 @@ class Draft:
         values = self._checked(cls, given, f"new {cls}")
         self.last += 1
         empty = {name: None if a.collection is None else () for name, a in attributes.items()}
-        record = self.records[self.last] = Record(self.last, cls, None, empty)
+        record = self.records[self.last] = DraftObject(self.last, cls, None, empty)
         self.explicit.add((record.oid, None, None))
         for name, value in values.items():
             self._assign(record, attributes[name], value)
@@ -76,7 +76,7 @@ class Draft:
         where = f"{_called(record)}.{attribute.name}"
         if at is not None and attribute.collection is not Collection.LIST:
             raise Unsupported(f'the elements of "{attribute.name}" have no places', where=where, hint="Leave at out.")
-        element = element_of(attribute, value, where)
+        element = collection_element(attribute, value, where)
         self._require(attribute, [element], where)
         self.explicit.add((record.oid, attribute.name, element))
         before = record.values[attribute.name]
@@ -94,7 +94,7 @@ class Draft:
         """Take an element out of a collection, once."""
         record, attribute = self._collection(oid, name)
         where = f"{_called(record)}.{attribute.name}"
-        element = element_of(attribute, value, where)
+        element = collection_element(attribute, value, where)
         if element not in record.values[attribute.name]:
             raise UnknownName(f'{element!r} is no element of "{attribute.name}"', where=where)
         self.explicit.add((record.oid, attribute.name, element))
@@ -116,7 +116,7 @@ class Draft:
         self.explicit.add((oid, None, None))
         record.new = None
 
-    def _clear(self, record: Record) -> None:
+    def _clear(self, record: DraftObject) -> None:
         """Let nobody refer to ``record`` by a plain attribute."""
         for other, attribute in list(self.referrers([record])):
             if other.oid == record.oid:
@@ -127,27 +127,27 @@ class Draft:
 
     # -- objects ------------------------------------------------------------------------------------------------
 
-    def look(self, oid: int, having: Iterable[str] = ()) -> Record:
+    def look(self, oid: int, having: Iterable[str] = ()) -> DraftObject:
         """The record of an object that is there; classes that have not all attributes ``having`` are asked last."""
         record = self.seen(oid, having)
         if record is None or record.new is None:
             raise DanglingReference(f"there is no object {oid}", hint=_why_gone(record))
         return record
 
-    def seen(self, oid: int, having: Iterable[str] = ()) -> Record | None:
+    def seen(self, oid: int, having: Iterable[str] = ()) -> DraftObject | None:
         """The record of an object, also of one that is gone; None where there never was one."""
         record = self.records.get(oid)
         if record is None:
             found = self.stored.find(oid, self.module.tops_having(frozenset(having))) or self.stored.find(oid)
             if found is not None:
-                record = self.records[oid] = Record(oid, found.cls, found.values, dict(found.values))
+                record = self.records[oid] = DraftObject(oid, found.cls, found.values, dict(found.values))
         return record
 
-    def is_a(self, record: Record, cls: str) -> bool:
+    def is_a(self, record: DraftObject, cls: str) -> bool:
         """Whether an object is of a class, or of one that extends it."""
         return any(above.name == cls for above in self.module.schema.line(record.cls))
 
-    def referrers(self, gone: Iterable[Record]) -> Iterator[tuple[Record, Attribute]]:
+    def referrers(self, gone: Iterable[DraftObject]) -> Iterator[tuple[DraftObject, Attribute]]:
         """Who refers to some objects by a plain attribute as things stand: found by index, or noted in this draft."""
         by_class: dict[str, set[int]] = {}
         for record in gone:
@@ -163,7 +163,7 @@ class Draft:
                         if held in oids if attribute.collection is None else not oids.isdisjoint(held):
                             yield record, attribute
 
-    def _note(self, record: Record, attribute: Attribute, value: Any) -> None:
+    def _note(self, record: DraftObject, attribute: Attribute, value: Any) -> None:
         """Remember that an object came to refer to others by a plain attribute; it may have changed its mind since."""
         if attribute.target is not None and attribute.inverse is None and value is not None:
             for oid in [value] if attribute.collection is None else value:
@@ -171,15 +171,15 @@ class Draft:
 
     # -- values -------------------------------------------------------------------------------------------------
 
-    def _checked(self, cls: str, given: Mapping[str, Any], where: str) -> Values:
+    def _checked(self, cls: str, given: Mapping[str, Any], where: str) -> AttributeValues:
         attributes = self.module.attributes[cls]
-        values: Values = {}
+        values: AttributeValues = {}
         for spelled, value in given.items():
             attribute = attributes.get(spelled.lower())
             if attribute is None:
                 raise _no_attribute(cls, spelled, attributes, where)
             place = f"{where}.{attribute.name}"
-            values[attribute.name] = inner = value_of(attribute, value, place)
+            values[attribute.name] = inner = attribute_value(attribute, value, place)
             if inner is not None:
                 self._require(attribute, inner if attribute.collection is not None else [inner], place)
         return values
@@ -204,16 +204,16 @@ class Draft:
                     detail=f'Attribute "{attribute.name}" refers to objects of class "{attribute.target}".',
                 )
 
-    def _referred(self, oid: int, target: str) -> Record | None:
+    def _referred(self, oid: int, target: str) -> DraftObject | None:
         """The record of an object that should be of class ``target``; looked for elsewhere only if it is not."""
         found = self.stored.find(oid, [target]) or self.stored.find(oid)
         return (
             None
             if found is None
-            else self.records.setdefault(oid, Record(oid, found.cls, found.values, dict(found.values)))
+            else self.records.setdefault(oid, DraftObject(oid, found.cls, found.values, dict(found.values)))
         )
 
-    def _collection(self, oid: int, name: str) -> tuple[Record, Attribute]:
+    def _collection(self, oid: int, name: str) -> tuple[DraftObject, Attribute]:
         record = self.look(oid, having=[name])
         attributes = self.module.attributes[record.cls]
         attribute = attributes.get(name.lower())
@@ -227,7 +227,7 @@ class Draft:
             )
         return record, attribute
 
-    def _assign(self, record: Record, attribute: Attribute, value: Any) -> None:
+    def _assign(self, record: DraftObject, attribute: Attribute, value: Any) -> None:
         name = attribute.name
         before = record.values[name]
         self.explicit.add((record.oid, name, None))
@@ -251,7 +251,7 @@ class Draft:
 
     # -- relationships ------------------------------------------------------------------------------------------
 
-    def link(self, one: Record, attribute: Attribute, other: Record) -> None:
+    def link(self, one: DraftObject, attribute: Attribute, other: DraftObject) -> None:
         """Let two objects be related, both ends; where an end takes one partner only, the former one is let go."""
         back = self.inverse(attribute)
         once = Collection.SET in (attribute.collection, back.collection) or None in (
@@ -268,14 +268,14 @@ class Draft:
         if not (one is other and attribute is back):
             self._add(other, back, one.oid)
 
-    def unlink(self, one: Record, attribute: Attribute, other: Record) -> None:
+    def unlink(self, one: DraftObject, attribute: Attribute, other: DraftObject) -> None:
         """Let two objects be related once less, both ends."""
         back = self.inverse(attribute)
         self._drop(one, attribute, other.oid)
         if not (one is other and attribute is back):
             self._drop(other, back, one.oid)
 
-    def adopt(self, attribute: Attribute, one: int, other: Record) -> None:
+    def adopt(self, attribute: Attribute, one: int, other: DraftObject) -> None:
         """Let an object know that a new one, which is not in the draft, is related to it by ``attribute``."""
         back = self.inverse(attribute)
         if back.collection is None and other.values[back.name] is not None:
@@ -287,11 +287,11 @@ class Draft:
         assert attribute.target is not None and attribute.inverse is not None
         return self.module.attributes[attribute.target][attribute.inverse]
 
-    def _holds(self, record: Record, attribute: Attribute, oid: int) -> bool:
+    def _holds(self, record: DraftObject, attribute: Attribute, oid: int) -> bool:
         held = record.values[attribute.name]
         return bool(held == oid if attribute.collection is None else oid in held)
 
-    def _add(self, record: Record, attribute: Attribute, element: Any) -> None:
+    def _add(self, record: DraftObject, attribute: Attribute, element: Any) -> None:
         held = record.values[attribute.name]
         if attribute.collection is None:
             record.values[attribute.name] = element
@@ -299,9 +299,9 @@ class Draft:
             at = bisect_left(held, element)
             record.values[attribute.name] = (*held[:at], element, *held[at:])
         else:
-            record.values[attribute.name] = arranged(attribute, (*held, element))
+            record.values[attribute.name] = normalize_elements(attribute, (*held, element))
 
-    def _drop(self, record: Record, attribute: Attribute, element: Any) -> None:
+    def _drop(self, record: DraftObject, attribute: Attribute, element: Any) -> None:
         held = record.values[attribute.name]
         if attribute.collection is None:
             record.values[attribute.name] = None
@@ -310,11 +310,11 @@ class Draft:
             record.values[attribute.name] = held[:at] + held[at + 1 :]
 
 
-def _called(record: Record) -> str:
+def _called(record: DraftObject) -> str:
     return f"{record.cls} {record.oid}"
 
 
-def _why_gone(record: Record | None) -> str | None:
+def _why_gone(record: DraftObject | None) -> str | None:
     return "It was deleted in this epoch." if record is not None else None
 
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import SetupError
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import sources_of
 from tidemill.program.statements import Stage
-from tidemill.runtimes.native.python import CompiledStage
-from tidemill.storage.store import Readable
+from tidemill.runtimes.native.python.compile import CompiledStage
+from tidemill.storage.store import ReadableStore
 
 if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.memory import Memory
-    from tidemill.runtimes.native.llvm.stage import LlvmStage
-    from tidemill.runtimes.native.llvm.strings import Strings
+    from tidemill.runtimes.native.llvm.codegen.memory import Memory
+    from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+    from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
 BACKENDS = ("auto", "python", "llvm")
 
@@ -48,7 +48,7 @@ WORTH_LOOPS = 1_000
 class StoredState:
     """The state of stages as the store has it, and the rows of relations as they are now."""
 
-    def __init__(self, store: Readable, rows: Callable[[str], ChangeSet]) -> None:
+    def __init__(self, store: ReadableStore, rows: Callable[[str], ChangeSet]) -> None:
         self._store = store
         self.rows = rows
 
@@ -82,13 +82,13 @@ class Backends:
         self._runners: dict[str, LlvmStage] = {}
         self._reasons: dict[str, str] = {}
         self._work: dict[str, int] = {}
-        self._shared: tuple[Memory, Strings] | None = None
+        self._shared: tuple[Memory, StringDictionary] | None = None
 
     def runner(self, name: str) -> LlvmStage | None:
         """The compiled stage of that name, if it runs as one."""
         return self._runners.get(name)
 
-    def consider(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
+    def compile_if_worthwhile(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
         """Compile a stage that is about to take in so many rows, if that is asked for or worth while."""
         name = compiled.stage.name
         if self.choice == "python" or name in self._runners or name in self._reasons:
@@ -104,15 +104,15 @@ class Backends:
 
     def _compile(self, compiled: CompiledStage) -> None:
         # LLVM is a large library: a process whose stages are small never loads it.
-        from tidemill.runtimes.native.llvm.compile import emit_stage
-        from tidemill.runtimes.native.llvm.frame import NotCompiled
-        from tidemill.runtimes.native.llvm.memory import Memory
-        from tidemill.runtimes.native.llvm.stage import LlvmStage
-        from tidemill.runtimes.native.llvm.strings import Strings
+        from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+        from tidemill.runtimes.native.llvm.codegen.memory import Memory
+        from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+        from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
+        from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
         if self._shared is None:
             memory = Memory(self._room())
-            self._shared = memory, Strings(memory)
+            self._shared = memory, StringDictionary(memory)
         try:
             code = emit_stage(compiled.stage, self._fields_of)
         except NotCompiled as reason:

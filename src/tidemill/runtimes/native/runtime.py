@@ -7,29 +7,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tidemill.algebra.decimals import EXACT
-from tidemill.changes.batch import ChangeSet
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
-from tidemill.program.forgetting import Forgotten
+from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import Program, Stage
-from tidemill.runtimes.checks import HEAVY, check_change, check_key
-from tidemill.runtimes.native import backends, state
+from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
+from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState
-from tidemill.runtimes.native.base import Places
-from tidemill.runtimes.native.conditions import check_rows
-from tidemill.runtimes.native.layered import Layered, bare
-from tidemill.runtimes.native.maps import Contents
-from tidemill.runtimes.native.python import CompiledStage, compile_query, compile_stage
-from tidemill.runtimes.native.running import Lookup, Running, computing
-from tidemill.runtimes.native.state import BaseOf, State, columns_of
-from tidemill.runtimes.native.tables import adds_new_keys, held_by, summed
-from tidemill.storage.store import Readable
+from tidemill.runtimes.native.executor import PlannedLookup, PythonExecutor, exact_evaluation
+from tidemill.runtimes.native.python.check_conditions import check_rows
+from tidemill.runtimes.native.python.compile import CompiledStage, compile_query, compile_stage
+from tidemill.runtimes.native.runtime_state import RuntimeState, SnapshotOf, column_snapshots
+from tidemill.runtimes.native.state.maps import RowMap
+from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
+from tidemill.runtimes.native.state.snapshot import ColumnPositions
+from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_held
+from tidemill.storage.store import ReadableStore
 
 if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage import LlvmStage
+    from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
 FieldsOf = Callable[[str], tuple[Field, ...]]
 
@@ -47,23 +47,23 @@ class NativeRuntime:
 
     def __init__(
         self,
-        store: Readable,
+        store: ReadableStore,
         fields_of: FieldsOf,
-        base_of: BaseOf | None = None,
+        base_of: SnapshotOf | None = None,
         resident: int | None = None,
         backend: str | None = None,
         room: Callable[[], int | None] = lambda: None,
     ) -> None:
         if resident is None:
-            resident = state.RESIDENT_ROWS
+            resident = runtime_state.RESIDENT_ROWS
         elsewhere = base_of is not None
-        self._state = State(store, fields_of, base_of or columns_of(store), resident, elsewhere=elsewhere)
+        self._state = RuntimeState(store, fields_of, base_of or column_snapshots(store), resident, elsewhere=elsewhere)
         # Compiled code holds all that it reads in this process: not what a base leaves elsewhere.
         wanted = "python" if elsewhere else backend or backends.BACKEND
         self._backends = Backends(wanted, StoredState(store, self._state.whole), fields_of, room)
         self._fields_of = fields_of
         self._compiled: dict[str, CompiledStage] = {}
-        self._running = Running(self._state, fields_of)
+        self._running = PythonExecutor(self._state, fields_of)
         self._ran: dict[str, Stage] = {}
         self._checked: dict[str, tuple[ChangeSet, ZSet]] = {}
 
@@ -83,7 +83,7 @@ class NativeRuntime:
         self._state.forget(relation)
         self._backends.forget(relation)
 
-    def forget_entries(self, stage: Stage, forgotten: Sequence[Forgotten]) -> None:
+    def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
         """Let go of what the store has forgotten of ``stage``; between epochs."""
         runner = self._backends.runner(stage.name)
         if runner is not None:
@@ -91,7 +91,7 @@ class NativeRuntime:
         for one in forgotten:
             self._state.forget_entries(stage, one)
 
-    def forget_rows(self, forgotten: Forgotten) -> None:
+    def forget_rows(self, forgotten: ExpiredEntries) -> None:
         """Let go of what the store has forgotten of a relation; between epochs."""
         self._state.forget_rows(forgotten)
         self._backends.forget(forgotten.map)
@@ -136,16 +136,16 @@ class NativeRuntime:
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse a row that leaves and is not there, and a second row with one primary key; sum the change by row."""
-        net = summed(change.pairs())
-        if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > HEAVY:
+        net = net_rows(change.pairs())
+        if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > SAFE_WEIGHT:
             contents = self._state.relation(table.name)
             if not adds_new_keys(table, net, contents):
-                check_change(table, net, *held_by(table, contents, net, self._near(table)))
+                check_change(table, net, *rows_held(table, contents, net, self._near(table)))
         checked = ChangeSet.of(net.items(), change.fields)
         self._checked[table.name] = checked, net
         return checked
 
-    def enforce(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
+    def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
         """Refuse an epoch that would violate a constraint: by the rows that come, and by indexes of keys."""
         for name in changes:
             if conditions := constraints.conditions_of(name):
@@ -154,19 +154,19 @@ class NativeRuntime:
         if keys:
             net = {name: self._net(name, change) for name, change in changes.items()}
             for key in keys:
-                check_key(key, net, self._held_under)
+                check_foreign_key(key, net, self._held_under)
 
     def _net(self, name: str, change: ChangeSet) -> ZSet:
         """A change summed by row."""
         checked, net = self._checked.get(name, (None, None))
-        return net if net is not None and change is checked else summed(change.pairs())
+        return net if net is not None and change is checked else net_rows(change.pairs())
 
-    def _held_under(self, relation: str, places: Places, keys: Collection[Row]) -> dict[Row, int]:
+    def _held_under(self, relation: str, places: ColumnPositions, keys: Collection[Row]) -> dict[Row, int]:
         """How many rows a relation holds under each of ``keys``."""
         held = self._state.relation(relation)
         # What else such rows have is of no interest, so nothing else is fetched.
-        index = held.lookup(places, keys, places) if isinstance(held, Layered) else held.index(places)
-        return {key: sum([weight for _, weight in index.get(bare(key), ())]) for key in keys}
+        index = held.lookup(places, keys, places) if isinstance(held, OverlaidRelation) else held.index(places)
+        return {key: sum([weight for _, weight in index.get(index_key(key), ())]) for key in keys}
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
         """Run the trigger of ``stage`` for ``relation``. A ``Replace`` waits for ``emit``, when all inputs are new."""
@@ -183,7 +183,7 @@ class NativeRuntime:
         stage = compiled.stage
         if stage.name in self._ran or self._backends.runner(stage.name) is not None:
             return self._backends.runner(stage.name)
-        runner = self._backends.consider(compiled, rows)
+        runner = self._backends.compile_if_worthwhile(compiled, rows)
         if runner is not None:
             self._state.release(stage)
         return runner
@@ -193,7 +193,7 @@ class NativeRuntime:
 
         Between two epochs only. Whoever hands it events must say so with ``fed`` before the epoch ends.
         """
-        runner = self._backends.consider(self._compiled[stage.name], backends.WORTH_ROWS)
+        runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.WORTH_ROWS)
         if runner is not None:
             self._state.release(stage)
         return runner
@@ -202,26 +202,26 @@ class NativeRuntime:
         """Events have gone directly to the machine code of ``stage`` in this epoch."""
         self._ran[stage.name] = stage
 
-    def freshen(self, stage: Stage) -> None:
+    def recompute_pending(self, stage: Stage) -> None:
         """Compute now what would be computed anew when ``stage`` emits."""
         runner = self._backends.runner(stage.name)
         if runner is not None:
-            runner.freshen()
+            runner.recompute_pending()
         else:
-            self._running.freshen(self._compiled[stage.name])
+            self._running.recompute_pending(self._compiled[stage.name])
 
     def contents(self, relation: str) -> ChangeSet:
         """The rows of a relation as they are now; equal rows may come in several parts."""
         return self._state.whole(relation)
 
-    def find(self, relation: str, positions: Places, keys: Collection[Row]) -> dict[Row, list[Row]]:
+    def find(self, relation: str, positions: ColumnPositions, keys: Collection[Row]) -> dict[Row, list[Row]]:
         """The rows of a relation that have one of ``keys`` at ``positions``, by that key; between epochs."""
         held = self._state.relation(relation)
-        if isinstance(held, Layered):
+        if isinstance(held, OverlaidRelation):
             pairs = [pair for found in held.lookup(positions, keys).values() for pair in found]
         else:
             index = held.index(positions)
-            pairs = [pair for key in keys for pair in index.get(bare(key), ())]
+            pairs = [pair for key in keys for pair in index.get(index_key(key), ())]
         found: dict[Row, list[Row]] = {}
         for row, weight in ZSet.summed(pairs).items():
             if weight > 0:
@@ -231,7 +231,7 @@ class NativeRuntime:
     def holders(self, relation: str, position: int, elements: Collection[Any]) -> list[Row]:
         """The rows of a relation whose array at ``position`` has one of ``elements``; between epochs."""
         held = self._state.relation(relation)
-        if isinstance(held, Layered):
+        if isinstance(held, OverlaidRelation):
             return [row for row, weight in ZSet.summed(held.holders(position, elements)).items() if weight > 0]
         index = held.elements(position)
         return list(dict.fromkeys(row for element in elements for row in index.get(element, ())))
@@ -247,18 +247,18 @@ class NativeRuntime:
         runner = self._backends.runner(stage.name)
         if runner is None:
             return self._running.emit(compiled)
-        with computing(compiled):
+        with exact_evaluation(compiled):
             return runner.emit()
 
     def load(self, stage: Stage) -> ChangeSet:
         """Fill ``stage`` from the whole contents of its inputs: by its load, or where it goes row by row, by firing."""
         compiled = self._compiled[stage.name]
-        runner = self._backends.consider(compiled, sum(map(self._state.size, stage.inputs)))
+        runner = self._backends.compile_if_worthwhile(compiled, sum(map(self._state.size, stage.inputs)))
         self._ran[stage.name] = stage
-        maps = self._state.fresh_maps(compiled)
+        maps = self._state.empty_stage_maps(compiled)
         if runner is not None and runner.loads:
             self._state.release(stage)
-            with computing(compiled):
+            with exact_evaluation(compiled):
                 return runner.load()
         self._backends.remove(stage.name)
         rows = self._running.fill(compiled, maps, {})
@@ -274,7 +274,7 @@ class NativeRuntime:
         # What its load fills starts empty, also where this stage keeps a map of that name fresh for its changes.
         filled = {add.target for add in stage.reader.load}
         compiled = self._compiled[stage.name]
-        held = self._state.whole_maps(compiled)
+        held = self._state.complete_maps(compiled)
         maps = reader.empty_maps() | {name: map_ for name, map_ in held.items() if name not in filled}
         return ChangeSet.of(self._running.read(compiled, reader, maps).items(), stage.output)
 
@@ -302,7 +302,7 @@ class NativeRuntime:
 
     def answer(self, program: Program, given: Mapping[str, ChangeSet] = MappingProxyType({})) -> ChangeSet:
         """The rows of a query over the current contents; ``given`` has those of relations that do not store theirs."""
-        rows = {name: Contents() for name in given}
+        rows = {name: RowMap() for name in given}
         for name, change in given.items():
             rows[name].restore(change.pairs())
         found = self._running.answer(compile_query(program, self._fields_of), rows)
@@ -312,15 +312,15 @@ class NativeRuntime:
         """How many rows of each relation were read to keep a stage with lineage fresh."""
         return self._running.base_reads[stage]
 
-    def upcoming(self, stage: Stage, relation: str, change: ChangeSet) -> Iterator[Iterator[Lookup]]:
+    def planned_lookups(self, stage: Stage, relation: str, change: ChangeSet) -> Iterator[Iterator[PlannedLookup]]:
         """For each routine that ``change`` will run, the lookups in large relations that it will make."""
-        return self._running.upcoming(self._compiled[stage.name], relation, change)
+        return self._running.planned_lookups(self._compiled[stage.name], relation, change)
 
     def _clear(self) -> None:
         self._running.clear()
         self._ran.clear()
         self._checked.clear()
 
-    def _near(self, table: Table) -> Places:
+    def _near(self, table: Table) -> ColumnPositions:
         """The columns by which the check of a table finds its rows: the primary key, or a part of it."""
         return table.key_positions()

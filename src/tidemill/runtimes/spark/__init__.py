@@ -1,1 +1,15 @@
-"""The program as DataFrames: one Spark job for each stage of an epoch."""
+"""The Spark runtimes: programs as DataFrames for large epochs, lookups by Spark for small ones.
+
+Two runtimes share this package, and ``engine`` chooses between them by the size of an epoch:
+
+- ``dataframe_runtime``: ``SparkRuntime``, in which every stage of an epoch is one job.
+- ``driver_runtime``: ``DriverRuntime``, in which Spark finds the stored rows that a small change touches and the
+  native runtime does the rest in this process.
+
+Below them, each package imports only those after it:
+
+- ``lookup``: which stored rows an epoch touches: prefetched lookups, touched rows, checks of keys and constraints.
+- ``execution``: running SQL: sessions, temporary views, results, files, errors, counters, and data that users hand
+  over.
+- ``lowering``: from programs to Spark SQL text. It starts no job.
+"""

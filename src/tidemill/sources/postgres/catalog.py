@@ -12,8 +12,8 @@ from typing import Any
 from tidemill.model import types as t
 from tidemill.model.coerce import coercer
 from tidemill.model.types import Field, Type
-from tidemill.sources.postgres.connect import Connection, execute
-from tidemill.sources.remote import RemoteColumn, RemoteTable
+from tidemill.sources.postgres.connection import Connection, execute
+from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTable
 
 __all__ = ["OWN", "decoder", "read_tables"]
 

@@ -13,15 +13,21 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from tidemill.model.errors import EpochGone, SetupError
-from tidemill.sources.dialects import quoted, quoted_text
-from tidemill.sources.polled import taken_over
+from tidemill.sources.polled_source import reader_taken_over
 from tidemill.sources.postgres.catalog import OWN
-from tidemill.sources.postgres.connect import Connection, execute, trigger_function
-from tidemill.sources.postgres.snapshots import Seen, Snapshot
-from tidemill.sources.postgres.transactions import Changes, Rows, Transaction, parse_json, texts
-from tidemill.sources.remote import RemoteTable
+from tidemill.sources.postgres.change_capture import (
+    CapturedTransaction,
+    ChangeCapture,
+    TextRowDecoder,
+    parse_json,
+    texts,
+)
+from tidemill.sources.postgres.connection import Connection, execute, trigger_function
+from tidemill.sources.postgres.snapshot_position import PgSnapshot, SnapshotPosition
+from tidemill.sources.remote_queries.dialects import quoted, quoted_text
+from tidemill.sources.remote_queries.remote_tables import RemoteTable
 
-__all__ = ["Outbox"]
+__all__ = ["PostgresOutbox"]
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS {outbox} (id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
@@ -70,7 +76,7 @@ AND NOT EXISTS (SELECT FROM {readers} AS r WHERE NOT pg_visible_in_snapshot(o.xi
 """
 
 
-class Outbox(Changes):
+class PostgresOutbox(ChangeCapture):
     """The outbox in ``schema``, as one reader of perhaps several sees it."""
 
     FROM_LOG = False
@@ -79,7 +85,7 @@ class Outbox(Changes):
         self._reader = reader
         self._tables = list(tables)
         self._poll = poll
-        self._rows = Rows(self._tables)
+        self._rows = TextRowDecoder(self._tables)
         self._channel = f"{OWN}_{crc32(schema.encode()):08x}"
         self._names = {
             "outbox": f"{quoted(schema)}.{OWN}_outbox",
@@ -136,12 +142,12 @@ class Outbox(Changes):
         """Listen for the triggers' notifications. The driver keeps those that come while we are busy."""
         execute(connection, f"LISTEN {quoted(self._channel)}")
 
-    def start(self, connection: Connection, since: Seen | None) -> Seen:
+    def start(self, connection: Connection, since: SnapshotPosition | None) -> SnapshotPosition:
         """Register as a reader; one that is known goes on where it was, or later."""
         with connection.transaction():
             if since is None:
                 now = execute(connection, "SELECT pg_current_snapshot()::text")[0][0]
-                since = Seen(Snapshot.parse(now))
+                since = SnapshotPosition(PgSnapshot.parse(now))
             else:
                 self._check_known(connection, since)
             execute(
@@ -155,35 +161,35 @@ class Outbox(Changes):
             )
         return since
 
-    def _check_known(self, connection: Connection, since: Seen) -> None:
+    def _check_known(self, connection: Connection, since: SnapshotPosition) -> None:
         sql = "SELECT snapshot::text, pg_current_snapshot()::text FROM {readers} WHERE reader = $1"
         known = execute(connection, self._sql(sql), self._reader)
         detail = "The outbox keeps nothing for this reader."
         if known:
-            kept, now = map(Snapshot.parse, known[0])
+            kept, now = map(PgSnapshot.parse, known[0])
             if since.base.covers(kept) and since.base.xmax <= now.xmax:
                 return
             detail = f"It keeps what came after {kept}, and is at {now}."
         raise EpochGone(f"the outbox cannot go on from {since}", detail=detail, hint="Fill the views anew.")
 
     def fresh(
-        self, connection: Connection, seen: Seen, target: Snapshot, most: int, wanted: bool
-    ) -> tuple[list[Transaction], Seen | None]:
+        self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int, wanted: bool
+    ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
         """What is visible and was not told, by the last id of each transaction."""
         kept = execute(connection, self._sql("SELECT snapshot::text FROM {readers} WHERE reader = $1"), self._reader)
-        if not kept or not seen.base.covers(Snapshot.parse(kept[0][0])):
-            raise taken_over(self._reader)
+        if not kept or not seen.base.covers(PgSnapshot.parse(kept[0][0])):
+            raise reader_taken_over(self._reader)
         mark = seen.mark if seen.target == target else 0
         rows = execute(connection, self._sql(_FRESH), str(seen.base.xmin), str(seen.base), str(target), mark, most + 1)
-        found: dict[int, Transaction] = {}
+        found: dict[int, CapturedTransaction] = {}
         for xid, last, relation, old, new in rows:
             if int(xid) not in found and len(found) == most:
                 return list(found.values()), None
-            transaction = found.setdefault(int(xid), Transaction(int(xid), last))
+            transaction = found.setdefault(int(xid), CapturedTransaction(int(xid), last))
             self._note(transaction, relation, old, new)
-        return list(found.values()), Seen(target)
+        return list(found.values()), SnapshotPosition(target)
 
-    def _note(self, transaction: Transaction, relation: str, old: str | None, new: str | None) -> None:
+    def _note(self, transaction: CapturedTransaction, relation: str, old: str | None, new: str | None) -> None:
         if old is None and new is None and relation.lower() in self._rows:
             transaction.fail(
                 f"{relation} was emptied by TRUNCATE in an old snapshot, which does not show all its rows."
@@ -192,7 +198,7 @@ class Outbox(Changes):
             if text is not None:
                 transaction.note(self._rows, relation.lower(), texts(parse_json(text)), weight)
 
-    def forget(self, connection: Connection, upto: Seen) -> None:
+    def forget(self, connection: Connection, upto: SnapshotPosition) -> None:
         """Move this reader on, and delete what all readers have."""
         with connection.transaction():
             execute(

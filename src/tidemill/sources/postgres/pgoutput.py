@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.sources.postgres.transactions import Rows, Transaction, parse_json, texts
+from tidemill.sources.postgres.change_capture import CapturedTransaction, TextRowDecoder, parse_json, texts
 
-__all__ = ["PREFIX", "transactions"]
+__all__ = ["MESSAGE_PREFIX", "transactions"]
 
-PREFIX = "tidemill"
+MESSAGE_PREFIX = "tidemill"
 """The prefix of the messages that our TRUNCATE trigger writes to the log."""
 
-Values = dict[str, str | None]
+TextValues = dict[str, str | None]
 
 
-class _Bytes:
+class _MessageBytes:
     """A message, read from the front."""
 
     def __init__(self, data: bytes) -> None:
@@ -52,38 +52,38 @@ class _Bytes:
 
 
 @dataclass(frozen=True)
-class _Relation:
+class _DescribedRelation:
     name: str
     columns: tuple[str, ...]
 
 
-def transactions(messages: Iterable[bytes], rows: Rows) -> Iterator[Transaction]:
+def transactions(messages: Iterable[bytes], rows: TextRowDecoder) -> Iterator[CapturedTransaction]:
     """The transactions that ``messages`` tell from beginning to end.
 
     A transaction's mark is the place of its commit in the log, and its number the lower half of the whole one.
     """
-    reader = _Reader(rows)
+    reader = _PgoutputReader(rows)
     for data in messages:
-        ended = reader.take(_Bytes(data))
+        ended = reader.take(_MessageBytes(data))
         if ended is not None:
             yield ended
 
 
-class _Reader:
+class _PgoutputReader:
     """Knows the relations that were described, and the transaction at hand."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TextRowDecoder) -> None:
         self._rows = rows
-        self._relations: dict[int, _Relation] = {}
-        self._current = Transaction(0)
+        self._relations: dict[int, _DescribedRelation] = {}
+        self._current = CapturedTransaction(0)
         self._emptied: set[str] = set()
 
-    def take(self, message: _Bytes) -> Transaction | None:
+    def take(self, message: _MessageBytes) -> CapturedTransaction | None:
         """Read one message; the transaction where it is its end."""
         match message.letter():
             case "B":
                 mark, _, xid = message.take("Q"), message.take("q"), message.take("I")
-                self._current, self._emptied = Transaction(xid, mark), set()
+                self._current, self._emptied = CapturedTransaction(xid, mark), set()
             case "R":
                 self._describe(message)
             case "I":
@@ -103,7 +103,7 @@ class _Reader:
                 return self._current
         return None
 
-    def _describe(self, message: _Bytes) -> None:
+    def _describe(self, message: _MessageBytes) -> None:
         oid, _, name = message.take("I"), message.text(), message.text()
         message.letter()
         count = message.take("H")
@@ -113,12 +113,12 @@ class _Reader:
             columns.append(message.text())
             message.take("I")
             message.take("i")
-        self._relations[oid] = _Relation(name, tuple(columns))
+        self._relations[oid] = _DescribedRelation(name, tuple(columns))
 
-    def _relation(self, message: _Bytes) -> _Relation:
+    def _relation(self, message: _MessageBytes) -> _DescribedRelation:
         return self._relations[message.take("I")]
 
-    def _old(self, relation: _Relation, message: _Bytes) -> Values:
+    def _old(self, relation: _DescribedRelation, message: _MessageBytes) -> TextValues:
         """Note the row that leaves. Without REPLICA IDENTITY FULL its values are not in the log."""
         kind = message.letter()
         if kind != "O":
@@ -128,28 +128,28 @@ class _Reader:
         self._note(relation, values, -1)
         return values
 
-    def _new(self, relation: _Relation, message: _Bytes, old: Values) -> None:
+    def _new(self, relation: _DescribedRelation, message: _MessageBytes, old: TextValues) -> None:
         if self._current.trouble:
             return
         if message.letter() == "N":
             self._note(relation, self._values(relation, message, old), 1)
 
-    def _values(self, relation: _Relation, message: _Bytes, old: Values) -> Values:
+    def _values(self, relation: _DescribedRelation, message: _MessageBytes, old: TextValues) -> TextValues:
         """The values of a row; a long value that an update left as it was stands in the old row alone."""
-        values: Values = {}
+        values: TextValues = {}
         for column, _ in zip(relation.columns, range(message.take("H")), strict=True):
             kind = message.letter()
             values[column] = message.bytes().decode() if kind == "t" else old.get(column) if kind == "u" else None
         return values
 
-    def _note(self, relation: _Relation, values: Values, weight: int) -> None:
+    def _note(self, relation: _DescribedRelation, values: TextValues, weight: int) -> None:
         self._current.note(self._rows, relation.name.lower(), values, weight)
 
-    def _own(self, message: _Bytes) -> None:
+    def _own(self, message: _MessageBytes) -> None:
         """A row that TRUNCATE removes, as our trigger wrote it before; or that all of them were written."""
         message.take("B")
         message.take("Q")
-        if message.text() != PREFIX:
+        if message.text() != MESSAGE_PREFIX:
             return
         table, row = parse_json(message.bytes().decode())
         if row is None:
@@ -157,7 +157,7 @@ class _Reader:
         else:
             self._current.note(self._rows, table.lower(), texts(row), -1)
 
-    def _truncate(self, message: _Bytes) -> None:
+    def _truncate(self, message: _MessageBytes) -> None:
         count, _ = message.take("I"), message.take("B")
         for _ in range(count):
             relation = self._relation(message)

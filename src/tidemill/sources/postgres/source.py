@@ -16,22 +16,22 @@ from typing import Any
 import psycopg
 
 from tidemill.model.errors import Unsupported
-from tidemill.sources.dialects import POSTGRES
-from tidemill.sources.joins import answer_here
-from tidemill.sources.polled import Asked, Polled
+from tidemill.sources.polled_source import PendingQuery, PolledSource
 from tidemill.sources.postgres.catalog import decoder, read_tables
-from tidemill.sources.postgres.connect import Address, Connection, Link, execute
-from tidemill.sources.postgres.outbox import Outbox
-from tidemill.sources.postgres.slot import Slot, may_decode
-from tidemill.sources.postgres.snapshots import Seen, Snapshot
-from tidemill.sources.postgres.transactions import Transaction, flushed
-from tidemill.sources.render import Decoder, Incoming, Statement
+from tidemill.sources.postgres.change_capture import CapturedTransaction, flushed
+from tidemill.sources.postgres.connection import Address, Connection, ReconnectingConnection, execute
+from tidemill.sources.postgres.outbox import PostgresOutbox
+from tidemill.sources.postgres.replication_slot import ReplicationSlot, may_decode
+from tidemill.sources.postgres.snapshot_position import PgSnapshot, SnapshotPosition
+from tidemill.sources.remote_queries.dialects import POSTGRES
+from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
+from tidemill.sources.remote_queries.render_sql import AnswerReader, Decoder, SqlStatement
 from tidemill.sources.source import Answered, Committed, Message, Position
 
 __all__ = ["PostgresSource"]
 
 
-class PostgresSource(Polled):
+class PostgresSource(PolledSource):
     """A schema of a PostgreSQL database. Positions are snapshots (``postgres.snapshots``).
 
     ``changes`` says how changes are learnt: ``'slot'`` (logical decoding), ``'outbox'`` (triggers), or ``'auto'``, the
@@ -57,7 +57,7 @@ class PostgresSource(Polled):
     ) -> None:
         super().__init__(name, POSTGRES, query_timeout)
         # What is wrong from the beginning is said soon; what breaks later may well come back.
-        self._link = Link(name, address, min(patience, 5.0))
+        self._link = ReconnectingConnection(name, address, min(patience, 5.0))
         self._held = held
         self._pages = pages
         try:
@@ -73,7 +73,7 @@ class PostgresSource(Polled):
             raise
         self._link.prepare = self._changes.prepare
         self._link.patience = patience
-        self._seen = Seen(Snapshot(0, 0, frozenset()))
+        self._seen = SnapshotPosition(PgSnapshot(0, 0, frozenset()))
 
     def __repr__(self) -> str:
         return f"PostgresSource({self.name!r}, {str(self._link.address)!r})"
@@ -85,7 +85,7 @@ class PostgresSource(Polled):
 
     def start(self, since: Position | None) -> Position:
         """Begin after ``since``, or now."""
-        seen = None if since is None else Seen.parse(since)
+        seen = None if since is None else SnapshotPosition.parse(since)
         self._seen = self._link.run(lambda connection: self._changes.start(connection, seen))
         self._asked.clear()
         self._messages.clear()
@@ -93,7 +93,7 @@ class PostgresSource(Polled):
 
     def forget(self, upto: Position) -> None:
         """Let the database forget what came up to here, unless another reader needs it."""
-        self._link.run(lambda connection: self._changes.forget(connection, Seen.parse(upto)))
+        self._link.run(lambda connection: self._changes.forget(connection, SnapshotPosition.parse(upto)))
 
     def close(self) -> None:
         """Close the connection; slot or outbox stay."""
@@ -104,14 +104,16 @@ class PostgresSource(Polled):
         self._link.run(self._changes.remove)
         self._link.close()
 
-    def _look(self, asked: Sequence[Asked]) -> list[Message]:
+    def _look(self, asked: Sequence[PendingQuery]) -> list[Message]:
         messages, self._seen = self._link.run(lambda connection: self._snapshot(connection, asked))
         return messages
 
-    def _snapshot(self, connection: Connection, asked: Sequence[Asked]) -> tuple[list[Message], Seen]:
+    def _snapshot(
+        self, connection: Connection, asked: Sequence[PendingQuery]
+    ) -> tuple[list[Message], SnapshotPosition]:
         """One look. A backlog is worked off in the snapshot that it was begun in; queries are answered at its end."""
         execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        snapshot = Snapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
+        snapshot = PgSnapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
         target = self._seen.target or snapshot
         within = not self._changes.FROM_LOG
         if within:
@@ -132,8 +134,8 @@ class PostgresSource(Polled):
         return [*messages[:-1], *last, *found], complete
 
     def _fresh(
-        self, connection: Connection, target: Snapshot, asked: Sequence[Asked]
-    ) -> tuple[list[Transaction], Seen | None]:
+        self, connection: Connection, target: PgSnapshot, asked: Sequence[PendingQuery]
+    ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
         """What is to be told. A transaction that cannot be is refused when it is the next, and told of until then."""
         fresh, complete = self._changes.fresh(connection, self._seen, target, self._held, wanted=bool(asked))
         told = list(takewhile(lambda one: one.trouble is None, fresh))
@@ -144,7 +146,9 @@ class PostgresSource(Polled):
             raise trouble
         return told, None
 
-    def _told(self, told: Sequence[Transaction], target: Snapshot) -> tuple[list[Committed], Seen]:
+    def _told(
+        self, told: Sequence[CapturedTransaction], target: PgSnapshot
+    ) -> tuple[list[Committed], SnapshotPosition]:
         seen, messages = self._seen, []
         for one in told:
             seen = seen.told(target, one.mark)
@@ -153,12 +157,12 @@ class PostgresSource(Polled):
                 messages.append(Committed(changes, str(seen)))
         return messages, seen
 
-    def _answer(self, connection: Connection, asked: Asked) -> Answered | None:
+    def _answer(self, connection: Connection, asked: PendingQuery) -> Answered | None:
         """The answer, its position still to come, or None where it takes too long; the snapshot outlives that."""
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
-        incoming = Incoming(asking, decoders, len)
+        incoming = AnswerReader(asking, decoders, len)
         execute(connection, "SAVEPOINT asked")
         limit = str(max(1, round(asked.timeout * 1000))) if asked.timeout else "0"
         execute(connection, "SELECT set_config('statement_timeout', $1, true)", limit)
@@ -174,7 +178,7 @@ class PostgresSource(Polled):
             return None
         execute(connection, "RELEASE SAVEPOINT asked")
         execute(connection, "SELECT set_config('statement_timeout', '0', true)")
-        incoming.total.update_by(answer_here(asked.query))
+        incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, "", incoming.received)
 
     def _wait(self, seconds: float) -> None:
@@ -182,16 +186,16 @@ class PostgresSource(Polled):
             self._link.run(lambda connection: self._changes.wait(connection, seconds))
 
 
-def _kind(connection: Connection, changes: str) -> type[Outbox] | type[Slot]:
+def _kind(connection: Connection, changes: str) -> type[PostgresOutbox] | type[ReplicationSlot]:
     if changes == "auto":
-        return Outbox if may_decode(connection) else Slot
-    kinds: dict[str, type[Outbox] | type[Slot]] = {"outbox": Outbox, "slot": Slot}
+        return PostgresOutbox if may_decode(connection) else ReplicationSlot
+    kinds: dict[str, type[PostgresOutbox] | type[ReplicationSlot]] = {"outbox": PostgresOutbox, "slot": ReplicationSlot}
     if changes not in kinds:
         raise Unsupported(f"there is no way {changes!r} to learn of changes", hint="changes = 'slot', 'outbox', 'auto'")
     return kinds[changes]
 
 
-def _records(connection: Connection, statement: Statement) -> Iterator[list[bytes | None]]:
+def _records(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
     """The rows of a statement, each value as the text that came over the wire."""
     cursor = psycopg.RawCursor(connection)
     cursor.execute(statement.sql.encode(), statement.parameters or None)
@@ -207,7 +211,7 @@ def _of_bytes(decode: Callable[[str], Any]) -> Decoder:
     return lambda value: decode(value.decode())
 
 
-def _pages(connection: Connection, statement: Statement) -> int:
+def _pages(connection: Connection, statement: SqlStatement) -> int:
     """How many pages of tables and indexes a statement reads, whether from memory or from disk."""
     sql = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement.sql}"
     cursor = psycopg.RawCursor(connection)

@@ -1,1 +1,6 @@
-"""SQLite as a source: a file that others write to, with an outbox that triggers fill."""
+"""SQLite as a source: a file that others write to, with an outbox that triggers fill.
+
+- ``source``: the source itself; a poll is one read transaction.
+- ``catalog``: the tables of a file, and how its values become ours.
+- ``outbox``: the table of changed rows, and the triggers that fill it.
+"""

@@ -15,9 +15,9 @@ from typing import Any
 
 from tidemill.model import types as t
 from tidemill.model.coerce import coercer
+from tidemill.model.converters import refuse
 from tidemill.model.types import Field, Type
-from tidemill.model.values import refuse
-from tidemill.sources.remote import RemoteColumn, RemoteTable
+from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTable
 
 __all__ = ["OWN", "decoder", "read_tables", "row_number"]
 

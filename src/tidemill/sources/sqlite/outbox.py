@@ -20,12 +20,12 @@ from typing import Any
 
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import DataError, EpochGone, SetupError
-from tidemill.sources.dialects import quoted, quoted_text
-from tidemill.sources.polled import taken_over
-from tidemill.sources.remote import RemoteTable
+from tidemill.sources.polled_source import reader_taken_over
+from tidemill.sources.remote_queries.dialects import quoted, quoted_text
+from tidemill.sources.remote_queries.remote_tables import RemoteTable
 from tidemill.sources.sqlite.catalog import OWN, decoder, row_number
 
-__all__ = ["Outbox"]
+__all__ = ["SqliteOutbox"]
 
 _TABLES = (
     f"CREATE TABLE IF NOT EXISTS {OWN}_outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, relation TEXT, weight INTEGER)",
@@ -35,17 +35,17 @@ _TABLES = (
     f"INSERT OR IGNORE INTO {OWN}_readers VALUES ('', 0)",
 )
 
-Reader = Callable[[Any], Any]
+ValueDecoder = Callable[[Any], Any]
 
 
-class Outbox:
+class SqliteOutbox:
     """The outbox for some tables of a file, as one reader of perhaps several sees it."""
 
     def __init__(self, connection: sqlite3.Connection, reader: str, tables: Iterable[RemoteTable]) -> None:
         self._connection = connection
         self._reader = reader
         self._tables = {table.name: table for table in tables}
-        self._layouts: dict[str, list[tuple[str, Reader]]] = {}
+        self._layouts: dict[str, list[tuple[str, ValueDecoder]]] = {}
 
     def create(self) -> None:
         """Make what is missing: the tables, and for each table in use the triggers that fill them."""
@@ -177,7 +177,7 @@ class Outbox:
             f"SELECT position FROM {OWN}_readers WHERE reader = ?", (self._reader,)
         ).fetchone()
         if kept is None or kept[0] > after:
-            raise taken_over(self._reader)
+            raise reader_taken_over(self._reader)
         changes: dict[str, ZSet] = {}
         last = after
         rows = self._connection.execute(f"SELECT * FROM {OWN}_outbox WHERE id > ? ORDER BY id", (after,))

@@ -16,13 +16,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tidemill.model.errors import EpochGone, SetupError, SourceLost
-from tidemill.sources.dialects import SQLITE
-from tidemill.sources.joins import answer_here
-from tidemill.sources.polled import Asked, Polled
-from tidemill.sources.render import Incoming
+from tidemill.sources.polled_source import PendingQuery, PolledSource
+from tidemill.sources.remote_queries.dialects import SQLITE
+from tidemill.sources.remote_queries.local_evaluation import evaluate_locally
+from tidemill.sources.remote_queries.render_sql import AnswerReader
 from tidemill.sources.source import Answered, Committed, Message, Position
 from tidemill.sources.sqlite.catalog import decoder, read_tables
-from tidemill.sources.sqlite.outbox import Outbox
+from tidemill.sources.sqlite.outbox import SqliteOutbox
 
 __all__ = ["SqliteSource"]
 
@@ -30,7 +30,7 @@ _STEPS = 20_000
 """How many steps of SQLite's machine pass between two looks at the clock: about a millisecond."""
 
 
-class SqliteSource(Polled):
+class SqliteSource(PolledSource):
     """A SQLite file. Positions are ids of its outbox; all that is new in a look is one notification.
 
     ``tables`` names those in use, or all. ``setup='create'`` allows that outbox and triggers are made in the file.
@@ -55,7 +55,7 @@ class SqliteSource(Polled):
         self._connection = self._connect(patience)
         try:
             in_use = self._use(read_tables(self._connection), tables)
-            self._outbox = Outbox(self._connection, reader or name, in_use)
+            self._outbox = SqliteOutbox(self._connection, reader or name, in_use)
             if setup == "create":
                 self._outbox.create()
             self._outbox.check()
@@ -95,7 +95,7 @@ class SqliteSource(Polled):
             self._outbox.remove()
         self.close()
 
-    def _look(self, asked: Sequence[Asked]) -> list[Message]:
+    def _look(self, asked: Sequence[PendingQuery]) -> list[Message]:
         messages: list[Message] = []
         with self._guarded():
             self._connection.execute("BEGIN")
@@ -110,12 +110,12 @@ class SqliteSource(Polled):
         self._position = last
         return messages
 
-    def _answer(self, asked: Asked, position: Position) -> Answered | None:
+    def _answer(self, asked: PendingQuery, position: Position) -> Answered | None:
         """The answer, or None where it takes too long."""
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [decoder(columns[name].field.type) for name in asking.fetched]
-        incoming = Incoming(asking, decoders, lambda value: len(str(value).encode()))
+        incoming = AnswerReader(asking, decoders, lambda value: len(str(value).encode()))
         deadline = time.monotonic() + (asked.timeout or math.inf)
         self._connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
         try:
@@ -128,7 +128,7 @@ class SqliteSource(Polled):
             return None
         finally:
             self._connection.set_progress_handler(None, 0)
-        incoming.total.update_by(answer_here(asked.query))
+        incoming.total.update_by(evaluate_locally(asked.query))
         return Answered(asked.number, incoming.total, position, incoming.received)
 
     def _wait(self, seconds: float) -> None:

@@ -8,17 +8,17 @@ from typing import Any
 
 from tests.runtimes.native.harness import Harness
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
-from tidemill.runtimes.native.joingraph.compile import CompiledGraph
-from tidemill.runtimes.native.joingraph.filtering import Diff, Move, diffs_of
-from tidemill.runtimes.native.joingraph.maintenance import maintain
-from tidemill.runtimes.native.joingraph.stages import joined_in
-from tidemill.runtimes.native.joingraph.structure import JoinGraph, Layer
-from tidemill.runtimes.native.joingraph.viewdiffs import generate
-from tidemill.runtimes.native.joingraph.walking import Walk
+from tidemill.runtimes.native.operators.joingraph.diff_filter import Diff, TupleChange, diffs_of
+from tidemill.runtimes.native.operators.joingraph.maintenance import maintain
+from tidemill.runtimes.native.operators.joingraph.stage_graphs import joined_in
+from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph, MemberTuples
+from tidemill.runtimes.native.operators.joingraph.view_diffs import generate_view_diffs
+from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk
+from tidemill.runtimes.native.python.joingraph import CompiledGraph
 
 DDL = """
 CREATE TABLE users (username STRING NOT NULL, gender STRING, country STRING);
@@ -52,7 +52,7 @@ class View:
     compiled: CompiledGraph
     joined: JoinGraph
 
-    def layer(self, alias: str) -> Layer:
+    def layer(self, alias: str) -> MemberTuples:
         """The join tuples of a member."""
         return self.joined.layers[alias]
 
@@ -65,12 +65,14 @@ class View:
         sums: dict[Row, Any] = {}
         growth.routines[0].run(sums, list(change.items()))
         held = runtime._state.maps(stage)[member.map]
-        return diffs_of(self.layer(alias), (Move(*move) for move in held.announce(sums)))
+        return diffs_of(self.layer(alias), (TupleChange(*move) for move in held.announce(sums)))
 
-    def change(self, alias: str, change: Mapping[Row, int]) -> tuple[ZSet, Walk]:
+    def change(self, alias: str, change: Mapping[Row, int]) -> tuple[ZSet, GraphWalk]:
         """Maintain the graph and generate the view diffs; the walk tells how far it went."""
         layer, sums = self.layer(alias), dict[Row, Any]()
-        walk = generate(self.compiled, layer, [maintain(layer, diff) for diff in self.diffs(alias, change)], sums)
+        walk = generate_view_diffs(
+            self.compiled, layer, [maintain(layer, diff) for diff in self.diffs(alias, change)], sums
+        )
         return ZSet.summed(sums.items()), walk
 
 
@@ -85,6 +87,6 @@ def view_of(sql: str, rows: Mapping[str, Iterable[Row]], lookahead: str = "globa
     return View(harness, graph, joined_in(0, graph, harness.runtime._state.maps(compiled)))
 
 
-def join_tuples(layer: Layer) -> dict[Row, dict[Row, Any]]:
+def join_tuples(layer: MemberTuples) -> dict[Row, dict[Row, Any]]:
     """The join tuples of a member by their values, each with its projected tuples and their counts."""
     return {values: found.projected for values, found in layer.join_tuples.items()}

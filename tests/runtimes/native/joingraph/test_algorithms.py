@@ -8,9 +8,9 @@ import pytest
 
 from tests.runtimes.native.joingraph.social import FIGURE_5_2, RETWEET_TRACKER, TABLES, View, join_tuples, view_of
 from tidemill.changes.zset import Row, ZSet
-from tidemill.runtimes.native.joingraph.filtering import Kind
-from tidemill.runtimes.native.joingraph.maintenance import maintain
-from tidemill.runtimes.native.joingraph.materialize import materialize
+from tidemill.runtimes.native.operators.joingraph.diff_filter import DiffKind
+from tidemill.runtimes.native.operators.joingraph.maintenance import maintain
+from tidemill.runtimes.native.operators.joingraph.materialize import materialize
 
 AMERICANS = RETWEET_TRACKER + " AND u.country = 'USA'"
 JOE = ("joe", "male", "USA")
@@ -26,21 +26,21 @@ def tracker() -> View:
 @pytest.mark.parametrize(
     ("before", "after", "kinds"),
     [
-        (("joe", "male", "USA"), ("joe", "other", "USA"), [Kind.UPDATE]),
-        (JOE, JOE_ABROAD, [Kind.DELETE]),
-        (("cathy", "male", "Canada"), ("cathy", "male", "USA"), [Kind.INSERT]),
+        (("joe", "male", "USA"), ("joe", "other", "USA"), [DiffKind.UPDATE]),
+        (JOE, JOE_ABROAD, [DiffKind.DELETE]),
+        (("cathy", "male", "Canada"), ("cathy", "male", "USA"), [DiffKind.INSERT]),
         (("cathy", "male", "Canada"), ("cathy", "female", "Canada"), []),
-        (JOE, ("jim", "male", "USA"), [Kind.DELETE, Kind.INSERT]),
+        (JOE, ("jim", "male", "USA"), [DiffKind.DELETE, DiffKind.INSERT]),
     ],
     ids=["both pass", "only the old row", "only the new row", "none", "another join tuple"],
 )
-def test_algorithm_1_splits_updates_by_what_they_satisfy(before: Row, after: Row, kinds: list[Kind]) -> None:
+def test_algorithm_1_splits_updates_by_what_they_satisfy(before: Row, after: Row, kinds: list[DiffKind]) -> None:
     view = view_of(AMERICANS, FIGURE_5_2)
     assert [diff.kind for diff in view.diffs("u", {before: -1, after: 1})] == kinds
 
 
-@pytest.mark.parametrize(("weight", "kind"), [(1, Kind.INSERT), (-1, Kind.DELETE)])
-def test_algorithm_1_lets_pass_what_satisfies_all_conditions(weight: int, kind: Kind) -> None:
+@pytest.mark.parametrize(("weight", "kind"), [(1, DiffKind.INSERT), (-1, DiffKind.DELETE)])
+def test_algorithm_1_lets_pass_what_satisfies_all_conditions(weight: int, kind: DiffKind) -> None:
     view = view_of(AMERICANS, FIGURE_5_2)
     assert [diff.kind for diff in view.diffs("u", {JOE: weight, ("cathy", "male", "Canada"): weight})] == [kind]
 
@@ -52,7 +52,7 @@ def test_algorithm_1_takes_no_notice_of_columns_that_the_view_does_not_use(track
 def test_algorithm_2_counts_up_a_projected_tuple_that_is_there(tracker: View) -> None:
     (diff,) = tracker.diffs("r", {("t7", "alice", "t1"): 1})
     modification = maintain(tracker.layer("r"), diff)
-    assert (modification.kind, modification.projected) == (Kind.INSERT, [(("t1", "alice"), 1)])
+    assert (modification.kind, modification.projected) == (DiffKind.INSERT, [(("t1", "alice"), 1)])
     assert join_tuples(tracker.layer("r"))[("t1",)] == {("t1", "bob"): 2, ("t1", "alice"): 2}
 
 
@@ -66,7 +66,7 @@ def test_algorithm_2_makes_what_is_missing(tracker: View) -> None:
 
 def test_algorithm_3_counts_down(tracker: View) -> None:
     (diff,) = tracker.diffs("r", {("t2", "bob", "t1"): -1})
-    assert maintain(tracker.layer("r"), diff).kind is Kind.DELETE
+    assert maintain(tracker.layer("r"), diff).kind is DiffKind.DELETE
     assert join_tuples(tracker.layer("r"))[("t1",)] == {("t1", "bob"): 1, ("t1", "alice"): 1}
 
 
@@ -83,14 +83,14 @@ def test_algorithm_4_keeps_the_join_tuple_where_join_columns_stay(tracker: View)
     joe = tracker.layer("u").join_tuples[("joe",)]
     (diff,) = tracker.diffs("u", {JOE: -1, JOE_ABROAD: 1})
     modification = maintain(tracker.layer("u"), diff)
-    assert (modification.kind, modification.join_tuple) == (Kind.UPDATE, joe)
+    assert (modification.kind, modification.join_tuple) == (DiffKind.UPDATE, joe)
     assert sorted(modification.projected) == [(JOE_ABROAD, 1), (JOE, -1)]
     assert joe.projected == {JOE_ABROAD: 1}
 
 
 def test_algorithm_4_moves_a_row_whose_join_columns_change(tracker: View) -> None:
     diffs = tracker.diffs("u", {JOE: -1, ("jim", "male", "USA"): 1})
-    assert [maintain(tracker.layer("u"), diff).kind for diff in diffs] == [Kind.DELETE, Kind.INSERT]
+    assert [maintain(tracker.layer("u"), diff).kind for diff in diffs] == [DiffKind.DELETE, DiffKind.INSERT]
     assert ("joe",) not in tracker.layer("u").join_tuples
     assert join_tuples(tracker.layer("u"))[("jim",)] == {("jim", "male", "USA"): 1}
 

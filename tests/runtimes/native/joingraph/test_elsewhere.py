@@ -9,12 +9,12 @@ import pytest
 from tests.runtimes.native.harness import Harness
 from tests.runtimes.native.joingraph.test_random_joins import FIELDS, TABLES, VIEWS
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.walk import scans
+from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
 from tidemill.program.reads import looked_up
-from tidemill.storage.memory import MemoryStore
+from tidemill.storage.memory_store import MemoryStore
 
 
 def row(random: Random) -> Row:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtimes.native.joingraph.social import View, view_of
 from tidemill.changes.zset import ZSet
-from tidemill.runtimes.native.joingraph.walking import Walk
+from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk
 
 TWEET_REACH = """
 SELECT t.username, t.tweet, f.follower FROM tweets t, retweets r1, retweets r2, followers f
@@ -29,7 +29,7 @@ FIGURE_7_1 = {
 def reach(view: View) -> int:
     """How many join tuples a walk from the followers of charlie comes to."""
     followers = view.layer("f").join_tuples[("charlie",)]
-    return Walk(view.compiled.routes["f"], [followers], view.joined.ahead).visited
+    return GraphWalk(view.compiled.routes["f"], [followers], view.joined.ahead).visited
 
 
 def dead(view: View, alias: str) -> set[tuple[object, ...]]:

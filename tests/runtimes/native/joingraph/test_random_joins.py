@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from tests.compiler.shop import changes_of, row_of
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.walk import scans
+from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
-from tidemill.runtimes.native.joingraph import stages
-from tidemill.runtimes.native.joingraph.stages import joined_in
-from tidemill.runtimes.native.joingraph.structure import JoinGraph, JoinTuple
+from tidemill.runtimes.native.operators.joingraph import stage_graphs
+from tidemill.runtimes.native.operators.joingraph.stage_graphs import joined_in
+from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph, JoinTuple
 
 DDL = """
 CREATE TABLE r (a INT, b INT, n BIGINT);
@@ -145,7 +145,7 @@ class World:
         changes = self.step(moves)
         emitted = self.harness.apply(changes)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stages, "WALKS", False)
+            patch.setattr(stage_graphs, "WALKS", False)
             assert self.twin.apply(changes) == emitted
         self.total += emitted
         assert self.total == evaluate(self.relation, self.contents)

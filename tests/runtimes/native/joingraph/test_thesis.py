@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.runtimes.native.joingraph.social import FIGURE_5_2, RETWEET_TRACKER, join_tuples, view_of
 from tidemill.changes.zset import ZSet
-from tidemill.runtimes.native.joingraph.materialize import materialize
-from tidemill.runtimes.native.joingraph.walking import Walk
+from tidemill.runtimes.native.operators.joingraph.materialize import materialize
+from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk
 
 TRACKER = view_of(RETWEET_TRACKER, FIGURE_5_2)
 USER_TWEET, TWEET_RETWEET = TRACKER.compiled.graph.vertices
@@ -53,7 +53,7 @@ def test_projected_tuples_have_what_the_view_shows_and_how_often() -> None:
 def test_paths_are_complete_with_a_join_tuple_of_each_relation() -> None:
     """Examples 11 and 12: joe, t1 and its retweets are a complete path; joe and t9 a partial one."""
     joe = TRACKER.layer("u").join_tuples[("joe",)]
-    walk = Walk(TRACKER.compiled.routes["u"], [joe], TRACKER.joined.ahead)
+    walk = GraphWalk(TRACKER.compiled.routes["u"], [joe], TRACKER.joined.ahead)
     assert [[met.values for met in path] for path in walk.paths(joe)] == [[("joe",), ("joe", "t1"), ("t1",)]]
 
 

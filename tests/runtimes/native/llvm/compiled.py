@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema
-from tidemill.changes.batch import ChangeSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import parse, translate
-from tidemill.compiler.frontends.statements import CreateTable
+from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.statements import Stage
-from tidemill.runtimes.native.llvm.compile import emit_stage
-from tidemill.runtimes.native.llvm.memory import Memory
-from tidemill.runtimes.native.llvm.stage import LlvmStage
-from tidemill.runtimes.native.llvm.strings import Strings
-from tidemill.runtimes.native.python import compile_stage
+from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
+from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+from tidemill.runtimes.native.python.compile import compile_stage
 
 
 class Nothing:
@@ -52,7 +52,7 @@ def started(stage: Stage, tables: Mapping[str, Table]) -> LlvmStage:
     memory = Memory()
     finish = compile_stage(stage, lambda name: tables[name].fields).finish
     code = emit_stage(stage, lambda name: tables[name].fields)
-    runner = LlvmStage(code, finish, Nothing(tables), memory, Strings(memory))
+    runner = LlvmStage(code, finish, Nothing(tables), memory, StringDictionary(memory))
     runner.prepare()
     runner.settle()
     return runner

@@ -17,13 +17,14 @@ from llvmlite import ir
 
 from tidemill.model import types as t
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.llvm import jit, sums
-from tidemill.runtimes.native.llvm.blocks import Local, define, number
-from tidemill.runtimes.native.llvm.handles import NativeMap
-from tidemill.runtimes.native.llvm.layout import F64, I8, I32, I64, I128, PTR, Cell, at, cell_type
-from tidemill.runtimes.native.llvm.maps import Limit, MapCode, Order
-from tidemill.runtimes.native.llvm.memory import Memory
-from tidemill.runtimes.native.llvm.strings import Strings
+from tidemill.runtimes.native.llvm.codegen import jit
+from tidemill.runtimes.native.llvm.codegen.control_flow import Local, define, number
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I8, I32, I64, I128, PTR, NullableValue, at, cell_type
+from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.io.native_map import NativeMap
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.maps.map_code import MapCode, OrderColumns, RangeLimit
+from tidemill.runtimes.native.llvm.scalars import double_sums
 
 ENDS = (None, False, True)
 """No end, an open one, a closed one."""
@@ -35,7 +36,7 @@ class Shape:
 
     map: Map
     indexes: tuple[tuple[str, ...], ...] = ()
-    orders: tuple[Order, ...] = ()
+    orders: tuple[OrderColumns, ...] = ()
     guarded: tuple[str, ...] = ()
 
 
@@ -62,7 +63,7 @@ class Lab:
         self.shape = shape
         self.code, self.loaded, self.scratch_code = compiled(shape)
         self.memory = Memory(budget)
-        self.strings = Strings(Memory())
+        self.strings = StringDictionary(Memory())
         self.native = NativeMap(self.code, self.loaded, self.memory, self.strings)
         self.scratch = NativeMap(self.scratch_code, self.loaded, Memory(), self.strings)
 
@@ -101,7 +102,7 @@ class Lab:
         return [tuple(cells[i : i + width]) for i in range(0, len(cells), width)]
 
     def sum_range(
-        self, order: Order, prefix: Sequence[Any], lower: tuple[Any, bool] | None, upper: tuple[Any, bool] | None
+        self, order: OrderColumns, prefix: Sequence[Any], lower: tuple[Any, bool] | None, upper: tuple[Any, bool] | None
     ) -> tuple[int, ...]:
         """Weight and sums of a range."""
         values = self._summed()
@@ -113,7 +114,7 @@ class Lab:
         assert status == 0
         return tuple(self._read(out.raw, i, t.BIGINT) for i in range(1 + len(values)))
 
-    def seek(self, order: Order, prefix: Sequence[Any], after: bool, threshold: int) -> Any:
+    def seek(self, order: OrderColumns, prefix: Sequence[Any], after: bool, threshold: int) -> Any:
         """The key at which the running weight passes ``threshold``, or None."""
         out = ctypes.create_string_buffer(16)
         name = f"seek.{self.shape.orders.index(order)}.{after}"
@@ -180,13 +181,13 @@ class Emitter:
     def _define(self, name: str, result: Any, types: list[Any], body: Any) -> None:
         define(self.module, f"lab.{name}", result, types, body, exported=True)
 
-    def _cells(self, b: ir.IRBuilder, names: Sequence[str], base: Any, nulls: Any) -> list[Cell]:
+    def _cells(self, b: ir.IRBuilder, names: Sequence[str], base: Any, nulls: Any) -> list[NullableValue]:
         cells = []
         for i, name in enumerate(names):
             type_ = cell_type(self.fields[name].type)
             value = b.load(at(b, base, 16 * i), typ=type_, align=1)
             null = b.icmp_unsigned("!=", b.load(at(b, nulls, i), typ=I8), number(0, I8))
-            cells.append(Cell(value, null if self.fields[name].nullable else None))
+            cells.append(NullableValue(value, null if self.fields[name].nullable else None))
         return cells
 
     def _adding(self, name: str, code: MapCode, names: Sequence[str]) -> None:
@@ -196,7 +197,7 @@ class Emitter:
             for i, value in enumerate(self.shape.map.values):
                 if value.type == t.DOUBLE:
                     term = b.load(at(b, values, 16 * i), typ=F64, align=1)
-                    numbers.append(sums.term(b, term, weight))
+                    numbers.append(double_sums.term(b, term, weight))
                 else:
                     numbers.append(b.load(at(b, values, 16 * i), typ=I128, align=1))
             b.ret(code.add(b, handle, self._cells(b, names, keys, nulls), weight, numbers))
@@ -209,9 +210,9 @@ class Emitter:
             entry = self.code.find(b, handle, self._cells(b, names, keys, nulls))
             with b.if_then(b.icmp_unsigned("==", entry, ir.Constant(PTR, None))):
                 b.ret(number(0, I32))
-            self._write(b, out, number(0), Cell(self.code.weight(b, entry)))
+            self._write(b, out, number(0), NullableValue(self.code.weight(b, entry)))
             for i in range(len(self.shape.map.values)):
-                self._write(b, out, number(1 + i), Cell(self.code.value(b, entry, i)))
+                self._write(b, out, number(1 + i), NullableValue(self.code.value(b, entry, i)))
             b.ret(number(1, I32))
 
         self._define("find", I32, [PTR, PTR, PTR, PTR], body)
@@ -223,7 +224,7 @@ class Emitter:
 
             def each(b: ir.IRBuilder, entry: Any) -> None:
                 cells = [self.code.key(b, entry, i) for i in range(len(self.shape.map.keys))]
-                for cell in [*cells, Cell(self.code.weight(b, entry))]:
+                for cell in [*cells, NullableValue(self.code.weight(b, entry))]:
                     self._write(b, out, place.get(), cell)
                     place.set(b.add(place.get(), number(1)))
                 count.set(b.add(count.get(), number(1)))
@@ -233,22 +234,24 @@ class Emitter:
 
         self._define(f"loop.{name}", I64, [PTR, PTR, PTR, PTR], body)
 
-    def _summing(self, i: int, order: Order, lower: bool | None, upper: bool | None) -> None:
+    def _summing(self, i: int, order: OrderColumns, lower: bool | None, upper: bool | None) -> None:
         prefix, column = order
 
         def body(b: ir.IRBuilder, arguments: tuple[Any, ...]) -> None:
             handle, keys, nulls, out = arguments
             *cells, low, high = self._cells(b, [*prefix, column, column], keys, nulls)
-            limits = [None if closed is None else Limit(cell, closed) for cell, closed in ((low, lower), (high, upper))]
+            limits = [
+                None if closed is None else RangeLimit(cell, closed) for cell, closed in ((low, lower), (high, upper))
+            ]
             totals = self.code.sum_range(b, handle, order, cells, *limits)
             summed = [totals.weight, *(value for value in totals.values if value is not None)]
             for place, value in enumerate(summed):
-                self._write(b, out, number(place), Cell(value))
+                self._write(b, out, number(place), NullableValue(value))
             b.ret(number(0, I32))
 
         self._define(f"sum.{i}.{lower}.{upper}", I32, [PTR, PTR, PTR, PTR], body)
 
-    def _seeking(self, i: int, order: Order, after: bool) -> None:
+    def _seeking(self, i: int, order: OrderColumns, after: bool) -> None:
         def body(b: ir.IRBuilder, arguments: tuple[Any, ...]) -> None:
             handle, keys, nulls, threshold, out = arguments
             cells = self._cells(b, order[0], keys, nulls)
@@ -259,7 +262,7 @@ class Emitter:
 
         self._define(f"seek.{i}.{after}", I32, [PTR, PTR, PTR, I64, PTR], body)
 
-    def _write(self, b: ir.IRBuilder, out: Any, place: Any, cell: Cell) -> None:
+    def _write(self, b: ir.IRBuilder, out: Any, place: Any, cell: NullableValue) -> None:
         slot = at(b, out, b.mul(place, number(16)))
         value = cell.value
         if value.type == F64:

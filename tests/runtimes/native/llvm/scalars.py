@@ -9,16 +9,16 @@ from typing import Any
 
 from llvmlite import ir
 
-from tidemill.algebra.scalars import Column, Scalar
+from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.changes.arrow import NAN
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Type
-from tidemill.runtimes.native.llvm.conversions import given, inner_number, inner_value, taken
-from tidemill.runtimes.native.llvm.expressions import Expressions
-from tidemill.runtimes.native.llvm.frame import Faults, Frame, Texts
-from tidemill.runtimes.native.llvm.jit import load
-from tidemill.runtimes.native.llvm.layout import I8, I32, I64, PTR, Cell, cell_type
+from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, TextConstants
+from tidemill.runtimes.native.llvm.codegen.jit import load
+from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, PTR, NullableValue, cell_type
+from tidemill.runtimes.native.llvm.scalars.conversions import from_stored, inner_number, inner_value, to_stored
+from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions
 
 SLOT = 32
 """Bytes between one cell and the next: sixteen for the value, then its NULL flag."""
@@ -27,11 +27,11 @@ SLOT = 32
 def compiled(scalars: Sequence[Scalar], columns: Sequence[Column]) -> Callable[[Sequence[Any]], list[Any]]:
     """A function from the values of ``columns`` to the values of ``scalars``, or the fault that they raise."""
     module = ir.Module("expressions")
-    faults, texts = Faults(), Texts(module)
+    faults, texts = FaultTable(), TextConstants(module)
     function = ir.Function(module, ir.FunctionType(I32, [PTR, PTR]), "compute")
-    frame = Frame(function, faults, texts)
+    frame = FunctionFrame(function, faults, texts)
     inputs = {column.name: _read(frame, function.args[0], place, column) for place, column in enumerate(columns)}
-    expressions = Expressions(frame, inputs)
+    expressions = LlvmExpressions(frame, inputs)
     for place, scalar in enumerate(scalars):
         _write(frame, function.args[1], place, expressions.cell(scalar), scalar.type)
     frame.done()
@@ -56,19 +56,19 @@ def compiled(scalars: Sequence[Scalar], columns: Sequence[Column]) -> Callable[[
     return compute
 
 
-def _slot(frame: Frame, base: ir.Value, place: int, offset: int) -> ir.Value:
+def _slot(frame: FunctionFrame, base: ir.Value, place: int, offset: int) -> ir.Value:
     return frame.builder.gep(base, [ir.Constant(I64, SLOT * place + offset)], source_etype=I8)
 
 
-def _read(frame: Frame, base: ir.Value, place: int, column: Column) -> Cell:
+def _read(frame: FunctionFrame, base: ir.Value, place: int, column: Column) -> NullableValue:
     value = frame.builder.load(_slot(frame, base, place, 0), typ=cell_type(column.type), align=1)
     null = frame.builder.load(_slot(frame, base, place, 16), typ=I8)
     is_null = frame.builder.icmp_unsigned("!=", null, ir.Constant(I8, 0)) if column.nullable else None
-    return taken(frame.builder, Cell(value, is_null), column.type)
+    return from_stored(frame.builder, NullableValue(value, is_null), column.type)
 
 
-def _write(frame: Frame, base: ir.Value, place: int, cell: Cell, type_: Type) -> None:
-    cell = given(frame.builder, cell, type_)
+def _write(frame: FunctionFrame, base: ir.Value, place: int, cell: NullableValue, type_: Type) -> None:
+    cell = to_stored(frame.builder, cell, type_)
     frame.builder.store(cell.value, _slot(frame, base, place, 0), align=1)
     null = ir.Constant(I8, 0) if cell.is_null is None else frame.builder.zext(cell.is_null, I8)
     frame.builder.store(null, _slot(frame, base, place, 16))

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtimes.native.llvm.compiled import stage_of, started
-from tidemill.algebra.decimals import EXACT
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import to_arrow
-from tidemill.changes.batch import ChangeSet
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import ArithmeticFault, BadValue, NullViolation
-from tidemill.runtimes.native.llvm.events import Entry, Tape
-from tidemill.runtimes.native.llvm.stage import LlvmStage
+from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
+from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
 EVERYTHING = """CREATE STREAM t (k INT, n BIGINT NOT NULL, price DECIMAL(8,2), wide DECIMAL(30,3), x DOUBLE,
                                  name STRING, flag BOOLEAN, day DATE, at TIMESTAMP, unused STRING)"""
@@ -36,12 +36,12 @@ def _exact() -> Iterator[None]:
         yield
 
 
-def entry_of(ddl: str, sql: str) -> tuple[Entry, LlvmStage, Tape]:
+def entry_of(ddl: str, sql: str) -> tuple[EventEntry, LlvmStage, EventBuffer]:
     stage, tables = stage_of(ddl, sql, "delta")
     runner = started(stage, tables)
-    tape = Tape(1 << 16)
+    tape = EventBuffer(1 << 16)
     (name,) = tables
-    return Entry(tables[name], [runner], tape, _never), runner, tape
+    return EventEntry(tables[name], [runner], tape, _never), runner, tape
 
 
 def _never() -> None:
@@ -157,15 +157,15 @@ def test_an_event_that_fails_is_refused_alone() -> None:
 
 def test_a_shut_tape_lets_an_epoch_begin() -> None:
     stage, tables = stage_of("CREATE STREAM t (k INT)", "SELECT k, COUNT(*) AS n FROM t GROUP BY k", "delta")
-    runner, tape, begun = started(stage, tables), Tape(256), []
+    runner, tape, begun = started(stage, tables), EventBuffer(256), []
 
     def begin() -> None:
         begun.append(tape.used)
-        tape.shut()
+        tape.close_until_epoch()
         tape.open()
 
-    entry = Entry(tables["t"], [runner], tape, begin)
-    tape.shut()
+    entry = EventEntry(tables["t"], [runner], tape, begin)
+    tape.close_until_epoch()
     for _ in range(20):
         entry.call(+1, 1)
     assert begun[0] == 0
@@ -175,13 +175,13 @@ def test_a_shut_tape_lets_an_epoch_begin() -> None:
 
 def test_an_entry_that_is_retired_when_an_epoch_begins_takes_nothing_in() -> None:
     stage, tables = stage_of("CREATE STREAM t (k INT)", "SELECT k, COUNT(*) AS n FROM t GROUP BY k", "delta")
-    runner, tape = started(stage, tables), Tape(256)
+    runner, tape = started(stage, tables), EventBuffer(256)
 
     def refuse() -> None:
         raise BadValue("out of date")
 
-    tape.shut()
-    entry = Entry(tables["t"], [runner], tape, lambda: entry.retire(refuse))
+    tape.close_until_epoch()
+    entry = EventEntry(tables["t"], [runner], tape, lambda: entry.retire(refuse))
     with pytest.raises(BadValue, match="out of date"):
         entry.call(+1, 1)
     assert not len(runner)
@@ -203,7 +203,7 @@ MATCHES = """SELECT a.broker, b.price, SUM(a.volume) AS s FROM bids b, asks a
 @pytest.mark.parametrize("large", [False, True])
 def test_mixed_events_as_columns_are_those_events(monkeypatch: pytest.MonkeyPatch, sql: str, large: bool) -> None:
     """Whether or not events are looked ahead."""
-    monkeypatch.setattr("tidemill.runtimes.native.llvm.stage.LARGE_STATE", -1 if large else 1 << 60)
+    monkeypatch.setattr("tidemill.runtimes.native.llvm.stage.llvm_stage.LARGE_STATE", -1 if large else 1 << 60)
     stage, tables = stage_of(BOOK, sql)
     one, other, third = (started(stage, tables) for _ in range(3))
     rows = [(number % 3, Decimal(number * 7 % 40).quantize(Decimal("0.01")), number) for number in range(60)]
@@ -211,7 +211,7 @@ def test_mixed_events_as_columns_are_those_events(monkeypatch: pytest.MonkeyPatc
     events += [(name, row, -1) for name, row, _ in events[::2]]
     for name, row, weight in events:
         one.fire(name, ChangeSet.of([(row, weight)], tables[name].fields))
-        one.freshen()
+        one.recompute_pending()
     columns = {
         name: to_arrow([(row, weight) for of, row, weight in events if of == name], tables[name].fields)
         for name in tables

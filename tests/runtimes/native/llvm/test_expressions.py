@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.runtimes.native.llvm.scalars import compiled
 from tests.runtimes.native.test_expressions import CORNERS, DOMAINS, EXPRESSIONS, FIELDS, ROWS, meaning
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
 from tidemill.algebra.functions import call
-from tidemill.algebra.scalars import Call, Cast, Column, Literal, Scalar
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
-from tidemill.runtimes.native.llvm.frame import NotCompiled
+from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 
 COLUMNS = [Column(f"x.{f.name}", f.type, f.nullable) for f in FIELDS]
 

@@ -17,9 +17,9 @@ from tidemill.changes.arrow import NAN, canonical_double, from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
-from tidemill.program.maps import Map, Value, map_fields
-from tidemill.runtimes.native import doubles
-from tidemill.runtimes.native.llvm.layout import Status
+from tidemill.program.maps import Map, RingField, map_fields
+from tidemill.runtimes.native.llvm.codegen.layout import Status
+from tidemill.runtimes.native.state import double_sums
 
 NESTED = t.Struct((Field("x", t.INT), Field("y", t.Array(t.STRING))))
 
@@ -39,10 +39,12 @@ ALL_TYPES: dict[t.Type, st.SearchStrategy[Any]] = {
 
 WIDE = Shape(Map("wide", tuple(Field(f"k{i}", type_) for i, type_ in enumerate(ALL_TYPES))))
 COUNTED = Shape(
-    Map("counted", (Field("k", t.BIGINT, nullable=False),), (Value("n", t.BIGINT), Value("d", t.Decimal(38, 3))))
+    Map(
+        "counted", (Field("k", t.BIGINT, nullable=False),), (RingField("n", t.BIGINT), RingField("d", t.Decimal(38, 3)))
+    )
 )
 ORDERED = Shape(COUNTED.map, orders=(((), "k"),), guarded=("n",))
-SUMMED = Shape(Map("summed", (Field("k", t.INT, nullable=False),), (Value("x", t.DOUBLE),)))
+SUMMED = Shape(Map("summed", (Field("k", t.INT, nullable=False),), (RingField("x", t.DOUBLE),)))
 
 
 @given(st.lists(st.tuples(*(some | st.none() for some in ALL_TYPES.values())), max_size=8))
@@ -157,13 +159,16 @@ TERMS = st.tuples(
 def test_sums_of_double_are_those_of_the_python_runtime(epochs: list[list[tuple[int, float, int]]]) -> None:
     """To the last bit of what is seen; stored changes give back the very same entries, here and there."""
     lab = Lab(SUMMED)
-    model: dict[int, tuple[int, doubles.Parts]] = {}
+    model: dict[int, tuple[int, double_sums.DoubleSumState]] = {}
     stored: list[tuple[Any, int]] = []
     for terms in epochs:
         for key, term, weight in terms:
             lab.add((key,), weight, [canonical_double(term)])
-            held, parts = model.get(key, (0, doubles.ZERO))
-            model[key] = held + weight, doubles.plus(*parts, [], [(canonical_double(term), weight)] if weight else [])
+            held, parts = model.get(key, (0, double_sums.ZERO))
+            model[key] = (
+                held + weight,
+                double_sums.plus(*parts, [], [(canonical_double(term), weight)] if weight else []),
+            )
         model = {key: entry for key, entry in model.items() if entry[0]}
         stored += from_arrow(lab.native.changes(), map_fields(SUMMED.map))
         lab.native.settle()
@@ -171,14 +176,14 @@ def test_sums_of_double_are_those_of_the_python_runtime(epochs: list[list[tuple[
     assert found.keys() == model.keys()
     for key, (weight, (high, _, special)) in model.items():
         assert found[key][0] == weight
-        assert doubles.pack(*found[key][1][2:]) == special
+        assert double_sums.pack(*found[key][1][2:]) == special
         assert math.isclose(found[key][1][0], high, rel_tol=1e-15, abs_tol=1e-15)
     again = Lab(SUMMED)
     again.native.restore(to_arrow(stored, map_fields(SUMMED.map)))
     assert again.native.entries().sort_by("k") == lab.native.entries().sort_by("k")
     for key in found:
-        parts = doubles.ZERO
+        parts = double_sums.ZERO
         for row, _ in stored:
             if row[0] == key:
-                parts = doubles.combine(parts, (row[1], row[2], doubles.pack(*row[3:])))
-        assert (parts[0], parts[1], *doubles.unpack(parts[2])) == found[key][1]
+                parts = double_sums.combine(parts, (row[1], row[2], double_sums.pack(*row[3:])))
+        assert (parts[0], parts[1], *double_sums.unpack(parts[2])) == found[key][1]

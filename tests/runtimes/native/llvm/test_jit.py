@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from llvmlite import ir
 
-from tidemill.runtimes.native.llvm import code_cache, jit
-from tidemill.runtimes.native.llvm.blocks import define, number
-from tidemill.runtimes.native.llvm.layout import I64
+from tidemill.runtimes.native.llvm.codegen import code_cache, jit
+from tidemill.runtimes.native.llvm.codegen.control_flow import define, number
+from tidemill.runtimes.native.llvm.codegen.layout import I64
 
 
 @pytest.fixture

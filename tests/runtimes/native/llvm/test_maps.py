@@ -17,20 +17,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.runtimes.native.llvm.maplab import ENDS, Lab, Shape
 from tidemill.model import types as t
 from tidemill.model.types import Field
-from tidemill.program.maps import Map, Value
-from tidemill.runtimes.native.llvm.groups import LONGEST
+from tidemill.program.maps import Map, RingField
+from tidemill.runtimes.native.llvm.containers.ordered_groups import ARRAY_LIMIT
 
 Key = tuple[Any, ...]
 
 PLAIN = Shape(
-    Map("plain", (Field("a", t.INT), Field("b", t.BIGINT, nullable=False)), (Value("n", t.BIGINT),)),
+    Map("plain", (Field("a", t.INT), Field("b", t.BIGINT, nullable=False)), (RingField("n", t.BIGINT),)),
 )
-SINGLE = Shape(Map("single", (), (Value("n", t.BIGINT), Value("x", t.DOUBLE))))
+SINGLE = Shape(Map("single", (), (RingField("n", t.BIGINT), RingField("x", t.DOUBLE))))
 SLICED = Shape(
     Map(
         "sliced",
         (Field("a", t.INT), Field("b", t.BIGINT), Field("c", t.Decimal(30, 2), nullable=False)),
-        (Value("n", t.BIGINT),),
+        (RingField("n", t.BIGINT),),
     ),
     indexes=(("a",), ("a", "b"), ("c",)),
     guarded=("n", "_weight"),
@@ -39,7 +39,7 @@ ORDERED = Shape(
     Map(
         "ordered",
         (Field("a", t.INT), Field("b", t.BIGINT)),
-        (Value("n", t.BIGINT), Value("d", t.Decimal(38, 2))),
+        (RingField("n", t.BIGINT), RingField("d", t.Decimal(38, 2))),
     ),
     orders=((("a",), "b"), ((), "b"), (("b",), "a")),
     guarded=("n",),
@@ -48,7 +48,7 @@ CLUSTERED = Shape(
     Map(
         "clustered",
         (Field("a", t.INT, nullable=False), Field("b", t.BIGINT, nullable=False)),
-        (Value("n", t.BIGINT), Value("d", t.Decimal(38, 2))),
+        (RingField("n", t.BIGINT), RingField("d", t.Decimal(38, 2))),
     ),
     orders=((("a",), "b"), ((), "b"), (("b",), "a")),
     guarded=("n",),
@@ -57,13 +57,13 @@ BOTH = Shape(
     Map(
         "both",
         (Field("a", t.BIGINT, nullable=False), Field("b", t.INT, nullable=False), Field("c", t.DATE)),
-        (Value("n", t.BIGINT),),
+        (RingField("n", t.BIGINT),),
     ),
     indexes=(("a",), ("c",)),
     orders=((("a", "b"), "c"), ((), "c"), (("a",), "b")),
 )
 DOUBLES = Shape(
-    Map("doubles", (Field("a", t.DOUBLE),), (Value("x", t.DOUBLE), Value("n", t.BIGINT))),
+    Map("doubles", (Field("a", t.DOUBLE),), (RingField("x", t.DOUBLE), RingField("n", t.BIGINT))),
     orders=(((), "a"),),
 )
 
@@ -78,7 +78,7 @@ def cells(field: Field) -> st.SearchStrategy[Any]:
     return some | st.none() if field.nullable else some
 
 
-def amounts(value: Value) -> st.SearchStrategy[Any]:
+def amounts(value: RingField) -> st.SearchStrategy[Any]:
     if value.type == t.DOUBLE:
         return st.integers(-64, 64).map(lambda n: n / 8)
     return (
@@ -358,7 +358,9 @@ def test_groups_of_every_length(shape: Shape, seed: int) -> None:
     """Hundreds of prefixes with a few entries each or some more than an array holds, which come, go and are undone."""
     draw = random.Random(seed)
     lab, model = Lab(shape), Model(shape)
-    lengths = [draw.choice([1, 2, 3, 8, 31, LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST]) for _ in range(60)]
+    lengths = [
+        draw.choice([1, 2, 3, 8, 31, ARRAY_LIMIT - 1, ARRAY_LIMIT, ARRAY_LIMIT + 1, 2 * ARRAY_LIMIT]) for _ in range(60)
+    ]
     for _ in range(4):
         keys = [
             (a, b) for a, length in enumerate(lengths) for b in draw.sample(range(1500), draw.randrange(length + 1))

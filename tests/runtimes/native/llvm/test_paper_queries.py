@@ -16,8 +16,8 @@ from tests.runtimes.native.harness import Harness
 from tests.runtimes.native.llvm.compiled import tables_of
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.changes.encoding import is_repeated
+from tidemill.changes.run_end_encoding import is_repeated
 from tidemill.changes.zset import ZSet
-from tidemill.engine.subscribe import Subscription
+from tidemill.engine.subscriptions.subscription import Subscription
 from tidemill.engine.warehouse import Warehouse
 
 SCHEMA = """

@@ -16,9 +16,9 @@ from tests.compiler.test_maintenance import VIEWS
 from tests.runtimes.native.harness import Harness
 from tests.runtimes.native.llvm.compiled import stage_of, started
 from tests.runtimes.native.test_maintenance import reads_of
-from tidemill.algebra.decimals import EXACT
 from tidemill.algebra.evaluate import evaluate
-from tidemill.changes.batch import ChangeSet
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import ArithmeticFault, DuplicateKey
 from tidemill.runtimes.native import backends
@@ -125,7 +125,7 @@ def test_what_has_no_native_form_says_so() -> None:
     stage, tables = stage_of(
         "CREATE TABLE t (name STRING)", "SELECT upper(name) AS u, COUNT(*) AS n FROM t GROUP BY upper(name)", "delta"
     )
-    from tidemill.storage.memory import MemoryStore
+    from tidemill.storage.memory_store import MemoryStore
 
     runtime = NativeRuntime(MemoryStore(), lambda name: tables[name].fields)
     runtime.install(stage)

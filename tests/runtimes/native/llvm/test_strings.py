@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.model.errors import OutOfBudget
-from tidemill.runtimes.native.llvm.memory import Memory
-from tidemill.runtimes.native.llvm.strings import Strings
+from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 
 TEXTS = st.lists(st.text(max_size=24) | st.none(), max_size=60)
 
@@ -18,7 +18,7 @@ TEXTS = st.lists(st.text(max_size=24) | st.none(), max_size=60)
 @given(TEXTS, TEXTS)
 @settings(max_examples=60, deadline=None)
 def test_a_column_and_its_texts_one_by_one_have_the_same_ids(some: list[str | None], more: list[str | None]) -> None:
-    strings = Strings(Memory())
+    strings = StringDictionary(Memory())
     for texts in (some, more):
         column = pa.array(texts, pa.string())
         ids = strings.intern_column(column)
@@ -31,7 +31,7 @@ def test_a_column_and_its_texts_one_by_one_have_the_same_ids(some: list[str | No
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 def test_slices_and_chunks_of_every_kind_of_column(kind: pa.DataType) -> None:
-    strings = Strings(Memory())
+    strings = StringDictionary(Memory())
     texts = ["ann", None, "bob", "", "ann", "x" * 100, "bob\0", "ünï"]
     whole = pa.array(texts).cast(kind)
     expected = [0 if text is None else strings.intern(text) for text in texts]
@@ -43,7 +43,7 @@ def test_slices_and_chunks_of_every_kind_of_column(kind: pa.DataType) -> None:
 
 def test_many_texts_grow_the_dictionary() -> None:
     memory = Memory()
-    strings = Strings(memory)
+    strings = StringDictionary(memory)
     texts = [f"customer {number}" for number in range(50_000)]
     ids = strings.intern_column(pa.array(texts))
     assert ids.tolist() == list(range(50_000))
@@ -55,7 +55,7 @@ def test_many_texts_grow_the_dictionary() -> None:
 
 
 def test_arrays_and_structs_have_ids_of_their_own() -> None:
-    strings = Strings(Memory())
+    strings = StringDictionary(Memory())
     first, second = strings.intern((1, ("a", None))), strings.intern((2,))
     assert first != second
     assert strings.intern((1, ("a", None))) == first
@@ -63,7 +63,7 @@ def test_arrays_and_structs_have_ids_of_their_own() -> None:
 
 
 def test_a_budget_refuses_texts() -> None:
-    strings = Strings(Memory(budget=20_000))
+    strings = StringDictionary(Memory(budget=20_000))
     with pytest.raises(OutOfBudget):
         strings.intern_column(pa.array([f"{number:0100}" for number in range(1000)]))
     assert strings.intern("still works"[:0]) >= 0

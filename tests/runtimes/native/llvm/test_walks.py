@@ -16,21 +16,21 @@ import pytest
 
 from tests.runtimes.native.llvm.compiled import tables_of
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relations import Relation
-from tidemill.changes.batch import ChangeSet
+from tidemill.algebra.relational.relations import Relation
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
-from tidemill.compiler.compile import compile_view
-from tidemill.compiler.frontends.sql import translate
+from tidemill.compiler.frontends.translate import translate
+from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault, OutOfBudget
 from tidemill.model.schema import Table
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.statements import Stage
-from tidemill.runtimes.native.llvm import stage
-from tidemill.runtimes.native.llvm.compile import emit_stage
-from tidemill.runtimes.native.llvm.memory import Memory
-from tidemill.runtimes.native.llvm.stage import LlvmStage
-from tidemill.runtimes.native.llvm.strings import Strings
-from tidemill.runtimes.native.python import compile_stage
+from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.stage import llvm_stage
+from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
+from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+from tidemill.runtimes.native.python.compile import compile_stage
 
 DDL = """
 CREATE STREAM r (a INT, b BIGINT, u STRING);
@@ -79,7 +79,7 @@ class View:
     def __init__(self, sql: str, lookahead: str = "global", serve: str = "subscribe") -> None:
         self.relation, self.stages = _program(sql, lookahead, serve)
         self.memory = Memory()
-        self.strings = Strings(self.memory)
+        self.strings = StringDictionary(self.memory)
         self.kept = Kept(TABLES)
         self.contents = {name: ZSet() for name in TABLES}
         self.total = ZSet()
@@ -171,7 +171,7 @@ def test_walks_give_the_rows_of_the_join(view: str, lookahead: str) -> None:
 def test_events_that_are_looked_ahead_give_the_same(view: str) -> None:
     rng = random.Random(view)
     kept = View(VIEWS[view])
-    with patch.object(stage, "LARGE_STATE", -1):
+    with patch.object(llvm_stage, "LARGE_STATE", -1):
         for _ in range(8):
             change = _change(rng, kept.contents, 40)
             events = [(name, row, weight) for name, rows in change.items() for row, weight in rows.items()]

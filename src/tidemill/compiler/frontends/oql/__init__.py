@@ -1,10 +1,12 @@
-"""OQL to algebra: ``read`` takes a text of definitions and queries over the classes of a schema.
+"""OQL to algebra: ``translate_oql`` takes a text of definitions and queries over the classes of a schema.
 
-A text becomes syntax (``grammar``), syntax a comprehension of the monoid calculus (``meaning``), which is brought into
-normal form (``normalize``), unnested into operators of the monoid algebra (``unnesting``), and lowered to the algebra
-that SQL becomes, too (``lowering``).
+- ``statements``: ``translate_oql``, the steps below one after the other
+- ``syntax``: the text as a syntax tree
+- ``calculus``: comprehensions of the monoid calculus, brought into normal form
+- ``algebra``: operators of the monoid algebra, by unnesting; events and classes of views
+- ``lowering``: these operators as the algebra that SQL becomes, too
 """
 
-from tidemill.compiler.frontends.oql.reading import Ask, Define, read
+from tidemill.compiler.frontends.oql.statements import OqlAnswer, OqlView, translate_oql
 
-__all__ = ["Ask", "Define", "read"]
+__all__ = ["OqlAnswer", "OqlView", "translate_oql"]

@@ -1,1 +1,13 @@
-"""The native runtime compiled: statements and maps as LLVM code for this machine."""
+"""Machine code: a stage as LLVM IR, compiled by llvmlite in this process.
+
+llvmlite is imported in this package alone, and the package only when a stage is worth compiling. Imports run downwards:
+
+- ``stage``: a stage as one module, and that module at work.
+- ``joingraph``: walks through join graphs, with liveness and prefetching.
+- ``queries``: queries as nested loops over maps.
+- ``io``: rows in and out: Arrow columns, Python objects, interned strings, output buffers.
+- ``maps``: one map as code: where records lie, how entries change, the journal of an epoch.
+- ``containers``: hash tables, B+trees, ordered groups, adjacency lists, column buffers.
+- ``scalars``: SQL expressions over nullable values.
+- ``codegen``: layouts, control flow, functions, memory, the compiler and its cache.
+"""

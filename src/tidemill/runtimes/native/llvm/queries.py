@@ -12,33 +12,33 @@ from functools import partial
 
 from llvmlite import ir
 
-from tidemill.algebra.scalars import Scalar
+from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Type
-from tidemill.program.maps import Map, Value
-from tidemill.program.reads import Order, order_of
-from tidemill.program.statements import Bound, Query, Read, Seek, Source, Stage, Version
-from tidemill.runtimes.native.llvm import sums, whole
-from tidemill.runtimes.native.llvm.comparisons import compare
-from tidemill.runtimes.native.llvm.conversions import as_key, given, nearest_key, taken, value_type
-from tidemill.runtimes.native.llvm.expressions import Expressions
-from tidemill.runtimes.native.llvm.frame import Fault, Frame, NotCompiled
-from tidemill.runtimes.native.llvm.layout import I32, I64, I128, PTR, Cell, Ring, cell_type
-from tidemill.runtimes.native.llvm.maps import Limit, MapCode
-from tidemill.runtimes.native.llvm.scaled import either, from_cell
-from tidemill.runtimes.native.llvm.whole import Whole
+from tidemill.program.maps import Map, RingField
+from tidemill.program.reads import MapOrder, order_of
+from tidemill.program.statements import MapRead, MapSeek, Query, RangeBound, RelationLoop, Stage, Version
+from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, I128, PTR, NullableValue, RingValue, cell_type
+from tidemill.runtimes.native.llvm.maps.map_code import MapCode, RangeLimit
+from tidemill.runtimes.native.llvm.scalars import double_sums, wide_integers
+from tidemill.runtimes.native.llvm.scalars.comparisons import compare
+from tidemill.runtimes.native.llvm.scalars.conversions import as_key, from_stored, nearest_key, to_stored, value_type
+from tidemill.runtimes.native.llvm.scalars.exact_numbers import any_of, from_cell
+from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions
+from tidemill.runtimes.native.llvm.scalars.wide_integers import WideInteger
 
-WEIGHT_OVERFLOW = Fault("a weight leaves 64 bits")
-VALUE_OVERFLOW = Fault("a sum leaves 128 bits", "Convert its argument to DOUBLE.")
+WEIGHT_OVERFLOW = RowFault("a weight leaves 64 bits")
+VALUE_OVERFLOW = RowFault("a sum leaves 128 bits", "Convert its argument to DOUBLE.")
 
 Continue = Callable[[], None]
-Sink = Callable[[Sequence[Cell], ir.Value, Sequence[Ring]], None]
+Sink = Callable[[Sequence[NullableValue], ir.Value, Sequence[RingValue]], None]
 """Takes what a query yields: the keys, the weight and the values, as a map adds them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MapGlobal:
     """A map in the module: its code, and the global that will hold its handle."""
 
     map: Map
@@ -50,28 +50,30 @@ class Held:
         return builder.load(self.place, typ=PTR)
 
 
-Maps = Mapping[str, Held]
+ModuleMaps = Mapping[str, MapGlobal]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChangeRow:
     """The row of a change: its cells by column name, and its weight (i64)."""
 
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, NullableValue]
     weight: ir.Value
 
 
 class QueryCode:
     """Emits one query; ``row`` is what its change sources bind."""
 
-    def __init__(self, frame: Frame, stage: Stage, maps: Maps, query: Query, row: Row | None) -> None:
+    def __init__(
+        self, frame: FunctionFrame, stage: Stage, maps: ModuleMaps, query: Query, row: ChangeRow | None
+    ) -> None:
         self._frame = frame
         self._stage = stage
         self._maps = maps
         self._query = query
         self._row = row
-        self._cells: dict[str, Cell] = {}
-        self._expressions = Expressions(frame, self._cells)
+        self._cells: dict[str, NullableValue] = {}
+        self._expressions = LlvmExpressions(frame, self._cells)
         self._weights: list[ir.Value] = []
 
     @property
@@ -89,13 +91,13 @@ class QueryCode:
         then = partial(self._step, place + 1, target, sink)
         step = self._query.sources[place]
         match step:
-            case Source(version=Version.CHANGE):
+            case RelationLoop(version=Version.CHANGE):
                 self._bind_change(step, then)
-            case Source():
+            case RelationLoop():
                 self._loop(step, then)
-            case Read():
+            case MapRead():
                 self._read(step, then)
-            case Seek():
+            case MapSeek():
                 self._seek(step, then)
 
     def _where(self, conditions: Sequence[Scalar], then: Continue) -> None:
@@ -106,17 +108,19 @@ class QueryCode:
         with self._builder.if_then(self._expressions.holds(conditions[0])):
             self._where(conditions[1:], then)
 
-    def _bind_change(self, source: Source, then: Continue) -> None:
+    def _bind_change(self, source: RelationLoop, then: Continue) -> None:
         assert self._row is not None
         cells = {f.name: self._row.cells[f.name] for f in source.columns}
         self._cells |= {f"{source.alias}.{name}": cell for name, cell in cells.items()}
-        self._cells[f"{source.alias}.{WEIGHT}"] = Cell(self._row.weight)
+        self._cells[f"{source.alias}.{WEIGHT}"] = NullableValue(self._row.weight)
         self._weights.append(self._row.weight)
         types = {f.name: f.type for f in source.columns}
         self._equal([(cells[name], types[name], key) for name, key in source.lookup], source.filters, then)
         self._weights.pop()
 
-    def _equal(self, pairs: Sequence[tuple[Cell, Type, Scalar]], filters: Sequence[Scalar], then: Continue) -> None:
+    def _equal(
+        self, pairs: Sequence[tuple[NullableValue, Type, Scalar]], filters: Sequence[Scalar], then: Continue
+    ) -> None:
         """Go on where every cell equals the value beside it, neither being NULL, and the filters hold."""
         if not pairs:
             self._where(filters, then)
@@ -130,7 +134,7 @@ class QueryCode:
         with self._builder.if_then(equal):
             self._equal(pairs[1:], filters, then)
 
-    def _loop(self, source: Source, then: Continue) -> None:
+    def _loop(self, source: RelationLoop, then: Continue) -> None:
         """The entries of a map or mirror: one by its whole key, those of a slice, or all."""
         held = self._maps[source.relation]
         index = index_of(source, held.map)
@@ -141,15 +145,15 @@ class QueryCode:
 
     def _looked_up(
         self,
-        held: Held,
+        held: MapGlobal,
         columns: Sequence[str],
         lookup: Sequence[tuple[str, Scalar]],
-        then: Callable[[Sequence[Cell]], None],
+        then: Callable[[Sequence[NullableValue]], None],
     ) -> None:
         """Go on with the keys of a lookup, in the order of ``columns``, unless there can be no such entry."""
         types = {f.name: f.type for f in held.map.keys}
         found = {name: self._key(scalar, types[name]) for name, scalar in lookup}
-        keys = [given(self._builder, found[name][0], types[name]) for name in columns]
+        keys = [to_stored(self._builder, found[name][0], types[name]) for name in columns]
         impossible = [never for _, never in found.values() if never is not None]
         if not impossible:
             then(keys)
@@ -160,17 +164,22 @@ class QueryCode:
         with self._builder.if_then(possible):
             then(keys)
 
-    def _key(self, scalar: Scalar, type_: Type) -> tuple[Cell, ir.Value | None]:
+    def _key(self, scalar: Scalar, type_: Type) -> tuple[NullableValue, ir.Value | None]:
         return as_key(self._builder, self._expressions.cell(scalar), scalar.type, type_)
 
-    def _find_one(self, held: Held, source: Source, then: Continue, keys: Sequence[Cell]) -> None:
+    def _find_one(self, held: MapGlobal, source: RelationLoop, then: Continue, keys: Sequence[NullableValue]) -> None:
         builder = self._builder
         entry = held.code.find(builder, held.handle(builder), keys)
         with builder.if_then(builder.icmp_unsigned("!=", entry, ir.Constant(PTR, None))):
             self._bind_entry(held, source, then, entry)
 
     def _find_all(
-        self, held: Held, source: Source, index: tuple[str, ...], then: Continue, keys: Sequence[Cell]
+        self,
+        held: MapGlobal,
+        source: RelationLoop,
+        index: tuple[str, ...],
+        then: Continue,
+        keys: Sequence[NullableValue],
     ) -> None:
         builder = self._builder
 
@@ -180,24 +189,24 @@ class QueryCode:
 
         held.code.loop(builder, held.handle(builder), index or None, keys, body)
 
-    def _bind_entry(self, held: Held, source: Source, then: Continue, entry: ir.Value) -> None:
+    def _bind_entry(self, held: MapGlobal, source: RelationLoop, then: Continue, entry: ir.Value) -> None:
         builder, code, alias = self._builder, held.code, source.alias
         places = {f.name: place for place, f in enumerate(held.map.keys)}
         for f in source.columns:
-            self._cells[f"{alias}.{f.name}"] = taken(builder, code.key(builder, entry, places[f.name]), f.type)
+            self._cells[f"{alias}.{f.name}"] = from_stored(builder, code.key(builder, entry, places[f.name]), f.type)
         self._bind_values(held, source, entry)
         weight = code.weight(builder, entry)
-        self._cells[f"{alias}.{WEIGHT}"] = Cell(weight)
+        self._cells[f"{alias}.{WEIGHT}"] = NullableValue(weight)
         self._weights.append(weight)
         self._where(source.filters, then)
         self._weights.pop()
 
-    def _bind_values(self, held: Held, source: Source, entry: ir.Value) -> None:
+    def _bind_values(self, held: MapGlobal, source: RelationLoop, entry: ir.Value) -> None:
         for value in source.values:
             number = held.code.value(self._builder, entry, _place(held, value))
-            self._cells[f"{source.alias}.{value.name}"] = Cell(number)
+            self._cells[f"{source.alias}.{value.name}"] = NullableValue(number)
 
-    def _read(self, step: Read, then: Continue) -> None:
+    def _read(self, step: MapRead, then: Continue) -> None:
         """The numbers of one key or of a range, as variables: zero where there are none."""
         held = self._maps[step.map]
         frame = self._frame
@@ -210,13 +219,18 @@ class QueryCode:
         names = [f.name for f in held.map.keys] if order is None else list(order[0])
         found = self._read_key if order is None else partial(self._read_range, order)
         self._looked_up(held, names, step.lookup, partial(found, held, step, weight, values))
-        self._cells[f"{step.alias}.{WEIGHT}"] = Cell(self._builder.load(weight, typ=I64))
+        self._cells[f"{step.alias}.{WEIGHT}"] = NullableValue(self._builder.load(weight, typ=I64))
         for value, variable in zip(step.values, values, strict=True):
-            self._cells[f"{step.alias}.{value.name}"] = Cell(self._builder.load(variable, typ=I128))
+            self._cells[f"{step.alias}.{value.name}"] = NullableValue(self._builder.load(variable, typ=I128))
         self._where(step.filters, then)
 
     def _read_key(
-        self, held: Held, step: Read, weight: ir.Value, values: Sequence[ir.Value], keys: Sequence[Cell]
+        self,
+        held: MapGlobal,
+        step: MapRead,
+        weight: ir.Value,
+        values: Sequence[ir.Value],
+        keys: Sequence[NullableValue],
     ) -> None:
         builder, code = self._builder, held.code
         entry = code.find(builder, held.handle(builder), keys)
@@ -227,18 +241,18 @@ class QueryCode:
 
     def _read_range(
         self,
-        order: Order,
-        held: Held,
-        step: Read,
+        order: MapOrder,
+        held: MapGlobal,
+        step: MapRead,
         weight: ir.Value,
         values: Sequence[ir.Value],
-        prefix: Sequence[Cell],
+        prefix: Sequence[NullableValue],
     ) -> None:
         assert step.range is not None
         (type_,) = [f.type for f in held.map.keys if f.name == step.range.column]
         lower, below = self._limit(step.range.lower, type_, upwards=True)
         upper, above = self._limit(step.range.upper, type_, upwards=False)
-        empty = either(self._builder, below, above)
+        empty = any_of(self._builder, below, above)
         if empty is None:
             self._sum_range(order, held, step, (weight, *values), prefix, (lower, upper))
             return
@@ -247,12 +261,12 @@ class QueryCode:
 
     def _sum_range(
         self,
-        order: Order,
-        held: Held,
-        step: Read,
+        order: MapOrder,
+        held: MapGlobal,
+        step: MapRead,
         variables: Sequence[ir.Value],
-        prefix: Sequence[Cell],
-        limits: tuple[Limit | None, Limit | None],
+        prefix: Sequence[NullableValue],
+        limits: tuple[RangeLimit | None, RangeLimit | None],
     ) -> None:
         builder = self._builder
         totals = held.code.sum_range(builder, held.handle(builder), order, prefix, *limits)
@@ -261,17 +275,19 @@ class QueryCode:
             assert total is not None
             builder.store(total, variable)
 
-    def _limit(self, bound: Bound | None, type_: Type, *, upwards: bool) -> tuple[Limit | None, ir.Value | None]:
+    def _limit(
+        self, bound: RangeBound | None, type_: Type, *, upwards: bool
+    ) -> tuple[RangeLimit | None, ir.Value | None]:
         """One end of a range, and an i1 under which nothing lies in it; ``upwards`` is the lower end."""
         if bound is None:
             return None, None
         cell = self._expressions.cell(bound.scalar)
         if bound.scalar.type == type_ and cell.value.type == value_type(type_):
-            return Limit(given(self._builder, cell, type_), bound.closed), None
+            return RangeLimit(to_stored(self._builder, cell, type_), bound.closed), None
         value, empty = nearest_key(self._builder, cell.value, bound.scalar.type, bound.closed, type_, upwards)
-        return Limit(Cell(value, cell.is_null), closed=True), empty
+        return RangeLimit(NullableValue(value, cell.is_null), closed=True), empty
 
-    def _seek(self, step: Seek, then: Continue) -> None:
+    def _seek(self, step: MapSeek, then: Continue) -> None:
         held = self._maps[step.map]
         order = order_of(step, self._stage)
         assert order is not None
@@ -281,22 +297,28 @@ class QueryCode:
         self._builder.store(ir.Constant(kind, 0.0 if isinstance(kind, ir.DoubleType) else 0), key)
         self._looked_up(held, order[0], step.lookup, partial(self._descend, held, step, order, found, key))
         missing = self._builder.icmp_unsigned("==", self._builder.load(found, typ=I32), ir.Constant(I32, 0))
-        cell = Cell(self._builder.load(key, typ=kind), missing)
-        self._cells[f"{step.alias}.{step.column.name}"] = taken(self._builder, cell, step.column.type)
+        cell = NullableValue(self._builder.load(key, typ=kind), missing)
+        self._cells[f"{step.alias}.{step.column.name}"] = from_stored(self._builder, cell, step.column.type)
         self._where(step.filters, then)
 
     def _descend(
-        self, held: Held, step: Seek, order: Order, found: ir.Value, key: ir.Value, prefix: Sequence[Cell]
+        self,
+        held: MapGlobal,
+        step: MapSeek,
+        order: MapOrder,
+        found: ir.Value,
+        key: ir.Value,
+        prefix: Sequence[NullableValue],
     ) -> None:
         builder = self._builder
 
         def condition(inner: ir.IRBuilder, weight: ir.Value, values: Sequence[ir.Value | None]) -> ir.Value:
             assert inner is builder
-            self._cells[f"{step.alias}.{WEIGHT}"] = Cell(weight)
+            self._cells[f"{step.alias}.{WEIGHT}"] = NullableValue(weight)
             for value in step.values:
                 total = values[_place(held, value)]
                 assert total is not None
-                self._cells[f"{step.alias}.{value.name}"] = Cell(total)
+                self._cells[f"{step.alias}.{value.name}"] = NullableValue(total)
             return self._expressions.holds(step.condition)
 
         there, at = held.code.seek(builder, held.handle(builder), order, prefix, step.after, condition)
@@ -314,20 +336,20 @@ class QueryCode:
         ]
         sink(keys, weight, values)
 
-    def _key_cell(self, scalar: Scalar) -> Cell:
+    def _key_cell(self, scalar: Scalar) -> NullableValue:
         cell = self._expressions.cell(scalar)
         sought, misfit = as_key(self._builder, cell, scalar.type, scalar.type)
         if misfit is not None:  # a number of a map that is wider than a column can be
             self._frame.refuse(misfit, VALUE_OVERFLOW)
-        return given(self._builder, sought, scalar.type)
+        return to_stored(self._builder, sought, scalar.type)
 
     def _weight(self) -> ir.Value:
         """The weight of what is yielded: the product of the sources' weights, or what the query gives for it."""
         if self._query.weight is not None:
             cell = self._expressions.cell(self._query.weight)
             number = from_cell(self._known(cell, 0), t.BIGINT)
-            self._refuse(whole.outside(self._builder, number, 64), WEIGHT_OVERFLOW)
-            return whole.resized(self._builder, number.value, 64)
+            self._refuse(wide_integers.outside(self._builder, number, 64), WEIGHT_OVERFLOW)
+            return wide_integers.resized(self._builder, number.value, 64)
         if not self._weights:
             return ir.Constant(I64, 1)
         result = self._weights[0]
@@ -337,7 +359,7 @@ class QueryCode:
             result = self._builder.extract_value(pair, 0)
         return result
 
-    def _term(self, scalar: Scalar, ring: Type, weight: ir.Value) -> Ring:
+    def _term(self, scalar: Scalar, ring: Type, weight: ir.Value) -> RingValue:
         """What a row adds to a ring value: its value times the weight, or just as it stands where amounts are given."""
         cell = self._expressions.cell(scalar)
         amounts = self._query.weight is not None
@@ -345,26 +367,26 @@ class QueryCode:
             times: ir.Value = ir.Constant(I64, 1) if amounts else weight
             if cell.is_null is not None:
                 times = self._builder.select(cell.is_null, ir.Constant(I64, 0), times)
-            return sums.term(self._builder, self._known(cell, 0.0), times)
+            return double_sums.term(self._builder, self._known(cell, 0.0), times)
         number = from_cell(self._known(cell, 0), scalar.type)
         if amounts:
-            return whole.resized(self._builder, number.value, 128)
-        product, failed = whole.product(self._builder, number, Whole(weight, 63))
+            return wide_integers.resized(self._builder, number.value, 128)
+        product, failed = wide_integers.product(self._builder, number, WideInteger(weight, 63))
         self._refuse(failed, VALUE_OVERFLOW)
         return product
 
-    def _known(self, cell: Cell, otherwise: float) -> ir.Value:
+    def _known(self, cell: NullableValue, otherwise: float) -> ir.Value:
         """The value, or what adds nothing in the place of NULL."""
         if cell.is_null is None:
             return cell.value
         return self._builder.select(cell.is_null, ir.Constant(cell.value.type, otherwise), cell.value)
 
-    def _refuse(self, condition: ir.Value | None, fault: Fault) -> None:
+    def _refuse(self, condition: ir.Value | None, fault: RowFault) -> None:
         if condition is not None:
             self._frame.refuse(condition, fault)
 
 
-def index_of(source: Source, map_: Map) -> tuple[str, ...]:
+def index_of(source: RelationLoop, map_: Map) -> tuple[str, ...]:
     """The key columns by which a source looks entries up, in the order in which the map has them."""
     names = [name for name, _ in source.lookup]
     if len(set(names)) < len(names):
@@ -372,5 +394,5 @@ def index_of(source: Source, map_: Map) -> tuple[str, ...]:
     return tuple(f.name for f in map_.keys if f.name in names)
 
 
-def _place(held: Held, value: Value) -> int:
+def _place(held: MapGlobal, value: RingField) -> int:
     return [known.name for known in held.map.values].index(value.name)

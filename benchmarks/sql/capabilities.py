@@ -1,0 +1,338 @@
+"""What SQL views can hold, as data: one construct, one example, and what happens where the meaning is subtle.
+
+The reference page is written from this list, ``tidemill bench sql`` measures it, and tests keep every example fresh on
+every runtime. What a change costs is not written here but asked of the compiler (``compiler.statistics.costs``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse, translate
+from tidemill.compiler.passes import compile_view
+from tidemill.compiler.statistics.costs import Cost, cost_of_stage, highest_cost
+from tidemill.model.schema import Table
+from tidemill.program.reads import row_wise
+from tidemill.program.statements import Program
+
+SCHEMA = """
+CREATE TABLE customers (id BIGINT PRIMARY KEY, name STRING NOT NULL, region STRING);
+CREATE TABLE orders (
+  id BIGINT PRIMARY KEY, customer BIGINT, amount DECIMAL(12,2), weight DOUBLE, placed TIMESTAMP, tags ARRAY<STRING>
+);
+CREATE TABLE returns (id BIGINT, customer BIGINT);
+CREATE TABLE parts (whole BIGINT, part BIGINT);
+"""
+"""The tables that the examples read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """A construct, an example of it, and what a reader must know."""
+
+    theme: str
+    construct: str
+    example: str
+    note: str = ""
+
+    @property
+    def program(self) -> Program:
+        """What keeps the example fresh."""
+        tables = schema()
+        relation = translate(self.example, {name: table.fields for name, table in tables.items()}, name="v").relation
+        return compile_view("v", relation, tables)
+
+    @property
+    def cost(self) -> Cost:
+        """What one changed row costs the example, at most."""
+        program = self.program
+        return highest_cost([cost_of_stage(stage, program) for stage in program.stages])
+
+    @property
+    def on_spark(self) -> bool:
+        """Whether Spark runs it in bulk; otherwise it runs in this process, whichever runtime is asked for."""
+        return not any(map(row_wise, self.program.stages))
+
+
+def schema() -> dict[str, Table]:
+    """The tables of ``SCHEMA`` by name."""
+    statements = parse(SCHEMA)
+    return {statement.table.name: statement.table for statement in statements if isinstance(statement, CreateTable)}
+
+
+CAPABILITIES = (
+    Capability(
+        "Rows",
+        "`SELECT` expressions, `WHERE`",
+        "SELECT id, amount * 2 AS twice FROM orders WHERE weight > 10",
+        "Kept where true: neither false nor NULL. Rows that become equal are kept as often as they occur.",
+    ),
+    Capability(
+        "Rows",
+        "`CASE`, `IF`, `COALESCE`, `CAST`, `TRY_CAST`",
+        "SELECT id, CASE WHEN weight > 10 THEN 'heavy' ELSE 'light' END AS kind FROM orders",
+        "Branches that are not taken are not computed.",
+    ),
+    Capability(
+        "Rows",
+        "`UNION ALL`",
+        "SELECT id, customer FROM orders UNION ALL SELECT id, customer FROM returns",
+    ),
+    Capability(
+        "Rows",
+        "`VALUES`",
+        "SELECT o.id, v.col2 AS label FROM orders o JOIN (VALUES (1, 'one'), (2, 'two')) v ON o.customer = v.col1",
+    ),
+    Capability(
+        "Joins",
+        "`JOIN ... ON`, `USING`, `NATURAL`, comma",
+        "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id",
+        "Equalities are looked up; NULL keys never match.",
+    ),
+    Capability(
+        "Joins",
+        "`JOIN` on an inequality",
+        "SELECT o.id, r.id AS other FROM orders o JOIN returns r ON o.id < r.id AND r.customer = 1 AND o.customer = 2",
+        "Every row of the other side is tried.",
+    ),
+    Capability(
+        "Joins",
+        "`LEFT`, `RIGHT JOIN`",
+        "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id",
+        "A row without a partner is there once, with NULLs; any condition, and outer joins of outer joins.",
+    ),
+    Capability(
+        "Joins",
+        "`FULL JOIN`",
+        "SELECT c.name, r.id FROM customers c FULL JOIN returns r ON r.customer = c.id",
+    ),
+    Capability(
+        "Joins",
+        "`SEMI JOIN`",
+        "SELECT c.name FROM customers c LEFT SEMI JOIN returns r ON r.customer = c.id",
+        "As often as on the left.",
+    ),
+    Capability(
+        "Joins",
+        "`ANTI JOIN`",
+        "SELECT c.name FROM customers c LEFT ANTI JOIN returns r ON r.customer = c.id",
+        "A NULL key has no partner.",
+    ),
+    Capability(
+        "Subqueries",
+        "`(SELECT ...)` as a value",
+        "SELECT id FROM orders o WHERE amount > (SELECT AVG(amount) FROM orders i WHERE i.customer = o.customer)",
+        "At most one row, NULL for none; correlated by any condition, nested at any depth.",
+    ),
+    Capability(
+        "Subqueries",
+        "`EXISTS`",
+        "SELECT name FROM customers c WHERE EXISTS (SELECT 1 FROM returns r WHERE r.customer = c.id)",
+    ),
+    Capability(
+        "Subqueries",
+        "`NOT EXISTS`",
+        "SELECT name FROM customers c WHERE NOT EXISTS (SELECT 1 FROM returns r WHERE r.customer = c.id)",
+    ),
+    Capability(
+        "Subqueries",
+        "`IN (SELECT ...)`",
+        "SELECT id FROM orders WHERE customer IN (SELECT customer FROM returns)",
+    ),
+    Capability(
+        "Subqueries",
+        "`NOT IN (SELECT ...)`",
+        "SELECT id FROM orders WHERE customer NOT IN (SELECT customer FROM returns)",
+        "Three-valued: one NULL among the values, and no row passes; over no values every row does.",
+    ),
+    Capability(
+        "Subqueries",
+        "`= ANY`, `> ALL` ...",
+        "SELECT id FROM orders WHERE id > ALL (SELECT id FROM returns)",
+        "ALL over no rows is true. NULLs decide as in a chain of AND or OR.",
+    ),
+    Capability(
+        "Aggregates",
+        "`GROUP BY`, `COUNT`, `SUM`, `AVG`",
+        "SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY customer",
+        "NULLs are one group. Over no value: NULL, and 0 for COUNT. With no GROUP BY there is always one row.",
+    ),
+    Capability(
+        "Aggregates",
+        "`HAVING`",
+        "SELECT customer FROM orders GROUP BY customer HAVING COUNT(*) > 3",
+    ),
+    Capability(
+        "Aggregates",
+        "`FILTER (WHERE ...)`",
+        "SELECT customer, COUNT(*) FILTER (WHERE weight > 10) AS heavy FROM orders GROUP BY customer",
+    ),
+    Capability(
+        "Aggregates",
+        "`MIN`, `MAX`",
+        "SELECT customer, MIN(amount) AS least, MAX(amount) AS most FROM orders GROUP BY customer",
+        "NaN is greater than every number.",
+    ),
+    Capability(
+        "Aggregates",
+        "`MIN_BY`, `MAX_BY`",
+        "SELECT customer, MAX_BY(id, amount) AS largest FROM orders GROUP BY customer",
+        "Among equals, the least value for MIN_BY and the greatest for MAX_BY.",
+    ),
+    Capability(
+        "Aggregates",
+        "`COUNT(DISTINCT ...)`, `SUM(DISTINCT ...)`",
+        "SELECT region, COUNT(DISTINCT name) AS names FROM customers GROUP BY region",
+        "APPROX_COUNT_DISTINCT is exact, too.",
+    ),
+    Capability(
+        "Aggregates",
+        "`VAR_POP`, `VAR_SAMP`, `STDDEV_POP`, `STDDEV_SAMP`",
+        "SELECT customer, STDDEV(weight) AS spread FROM orders GROUP BY customer",
+        "From sums of values and squares, kept exactly or with twice the digits of a DOUBLE.",
+    ),
+    Capability(
+        "Aggregates",
+        "`BOOL_AND`, `BOOL_OR`, `COUNT_IF`",
+        "SELECT customer, BOOL_AND(weight > 10) AS heavy FROM orders GROUP BY customer",
+    ),
+    Capability(
+        "Aggregates",
+        "`ARRAY_AGG`, `COLLECT_LIST`, `COLLECT_SET`",
+        "SELECT customer, SORT_ARRAY(COLLECT_LIST(id)) AS ids FROM orders GROUP BY customer",
+        "Spark leaves the order open; here elements ascend. NULLs are left out.",
+    ),
+    Capability(
+        "Aggregates",
+        "`STRING_AGG`, `LISTAGG`",
+        "SELECT region, STRING_AGG(name, ', ') WITHIN GROUP (ORDER BY name) AS names FROM customers GROUP BY region",
+        "Ascending, or as WITHIN GROUP (ORDER BY ...) says.",
+    ),
+    Capability(
+        "Aggregates",
+        "`ROLLUP`, `CUBE`, `GROUPING SETS`",
+        "SELECT customer, region, COUNT(*) AS n FROM orders o JOIN customers c ON c.id = o.customer GROUP BY "
+        "ROLLUP (region, customer)",
+        "GROUPING and GROUPING_ID tell a NULL of a total from one of the data.",
+    ),
+    Capability(
+        "Sets",
+        "`DISTINCT`",
+        "SELECT DISTINCT customer FROM orders",
+    ),
+    Capability(
+        "Sets",
+        "`UNION`",
+        "SELECT customer FROM orders UNION SELECT customer FROM returns",
+    ),
+    Capability(
+        "Sets",
+        "`INTERSECT [ALL]`",
+        "SELECT customer FROM orders INTERSECT ALL SELECT customer FROM returns",
+        "NULLs are equal here.",
+    ),
+    Capability(
+        "Sets",
+        "`EXCEPT [ALL]`, `MINUS`",
+        "SELECT customer FROM orders EXCEPT ALL SELECT customer FROM returns",
+    ),
+    Capability(
+        "Order",
+        "`ORDER BY ... LIMIT n [OFFSET m]`",
+        "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 10",
+        "Among rows that are equal in the order, those with the lesser columns come first, so that the answer is "
+        "one. Without LIMIT the order of a view means nothing and is dropped.",
+    ),
+    Capability(
+        "Order",
+        "top k of each group",
+        "SELECT customer, id FROM (SELECT customer, id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY amount "
+        "DESC, id) AS n FROM orders) t WHERE n <= 3",
+        "ROW_NUMBER and RANK with an upper bound are recognized.",
+    ),
+    Capability(
+        "Windows",
+        "`ROW_NUMBER`, `RANK`, `DENSE_RANK`, `NTILE` ...",
+        "SELECT id, RANK() OVER (PARTITION BY customer ORDER BY amount) AS place FROM orders",
+        "Rows that are equal in the order stand in the order of their columns.",
+    ),
+    Capability(
+        "Windows",
+        "`LAG`, `LEAD`",
+        "SELECT id, LAG(amount) OVER (PARTITION BY customer ORDER BY placed, id) AS before FROM orders",
+    ),
+    Capability(
+        "Windows",
+        "`FIRST_VALUE`, `LAST_VALUE`, `NTH_VALUE`",
+        "SELECT id, FIRST_VALUE(id) OVER (PARTITION BY customer ORDER BY placed, id) AS opening FROM orders",
+    ),
+    Capability(
+        "Windows",
+        "running aggregates",
+        "SELECT id, SUM(amount) OVER (PARTITION BY customer ORDER BY placed, id) AS so_far FROM orders",
+    ),
+    Capability(
+        "Windows",
+        "aggregates over `ROWS` and `RANGE` frames",
+        "SELECT id, AVG(amount) OVER (PARTITION BY customer ORDER BY id ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING)"
+        " AS around FROM orders",
+    ),
+    Capability(
+        "Nested data",
+        "`EXPLODE`, `LATERAL VIEW`, `UNNEST`",
+        "SELECT tag, COUNT(*) AS n FROM orders LATERAL VIEW EXPLODE(tags) t AS tag GROUP BY tag",
+        "OUTER keeps rows whose array is empty or NULL.",
+    ),
+    Capability(
+        "Nested data",
+        "`array[i]`, `struct.field`",
+        "SELECT id, GET(tags, 0) AS first_tag FROM orders",
+    ),
+    Capability(
+        "Nested data",
+        "`TRANSFORM`, `FILTER`, `EXISTS`, `AGGREGATE` ... of arrays",
+        "SELECT id, SIZE(FILTER(tags, t -> t LIKE 'a%')) AS n FROM orders",
+    ),
+    Capability(
+        "Time",
+        "`window(time, length)`: tumbling",
+        "SELECT window.start AS since, COUNT(*) AS n FROM orders GROUP BY window(placed, '1 hour')",
+        "A late row corrects its window; rows without a time are in none.",
+    ),
+    Capability(
+        "Time",
+        "`window(time, length, slide)`: hopping",
+        "SELECT window.start AS since, COUNT(*) AS n FROM orders GROUP BY window(placed, '1 hour', '15 minutes')",
+    ),
+    Capability(
+        "Time",
+        "`session_window(time, gap)`",
+        "SELECT customer, session_window.start AS since, COUNT(*) AS n FROM orders GROUP BY customer, "
+        "session_window(placed, '30 minutes')",
+        "A late row may join two sessions, and a deleted one part them.",
+    ),
+    Capability(
+        "Patterns",
+        "`FROM t PATTERN (a, b+) WHERE ... GROUP BY`",
+        "SELECT customer, placed, COUNT(*) AS n, SUM(b.amount) AS total FROM orders PATTERN (a, b+) "
+        "WHERE b[1].amount > a.amount AND b[i].amount > b[i-1].amount GROUP BY customer",
+        "A row that comes last is one step of a machine, whatever came before. [All of it](patterns.md).",
+    ),
+    Capability(
+        "Patterns",
+        "`MATCH_RECOGNIZE`",
+        "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY customer ORDER BY placed, id "
+        "MEASURES strt.id AS since, last(up.id) AS until PATTERN (strt down+ up+) "
+        "DEFINE down AS amount < PREV(amount), up AS amount > PREV(amount)) m",
+        "The standard's spelling of the same.",
+    ),
+    Capability(
+        "Recursion",
+        "`WITH RECURSIVE`",
+        "WITH RECURSIVE inside (whole, part) AS (SELECT whole, part FROM parts UNION SELECT i.whole, p.part FROM "
+        "inside i JOIN parts p ON p.whole = i.part) SELECT whole, part FROM inside",
+        "UNION ends on cycles; UNION ALL counts every way and is refused when it has no end.",
+    ),
+)
+"""Every construct that a view can hold."""

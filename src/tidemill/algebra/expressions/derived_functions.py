@@ -1,0 +1,276 @@
+"""Names that stand for other expressions, other names for functions, and the functions that no view can use.
+
+A form is taken apart when the view is read, so nothing below the front end knows it: ``NVL2(a, b, c)`` is a CASE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
+from tidemill.algebra.functions.arithmetic import unary
+from tidemill.algebra.functions.function import StrictParameter, expect, expect_count
+from tidemill.algebra.values.coercion import cast, common_type, convert
+from tidemill.algebra.values.decimals import decimal_for
+from tidemill.model import types as t
+from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported
+from tidemill.model.types import MAX_PRECISION, Field, Type
+
+Builder = Callable[..., Scalar]
+DerivedFunction = Callable[[Builder, Sequence[Scalar]], Scalar]
+
+VOLATILE = frozenset({
+    "curdate", "current_catalog", "current_database", "current_date", "current_schema", "current_time",
+    "current_timestamp", "current_timezone", "current_user", "input_file_name", "localtimestamp",
+    "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "session_user", "shuffle",
+    "spark_partition_id", "uniform", "user", "uuid",
+})  # fmt: skip
+"""Functions whose value is not determined by the row."""
+
+ALIASES = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "=": "eq", "==": "eq", "<>": "ne", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+    "<=>": "null_safe_eq", "equal_null": "null_safe_eq", "isnull": "is_null", "isnotnull": "is_not_null",
+    "negative": "negate", "signum": "sign", "ceiling": "ceil", "pow": "power", "||": "concat",
+    "len": "length", "char_length": "length", "character_length": "length", "ucase": "upper", "lcase": "lower",
+    "substr": "substring", "char": "chr", "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1",
+    "cardinality": "size", "array_size": "size", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
+    "weekofyear": "week",
+}  # fmt: skip
+
+
+def if_(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """IF(condition, then, else)."""
+    _expect(arguments, 3, 3)
+    condition, then, otherwise = arguments
+    expect(condition.type, t.BOOLEAN)
+    of = common_type((then.type, otherwise.type))
+    return Case(((convert(condition, t.BOOLEAN), convert(then, of)),), convert(otherwise, of), of)
+
+
+def nvl(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """NVL(a, b): COALESCE of two."""
+    _expect(arguments, 2, 2)
+    return call("coalesce", *arguments)
+
+
+def nvl2(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """NVL2(a, b, c): b where a is not NULL, else c."""
+    _expect(arguments, 3, 3)
+    return if_(call, (call("is_not_null", arguments[0]), *arguments[1:]))
+
+
+def nullif(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """NULLIF(a, b): NULL where they are equal, else a."""
+    _expect(arguments, 2, 2)
+    value, other = arguments
+    return Case(((call("eq", value, other), Literal(None, value.type)),), value, value.type)
+
+
+def zero_if_null(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """ZEROIFNULL(a): a, or 0 where it is NULL."""
+    _expect(arguments, 1, 1)
+    return call("coalesce", arguments[0], Literal(0, t.INT))
+
+
+def null_if_zero(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """NULLIFZERO(a): a, or NULL where it is 0."""
+    _expect(arguments, 1, 1)
+    return nullif(call, (arguments[0], Literal(0, t.INT)))
+
+
+def between(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """``value BETWEEN low AND high``."""
+    _expect(arguments, 3, 3)
+    value, low, high = arguments
+    return call("and", call("ge", value, low), call("le", value, high))
+
+
+def ilike(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """LIKE without regard to case."""
+    _expect(arguments, 2, 2)
+    return call("like", *(call("lower", argument) for argument in arguments))
+
+
+def rounding(name: str) -> DerivedFunction:
+    """ROUND, BROUND, FLOOR and CEIL to a number of places, which must be a constant, as it is part of the type."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 1, 2)
+        places = _constant(arguments[1], t.INT, "the number of places") if len(arguments) == 2 else 0
+        (type_,), _ = unary([arguments[0].type])
+        of = rounded_type(type_, places)
+        return Call(name, (convert(arguments[0], type_), Literal(places, t.INT)), of)
+
+    return form
+
+
+def whole(name: str) -> DerivedFunction:
+    """FLOOR and CEIL: to a whole number, or with a second argument to a number of places in a DECIMAL."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 1, 2)
+        if len(arguments) == 1:
+            return call(f"{name}_whole", *arguments)
+        type_ = _placed(arguments[0].type)
+        expect(arguments[1].type, StrictParameter(t.INT, null=False))
+        return rounding(f"{name}_places")(call, (convert(arguments[0], type_), arguments[1]))
+
+    return form
+
+
+def _placed(given: Type) -> Type:
+    """The DECIMAL in which FLOOR and CEIL look for places."""
+    match given:
+        case t.Int() | t.BigInt() | t.Decimal():
+            return decimal_for(given)
+        case t.Double():
+            return t.Decimal(30, 15)
+        case t.String() | t.Void():
+            return t.Decimal(MAX_PRECISION, 18)
+    raise TypeMismatch(f"a number was expected, not {given}", hint="Convert it with CAST.")
+
+
+def rounded_type(type_: Type, places: int) -> Type:
+    """The type of a number rounded to ``places``: a DECIMAL gains a digit in front and loses those behind."""
+    if not isinstance(type_, t.Decimal):
+        return type_
+    whole_digits = type_.precision - type_.scale + 1
+    if places < 0:
+        return t.Decimal(min(max(whole_digits, 1 - places), MAX_PRECISION), 0)
+    scale = min(type_.scale, places)
+    return t.Decimal(min(whole_digits + scale, MAX_PRECISION), scale)
+
+
+def trimming(name: str) -> DerivedFunction:
+    """TRIM, LTRIM and RTRIM: of blanks, where no characters are named."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 1, 2)
+        text, characters = (*arguments, Literal(" ", t.STRING))[:2]
+        for argument in arguments:
+            expect(argument.type, t.STRING)
+        return Call(name, (convert(text, t.STRING), convert(characters, t.STRING)), t.STRING)
+
+    return form
+
+
+def logarithm(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """LOG(x), the natural one, or LOG(base, x)."""
+    _expect(arguments, 1, 2)
+    return call("ln", *arguments) if len(arguments) == 1 else call("log_base", *arguments)
+
+
+def conversion(of: Type, lenient: bool = False) -> DerivedFunction:
+    """A function that is a cast: ``TO_DATE(x)``."""
+
+    def form(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+        _expect(arguments, 1, 1)
+        return cast(arguments[0], of, lenient)
+
+    return form
+
+
+def unix_timestamp(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """UNIX_TIMESTAMP(x): the seconds from 1970 to a date or timestamp. Spark reads texts in one format only."""
+    _expect(arguments, 1, 1)
+    of = expect(arguments[0].type, StrictParameter(t.TIMESTAMP, (t.DATE,)))
+    return call("unix_seconds", convert(arguments[0], of))
+
+
+def extract(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """EXTRACT(part FROM value), with the part as a text literal."""
+    _expect(arguments, 2, 2)
+    part = str(_constant(arguments[0], t.STRING, "the part")).lower()
+    if part not in PARTS:
+        raise UnknownName(f"there is no part {part} in a date", hint=f"Use one of {', '.join(sorted(PARTS))}.")
+    return call(PARTS[part], arguments[1])
+
+
+PARTS = {
+    **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
+    **dict.fromkeys(("quarter", "qtr"), "quarter"),
+    **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
+    **dict.fromkeys(("week", "w", "weeks"), "week"),
+    **dict.fromkeys(("day", "d", "days"), "day"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "dayofweek_iso"),
+    **dict.fromkeys(("dayofyear", "doy"), "dayofyear"),
+    **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
+    **dict.fromkeys(("second", "s", "sec", "seconds", "secs"), "second_with_fraction"),
+}
+"""The parts that EXTRACT knows, and the functions that give them."""
+
+
+def named_struct(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """NAMED_STRUCT('name', value, ...)."""
+    _expect(arguments, 2)
+    if len(arguments) % 2:
+        raise TypeMismatch("names and values come in pairs")
+    for name in arguments[::2]:
+        expect(name.type, StrictParameter(t.STRING, null=False))
+    names = [str(_constant(name, t.STRING, "a field's name")) for name in arguments[::2]]
+    if len({name.lower() for name in names}) < len(names):
+        raise Unsupported("a record has each of its fields once", hint="Give them different names, with AS.")
+    fields = (Field(name, value.type) for name, value in zip(names, arguments[1::2], strict=True))
+    return Call("named_struct", tuple(arguments), t.Struct(tuple(fields)))
+
+
+def get_field(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
+    """``record.name``; the field's position rides along, so that no one looks it up again."""
+    _expect(arguments, 2, 2)
+    record, wanted = arguments
+    name = str(_constant(wanted, t.STRING, "a field's name")).lower()
+    if not isinstance(record.type, t.Struct):
+        raise TypeMismatch(f"{record.type} has no fields")
+    for position, field in enumerate(record.type.fields):
+        if field.name.lower() == name:
+            return Call("get_field", (record, Literal(field.name, t.STRING), Literal(position, t.INT)), field.type)
+    names = ", ".join(field.name for field in record.type.fields)
+    raise UnknownName(f"the record has no field {name}", hint=f"Its fields are {names}.")
+
+
+def _expect(arguments: Sequence[Scalar], least: int, most: int | None = None) -> None:
+    expect_count([argument.type for argument in arguments], least, most)
+
+
+def _constant(scalar: Scalar, type_: Type, meaning: str) -> Any:
+    value = convert(scalar, type_)
+    if isinstance(value, Literal) and value.value is not None:
+        return value.value
+    raise TypeMismatch(f"{meaning} must be a constant")
+
+
+DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
+    "if": if_,
+    "nvl": nvl,
+    "ifnull": nvl,
+    "nvl2": nvl2,
+    "nullif": nullif,
+    "zeroifnull": zero_if_null,
+    "nullifzero": null_if_zero,
+    "between": between,
+    "ilike": ilike,
+    "round": rounding("round"),
+    "bround": rounding("bround"),
+    "floor": whole("floor"),
+    "ceil": whole("ceil"),
+    "trim": trimming("trim"),
+    "ltrim": trimming("ltrim"),
+    "rtrim": trimming("rtrim"),
+    "log": logarithm,
+    "extract": extract,
+    "date_part": extract,
+    "datepart": extract,
+    "named_struct": named_struct,
+    "get_field": get_field,
+    "unix_timestamp": unix_timestamp,
+    "to_unix_timestamp": unix_timestamp,
+    "to_date": conversion(t.DATE),
+    "to_timestamp": conversion(t.TIMESTAMP),
+    "try_to_date": conversion(t.DATE, lenient=True),
+    "try_to_timestamp": conversion(t.TIMESTAMP, lenient=True),
+}
+"""Names that ``call`` takes apart instead of looking them up."""

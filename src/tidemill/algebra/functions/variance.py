@@ -1,0 +1,124 @@
+"""The last steps of variances and correlations: differences of sums in which almost all digits cancel.
+
+Where values lie close together, far away from zero, the sum of their squares and the square of their sum agree in most
+digits. So a product comes with what rounding took from it, a sum as a double-double, and the difference is taken with
+about 32 digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from tidemill.algebra.functions.function import Function, always, takes
+from tidemill.model import types as t
+from tidemill.model.types import Type
+
+SPLITTER = 134217729.0
+"""2**27 + 1 cuts a double into two halves whose products are exact."""
+
+LARGEST = 1e300
+"""Beyond this the halves would overflow."""
+
+
+def product_error(left: float, right: float) -> float:
+    """What rounding took from ``left * right``, exactly; 0 where that cannot be told because it is too large.
+
+    >>> product_error(0.1, 0.1) + 0.1 * 0.1 == 0.1 * 0.1, product_error(3.0, 4.0)
+    (True, 0.0)
+    """
+    product = left * right
+    if not math.isfinite(product) or abs(left) > LARGEST or abs(right) > LARGEST:
+        return 0.0
+    one, other = _half(left), _half(right)
+    cross = (one * other - product) + one * (right - other) + (left - one) * other
+    return cross + (left - one) * (right - other) + 0.0
+
+
+def _half(value: float) -> float:
+    return SPLITTER * value - (SPLITTER * value - value)
+
+
+def deviation(count: int, *halves: float) -> float:
+    """The sum of ``(x - mean of x) * (y - mean of y)`` over ``count`` rows.
+
+    ``halves`` are the sums of x, of y, of their products and of what rounding took from these, each of which is a
+    high half and a low one. A sum that is no number leaves none.
+
+    >>> deviation(2, 3.0, 0.0, 3.0, 0.0, 5.0, 0.0, 0.0, 0.0)
+    0.5
+    """
+    if not all(map(math.isfinite, halves)):
+        return math.nan
+    pairs = zip(halves[::2], halves[1::2], strict=True)
+    one, other, products, errors = (Fraction(high) + Fraction(low) for high, low in pairs)
+    try:
+        return float(products + errors - one * other / count) + 0.0
+    except OverflowError:
+        return math.nan
+
+
+def correlation(both: float, one: float, other: float) -> float | None:
+    """The deviation of two arguments together, on the scale of those of each; NULL where one does not vary."""
+    scale = math.sqrt(one) * math.sqrt(other)
+    return both / scale + 0.0 if scale else None
+
+
+# ---------------------------------------------------------------------------------------------------------- in Spark
+
+
+def _let(values: Mapping[str, str], body: str) -> str:
+    """``body`` with ``v.name`` for each of ``values``, which are computed once. It has no such form of its own."""
+    members = ", ".join(f"'{name}', {text}" for name, text in values.items())
+    return f"transform(array(named_struct({members})), v -> {body})[0]"
+
+
+def _spelled_half(name: str) -> str:
+    return f"({SPLITTER}D * {name} - ({SPLITTER}D * {name} - {name}))"
+
+
+def _spelled_error(left: str, right: str) -> str:
+    one, other = _spelled_half(left), _spelled_half(right)
+    rest, remaining = f"({left} - {one})", f"({right} - {other})"
+    return f"((({one} * {other} - {left} * {right}) + {one} * {remaining} + {rest} * {other}) + {rest} * {remaining})"
+
+
+def spell_product_error(arguments: Sequence[str], types: Sequence[Type], of: Type) -> str:
+    """``product_error`` in Spark SQL."""
+    safe = f"abs(v.x * v.y) < double('Infinity') AND abs(v.x) <= {LARGEST}D AND abs(v.y) <= {LARGEST}D"
+    error = _spelled_error("v.x", "v.y")
+    body = f"CASE WHEN v.x * v.y IS NULL THEN NULL WHEN {safe} THEN {error} ELSE 0D END"
+    return _let(dict(zip("xy", arguments, strict=True)), body)
+
+
+def spell_deviation(arguments: Sequence[str], types: Sequence[Type], of: Type) -> str:
+    """``deviation`` in Spark SQL, by way of the mean of x as one double, ``m``, and what is missing from it, ``e``.
+
+    The products less m times the sum of y are a difference of two doubles that nearly agree, so it is exact; all that
+    remains is small.
+    """
+    count, x, *_ = arguments
+    names = ("n", "x", "x_low", "y", "y_low", "q", "q_low", "r", "r_low")
+    values = dict(zip(names, arguments, strict=True)) | {"n": f"CAST({count} AS DOUBLE)", "m": f"({x} / {count})"}
+    missing = f"(((v.x - v.n * v.m) - {_spelled_error('v.n', 'v.m')} + v.x_low) / v.n)"
+    small = f"v.q_low + v.r + v.r_low - {_spelled_error('v.m', 'v.y')} - v.m * v.y_low - {missing} * v.y"
+    body = f"CASE WHEN abs(v.q) < double('Infinity') THEN (v.q - v.m * v.y) + ({small}) ELSE double('NaN') END"
+    return _let(values, body)
+
+
+_CORRELATION = "({0} / nullif(sqrt({1}) * sqrt({2}), 0D))"
+
+VARIANCE_FUNCTIONS = (
+    Function(
+        "product_error", takes(t.DOUBLE, t.DOUBLE, gives=t.DOUBLE), product_error, "", spelling=spell_product_error
+    ),
+    Function("deviation", takes(t.BIGINT, *[t.DOUBLE] * 8, gives=t.DOUBLE), deviation, "", spelling=spell_deviation),
+    Function(
+        "correlation",
+        takes(t.DOUBLE, t.DOUBLE, t.DOUBLE, gives=t.DOUBLE),
+        correlation,
+        _CORRELATION,
+        null_when=always,
+    ),
+)

@@ -1,0 +1,117 @@
+"""The machine that recognizes a pattern: a state for each variable as it stands in the pattern, and what may follow it.
+
+This is the finite state machine of the ViewDF thesis (algorithm 1) for all regular expressions. What may follow is in
+order: of two ways in which rows match, the one that takes an earlier state where they part is the better one. So
+``d+`` would rather go on than end, and ``d+?`` rather end than go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
+from tidemill.model.errors import Unsupported
+
+END = -1
+"""Among the states that follow: the pattern is complete."""
+
+MOST_STATES = 1_000
+"""No pattern has more states: ``(a{1,100}){1,100}`` would have as many as that, ten times over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """``variables`` has the variable of each state, ``entry`` and ``follow`` the states that may come first and next.
+
+    >>> automaton_of(Concatenation((PatternVariable("a"), Repetition(PatternVariable("d"), 1, None))))
+    Automaton(variables=('a', 'd'), entry=(0,), follow=((1,), (1, -1)))
+    """
+
+    variables: tuple[str, ...]
+    entry: tuple[int, ...]
+    follow: tuple[tuple[int, ...], ...]
+
+
+def automaton_of(pattern: RowPattern) -> Automaton:
+    """The machine of a pattern."""
+    writing = _AutomatonBuilder()
+    first = writing.write(pattern, writing.add(END))
+    states = [place for place, step in enumerate(writing.steps) if isinstance(step, str)]
+    numbers = {place: number for number, place in enumerate(sorted(states, reverse=True))}
+
+    def reached(place: int) -> tuple[int, ...]:
+        return tuple(numbers.get(found, END) for found in writing.reached(place))
+
+    ordered = sorted(states, reverse=True)
+    after = [reached(writing.after[place]) for place in ordered]
+    return Automaton(tuple(str(writing.steps[place]) for place in ordered), reached(first), tuple(after))
+
+
+class _AutomatonBuilder:
+    """Steps, written from the last to the first: a variable to be taken, places to go on at in order, or the end."""
+
+    def __init__(self) -> None:
+        self.steps: list[str | list[int] | int] = []
+        self.after: dict[int, int] = {}
+
+    def add(self, step: str | list[int] | int) -> int:
+        """The place of a new step."""
+        if len(self.steps) > 2 * MOST_STATES:
+            raise Unsupported(
+                f"a pattern has more than {MOST_STATES:,} states", hint="Repeat less often, or use + instead of {n,m}."
+            )
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def write(self, pattern: RowPattern, then: int) -> int:
+        """The place at which ``pattern`` begins, after which it goes on at ``then``."""
+        match pattern:
+            case PatternVariable(name):
+                place = self.add(name)
+                self.after[place] = then
+                return place
+            case Concatenation(items):
+                for item in reversed(items):
+                    then = self.write(item, then)
+                return then
+            case Alternation(options):
+                ways = [self.write(option, then) for option in reversed(options)]
+                return self.add(ways[::-1])
+            case Repetition():
+                return self._repeat(pattern, then)
+        raise TypeError(f"no machine for {pattern!r}")
+
+    def _repeat(self, pattern: Repetition, then: int) -> int:
+        least = pattern.least
+        if pattern.most is None:
+            again = self.add([])
+            first = self.write(pattern.item, again)
+            self.steps[again] = self._ways(pattern, first, then)
+            # What comes at least once begins within the loop, and needs no copy before it.
+            then, least = (first, least - 1) if least else (again, 0)
+        else:
+            end = then
+            for _ in range(pattern.most - least):
+                then = self.add(self._ways(pattern, self.write(pattern.item, then), end))
+        for _ in range(least):
+            then = self.write(pattern.item, then)
+        return then
+
+    def _ways(self, pattern: Repetition, again: int, then: int) -> list[int]:
+        return [then, again] if pattern.reluctant else [again, then]
+
+    def reached(self, place: int) -> Iterator[int]:
+        """The variables and the end that can come next at ``place``, each once, the best way first."""
+        seen: set[int] = set()
+        waiting = [place]
+        while waiting:
+            here = waiting.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            step = self.steps[here]
+            if isinstance(step, list):
+                waiting += reversed(step)
+            else:
+                yield here

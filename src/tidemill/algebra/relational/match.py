@@ -1,0 +1,124 @@
+"""Rows that match a pattern, as a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.matching.navigation import MATCH_NUMBER, Navigation
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Unary
+from tidemill.algebra.relational.row_patterns import RowPattern
+from tidemill.model.types import Field
+
+
+class RowsPerMatch(Enum):
+    """Which rows a match gives."""
+
+    ONE = "one row per match"
+    ALL = "all rows per match"
+    EACH = "a row whenever the pattern is complete"
+
+
+class Contiguity(Enum):
+    """Which rows of a part a match may pass over."""
+
+    NONE = "none"
+    NEXT = "till next match"
+    ANY = "till any match"
+
+
+class AfterMatch(Enum):
+    """Where the search goes on after a match."""
+
+    PAST_LAST = "past last row"
+    NEXT = "to next row"
+    FIRST = "to first"
+    LAST = "to last"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Where the search goes on after a match; for ``FIRST`` and ``LAST`` at a row of ``variables``."""
+
+    after: AfterMatch = AfterMatch.PAST_LAST
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Unary):
+    """The rows at which rows of a part, in order, match ``pattern``, each followed by what ``measures`` read.
+
+    Parts and their order are those of ``TopK``. ``conditions`` tell which rows a variable can be, over the names of
+    ``looks`` alone, which see the rows of the run so far and the row that is tried: so nothing but looks reads columns.
+
+    A run begins at a row and takes rows in order. Without ``skips`` it takes every row, and ends at the first that it
+    cannot take. ``NEXT`` passes over rows that it cannot take. ``ANY`` passes over any row as well as taking it, so
+    that every choice of rows is a run.
+
+    ``ONE`` and ``ALL``: the search for a match begins at the first row. Of all runs from there that complete the
+    pattern the best one is the match (see ``machine``), and it gives its last row, or all of its rows. The search goes
+    on where ``skip`` says, or at the next row where there is no match or an empty one, which gives the row at which it
+    stands.
+
+    ``EACH``: runs from a row go on together, and each row that completes the pattern comes out, for the best of the
+    runs that it completes. When none of them can go on, the search begins anew after the last row that came out, or at
+    the next row where none did. While one can go on, it does not; but with ``NEXT`` in ``skip``, and where runs skip
+    ``ANY`` row, runs begin at every row, and there each choice of rows comes out.
+    """
+
+    partition: tuple[Scalar, ...]
+    order: tuple[SortOrder, ...]
+    pattern: RowPattern
+    conditions: tuple[tuple[str, Scalar], ...]
+    looks: tuple[Navigation, ...]
+    measures: tuple[Navigation, ...]
+    output: RowsPerMatch = RowsPerMatch.EACH
+    skips: Contiguity = Contiguity.NONE
+    skip: Skip = Skip()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + tuple(look.field for look in self.measures)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether runs begin at every row, whatever becomes of those before them, and come out as they go."""
+        everywhere = self.skips is Contiguity.ANY or self.skip.after is AfterMatch.NEXT
+        return self.output is RowsPerMatch.EACH and everywhere
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many rows before and after a row the looks read."""
+        steps = (0, *(look.step for look in (*self.looks, *self.measures)))
+        return -min(steps), max(steps)
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether all rows of a run must be known, and not just the last."""
+        return self.output is RowsPerMatch.ALL or self.skips is Contiguity.ANY or bool(self.skip.variables)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is told which match of its part a match is."""
+        return any(look.function == MATCH_NUMBER for look in (*self.looks, *self.measures))
+
+    @property
+    def arguments(self) -> tuple[Scalar, ...]:
+        """What is read of each row: the arguments of all looks, each once."""
+        return tuple(dict.fromkeys(self.navigation_arguments))
+
+    @property
+    def navigation_arguments(self) -> tuple[Scalar, ...]:
+        """The arguments of looks and measures, one after the other."""
+        return tuple(look.argument for look in (*self.looks, *self.measures) if look.argument is not None)
+
+    def with_navigation_arguments(self, scalars: Iterator[Scalar]) -> Match:
+        """The same with the next of ``scalars`` in place of each of ``looked_at``."""
+        looks, measures = (
+            tuple(look if look.argument is None else replace(look, argument=next(scalars)) for look in part)
+            for part in (self.looks, self.measures)
+        )
+        return replace(self, looks=looks, measures=measures)

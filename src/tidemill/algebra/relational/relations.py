@@ -1,0 +1,279 @@
+"""What a view means: frozen nodes, each a function from Z-sets to a Z-set.
+
+Column names are unique within a node's output; a ``Scan`` prefixes them with its alias (``o.amount``), so two scans
+of one table never clash and a join is plain concatenation. The meaning of each node is in ``algebra.evaluate``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.node import memoized
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.windows import WindowCall
+from tidemill.model.types import Field
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Relation(ABC):
+    """A node of the algebra."""
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Relation):
+    """A node over one input, with its columns unless it says otherwise."""
+
+    input: Relation
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Relation):
+    """A node over two inputs, with the columns of the left one unless it says otherwise."""
+
+    left: Relation
+    right: Relation
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Relation):
+    """The rows of a table, stream or view; ``columns`` are its fields as declared. An empty alias is no prefix."""
+
+    relation: str
+    alias: str
+    columns: tuple[Field, ...]
+
+    @property
+    @memoized
+    def fields(self) -> tuple[Field, ...]:
+        if not self.alias:
+            return self.columns
+        return tuple(Field(f"{self.alias}.{f.name}", f.type, f.nullable) for f in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Relation):
+    """The change of ``relation`` in an epoch: the leaf that ``compiler.delta.derive`` puts in place of a scan."""
+
+    relation: str
+    alias: str
+    columns: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(f"{self.alias}.{f.name}", f.type, f.nullable) for f in self.columns)
+
+    @property
+    def source(self) -> str:
+        """The name under which ``algebra.evaluate`` finds the change among its tables."""
+        return f"change of {self.relation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Values(Relation):
+    """Constant rows, each once. ``Values(((),), ())`` is the one empty row that ``SELECT 1`` reads."""
+
+    rows: tuple[tuple[object, ...], ...]
+    columns: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Unary):
+    """The rows for which ``condition`` is true (neither false nor NULL)."""
+
+    condition: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Unary):
+    """Each row computed anew; weights of rows that become equal add up."""
+
+    outputs: tuple[Named, ...]
+
+    @property
+    @memoized
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(output.field for output in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Binary):
+    """Pairs of rows for which ``condition`` is true, with the product of their weights; without one, all pairs."""
+
+    condition: Scalar | None = None
+
+    @property
+    @memoized
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields + self.right.fields
+
+
+@dataclass(frozen=True, slots=True)
+class OuterJoin(Binary):
+    """The pairs of a join, and each row of a side that is kept and has no partner, with NULLs for the other side."""
+
+    condition: Scalar | None
+    keeps_left: bool
+    keeps_right: bool
+
+    @property
+    @memoized
+    def fields(self) -> tuple[Field, ...]:
+        left = (replace(f, nullable=f.nullable or self.keeps_right) for f in self.left.fields)
+        right = (replace(f, nullable=f.nullable or self.keeps_left) for f in self.right.fields)
+        return (*left, *right)
+
+
+@dataclass(frozen=True, slots=True)
+class Unnest(Unary):
+    """Each row once for each element of ``array``, which follows it as the last column, its position before it.
+
+    ``columns`` are the element, or the position (an INT counted from 0) and the element. With ``outer`` a row whose
+    array is empty or NULL stays, with NULLs.
+    """
+
+    array: Scalar
+    columns: tuple[Field, ...]
+    outer: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll(Relation):
+    """The sum of the inputs, column by position; names and types are those of the first."""
+
+    inputs: tuple[Relation, ...]
+
+    @property
+    @memoized
+    def fields(self) -> tuple[Field, ...]:
+        first, *rest = (relation.fields for relation in self.inputs)
+        nullable = [any(fields[i].nullable for fields in (first, *rest)) for i in range(len(first))]
+        return tuple(Field(f.name, f.type, n) for f, n in zip(first, nullable, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Unary):
+    """One row for each group of equal keys (NULLs are equal). With no keys there is always exactly one row."""
+
+    keys: tuple[Named, ...]
+    aggregates: tuple[AggregateCall, ...]
+
+    @property
+    @memoized
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(key.field for key in self.keys) + tuple(call.field for call in self.aggregates)
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Unary):
+    """Every row of positive weight, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect(Binary):
+    """The rows of both inputs, column by position: each as often as in the one that has it less, or once."""
+
+    all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Except(Binary):
+    """The rows of ``left`` less those of ``right``: as often as are left over, or once where ``right`` has none."""
+
+    all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Unary):
+    """Each row as often again as ``times`` says, a BIGINT; not at all where that is not positive."""
+
+    times: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(Unary):
+    """Of the rows of each part, in order, ``limit`` after the first ``offset``; parts are equal in ``partition``.
+
+    A row of weight n stands n times in the order, and rows that are equal in ``order`` stand in the order of their
+    columns, from left to right, NULLs first: so the answer is always one. ``ties`` adds the rows that are equal in
+    ``order`` to the last one (``RANK() <= limit``).
+    """
+
+    partition: tuple[Scalar, ...]
+    order: tuple[SortOrder, ...]
+    limit: int | None
+    offset: int = 0
+    ties: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Unary):
+    """Each row followed by what window functions say of its place in its part (see ``algebra.relational.windows``).
+
+    Parts and their order are those of ``TopK``.
+    """
+
+    partition: tuple[Scalar, ...]
+    order: tuple[SortOrder, ...]
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + tuple(call.field for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class With(Relation):
+    """``body``, where the rows of each of ``definitions`` are a relation of that name, for those after it as well.
+
+    What many places read is written once, so that a query is as long as its text.
+    """
+
+    definitions: tuple[tuple[str, Relation], ...]
+    body: Relation
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.body.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Recursive(Relation):
+    """What ``base`` and then ``step`` find, again and again: ``step`` scans the rows last found as relation ``name``.
+
+    With ``distinct`` only rows that were not found before are new, so that it ends on cycles, and each counts once.
+    Columns are those of ``base``.
+    """
+
+    name: str
+    base: Relation
+    step: Relation
+    distinct: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        pairs = zip(self.base.fields, self.step.fields, strict=True)
+        return tuple(replace(one, nullable=one.nullable or two.nullable) for one, two in pairs)

@@ -1,0 +1,106 @@
+"""Patterns: which variables follow each other, as a regular expression over their names."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RowPattern(ABC):
+    """A regular expression over variables. Each variable stands for one row."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The pattern as it is written."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[RowPattern, ...]:
+        """The patterns that it is made of, from left to right."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatternVariable(RowPattern):
+    """A row that satisfies the condition of the variable; one without a condition is satisfied by every row."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def parts(self) -> tuple[RowPattern, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation(RowPattern):
+    """One pattern after the other."""
+
+    items: tuple[RowPattern, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"
+
+    @property
+    def parts(self) -> tuple[RowPattern, ...]:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class Alternation(RowPattern):
+    """One of several patterns, an earlier one rather than a later one."""
+
+    options: tuple[RowPattern, ...]
+
+    def __str__(self) -> str:
+        return f"({' | '.join(map(str, self.options))})"
+
+    @property
+    def parts(self) -> tuple[RowPattern, ...]:
+        return self.options
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition(RowPattern):
+    """A pattern from ``least`` to ``most`` times (None: as often as it comes): rather more often than less.
+
+    A ``reluctant`` one is there rather less often than more.
+
+    >>> str(Repetition(PatternVariable("d"), 1, None)), str(Repetition(PatternVariable("d"), 2, 3, reluctant=True))
+    ('d+', 'd{2,3}?')
+    """
+
+    item: RowPattern
+    least: int
+    most: int | None
+    reluctant: bool = False
+
+    def __str__(self) -> str:
+        brief = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+        most = "" if self.most is None else self.most
+        braces = f"{{{most}}}" if self.least == self.most else f"{{{self.least},{most}}}"
+        return f"{self.item}{brief.get((self.least, self.most), braces)}{'?' if self.reluctant else ''}"
+
+    @property
+    def parts(self) -> tuple[RowPattern, ...]:
+        return (self.item,)
+
+
+def variables_in(pattern: RowPattern) -> tuple[str, ...]:
+    """The variables of a pattern, each once, in the order in which they are first written.
+
+    >>> a, b = PatternVariable("a"), PatternVariable("b")
+    >>> variables_in(Concatenation((a, Repetition(Alternation((b, a)), 0, None))))
+    ('a', 'b')
+    """
+    return tuple(dict.fromkeys(_names(pattern)))
+
+
+def _names(pattern: RowPattern) -> Iterator[str]:
+    if isinstance(pattern, PatternVariable):
+        yield pattern.name
+    for part in pattern.parts:
+        yield from _names(part)

@@ -1,0 +1,138 @@
+"""Relations that are made partition by partition: each partition from a few others, never from all history.
+
+Time is cut into partitions of equal length, numbered from 1970 on. Relations may have partitions of different lengths;
+number ``n`` of length ``e`` begins ``n * e`` microseconds after 1970, so they always agree on where they begin.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tidemill.algebra.expressions.scalars import Call, column
+from tidemill.algebra.relational.relations import Filter, Relation
+from tidemill.model.types import BIGINT, BOOLEAN, Field
+
+PARTITION_NUMBER = "partition"
+"""The column that holds the number of a partition; no query can call one of its own so where this one is seen."""
+
+MOST_PARTITIONS = 1_000_000
+"""Between the first and the last partition of a view lie no more than so many: a clock that went wrong is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """Which partition is meant beside partition ``i``: number ``i * times // over + plus``.
+
+    >>> Subscript(plus=-60).at(100), Subscript(times=5, plus=4).at(2), Subscript(over=5).at(14)
+    (40, 14, 2)
+    >>> str(Subscript(plus=-60)), str(Subscript(times=5, plus=4)), str(Subscript(over=5))
+    ('i-60', '5*i+4', 'i/5')
+    """
+
+    plus: int = 0
+    times: int = 1
+    over: int = 1
+
+    def at(self, number: int) -> int:
+        """The number that is meant beside partition ``number``."""
+        return number * self.times // self.over + self.plus
+
+    def reaches(self, number: int) -> int:
+        """The first partition beside which number ``number`` or a later one is meant.
+
+        >>> [Subscript(over=5).reaches(n) for n in (2, 3)], Subscript(times=5, plus=4).reaches(15)
+        ([10, 15], 3)
+        """
+        return -((self.plus - number) * self.over // self.times)
+
+    def __str__(self) -> str:
+        scaled = f"{self.times}*i" if self.times != 1 else "i"
+        scaled = f"{scaled}/{self.over}" if self.over != 1 else scaled
+        return f"{scaled}{self.plus:+d}" if self.plus else scaled
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedInput:
+    """A relation that layers are taken from: the first column of ``rows`` is the number of each row's partition.
+
+    A row without a number (its time is NULL) is in no partition. ``every`` is the length of the partitions in
+    microseconds; a feed of length 0 has none: it is read whole, its rows have no number, and it makes no partitions.
+    """
+
+    name: str
+    rows: Relation
+    every: int
+
+    @property
+    def rows_in_partitions(self) -> Relation:
+        """The rows whose number is known, of a feed that has partitions."""
+        number = self.rows.fields[0]
+        return Filter(self.rows, Call("is_not_null", (column(number),), BOOLEAN)) if number.nullable else self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSlice:
+    """Some partitions of a feed, or of the view itself, as one relation without numbers.
+
+    From ``low`` to ``high``, both included; without ``low`` from the first on. Partitions that are not there are
+    empty. Of a feed that has no partitions, all rows (neither ``low`` nor ``high``). A body scans the relation
+    ``name``, for example ``s[i-59..i]``.
+    """
+
+    feed: str
+    low: Subscript | None
+    high: Subscript | None
+
+    @property
+    def name(self) -> str:
+        """What a body calls the relation."""
+        low, high = ("" if end is None else str(end) for end in (self.low, self.high))
+        return f"{self.feed}[{high}]" if low == high else f"{self.feed}[{low}..{high}]"
+
+    def has(self, number: int, beside: int) -> bool:
+        """Whether partition ``number`` of the feed is in the layer beside partition ``beside``."""
+        first, last = self.readers(number)
+        return first <= beside <= last
+
+    def readers(self, number: int) -> tuple[float, float]:
+        """The first and the last partition beside which the layer has partition ``number``; none where they cross.
+
+        >>> PartitionSlice("s", Subscript(plus=-2), Subscript()).readers(7)
+        (7, 9)
+        >>> PartitionSlice("s", None, Subscript(over=5)).readers(2)
+        (10, inf)
+        """
+        first = -math.inf if self.high is None else self.high.reaches(number)
+        return first, math.inf if self.low is None else self.low.reaches(number + 1) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TimePartitioned(Relation):
+    """A relation whose partition ``i`` is what ``update`` says over the ``layers`` beside i; the first, ``initialize``.
+
+    There is a partition for every number from the first to the last that a row of a feed falls into, those in between
+    included, counted in partitions of this relation's own length ``every``. A layer whose feed is ``name`` has earlier
+    partitions of the relation itself. The columns are the number, and then those of the bodies. Both bodies have the
+    same columns, and what they scan besides layers does not exist.
+
+    ``rolls`` says nothing of what the rows are: partition i may be made by moving what was kept for i-1.
+    """
+
+    name: str
+    every: int
+    feeds: tuple[PartitionedInput, ...]
+    layers: tuple[PartitionSlice, ...]
+    initialize: Relation
+    update: Relation
+    rolls: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        both = zip(self.initialize.fields, self.update.fields, strict=True)
+        body = (Field(one.name, one.type, one.nullable or two.nullable) for one, two in both)
+        return (Field(PARTITION_NUMBER, BIGINT, nullable=False), *body)
+
+    def own_number(self, feed: PartitionedInput, number: int) -> int:
+        """The partition of this relation in which partition ``number`` of a feed begins."""
+        return number * feed.every // self.every

@@ -1,0 +1,253 @@
+"""Functions that users bring: deterministic Python with SQL's types, known to one warehouse.
+
+A call names such a function by its *key*, which no other function of the process has. So two warehouses may each have
+a function of one name, and everything that looks functions up by name finds the right one.
+
+A warehouse remembers the names and types of the functions that its views call, but not the functions. Until one is
+registered again its views can be read, and whatever would have to call it is refused.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from tidemill.algebra.expressions.scalars import Call, Scalar
+from tidemill.algebra.functions import FUNCTIONS, Function
+from tidemill.algebra.functions.function import always, takes
+from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, WeightedArguments
+from tidemill.algebra.relational import relations as r
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import expressions, walk, walk_all
+from tidemill.algebra.text import USER_FUNCTION_MARK
+from tidemill.changes.zset import Row
+from tidemill.model.coerce import coerce, present
+from tidemill.model.errors import ArithmeticFault, DataError, NameTaken, SetupError
+from tidemill.model.types import Type
+
+_NUMBERS = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """What is known of a function without having it. ``strict``: rows with a NULL argument are not shown to it."""
+
+    name: str
+    arguments: tuple[Type, ...]
+    returns: Type
+    strict: bool = False
+    aggregate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """An aggregate in Python: from ``zero()``, ``add(state, *arguments)`` for every row, then ``result(state)``.
+
+    ``remove(state, *arguments)``, where it is given, takes back what ``add`` did, in any order of the rows.
+    """
+
+    zero: Callable[[], Any]
+    add: Callable[..., Any]
+    result: Callable[[Any], Any]
+    remove: Callable[..., Any] | None = None
+
+
+class Registered(ABC):
+    """A function of a warehouse: its signature, the key that calls name it by, and once it is given, the function."""
+
+    def __init__(self, signature: FunctionSignature) -> None:
+        self.signature = signature
+        self.key = f"{signature.name}{USER_FUNCTION_MARK}{next(_NUMBERS)}"
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Let nobody find it any more."""
+
+    def shown(self, values: Sequence[Any]) -> list[Any]:
+        """Arguments as users know them."""
+        return [present(value, of) for value, of in zip(values, self.signature.arguments, strict=True)]
+
+    def taken(self, value: Any) -> Any:
+        """A result as the engine has it."""
+        try:
+            return coerce(value, self.signature.returns)
+        except DataError as fault:
+            raise self.failed(fault.what) from fault
+
+    def failed(self, why: str) -> ArithmeticFault:
+        """The error for a call that has no value."""
+        return ArithmeticFault(f'function "{self.signature.name}" has no value here: {why}')
+
+    def missing(self) -> SetupError:
+        """The error for a call of a function that is not there."""
+        name, register = self.signature.name, "register_aggregate" if self.signature.aggregate else "register_function"
+        return SetupError(
+            f'function "{name}" is not registered',
+            detail="A view calls it. The warehouse keeps its name and types, and you have the function.",
+            hint=f'Call {register}("{name}", ...) once the warehouse is open; then try again.',
+        )
+
+
+class UserFunction(Registered):
+    """A function of the values of a row."""
+
+    def __init__(self, signature: FunctionSignature) -> None:
+        super().__init__(signature)
+        self.body: Callable[..., Any] | None = None
+        types = takes(*signature.arguments, gives=signature.returns)
+        FUNCTIONS[self.key] = Function(self.key, types, self, "", strict=signature.strict, null_when=always)
+
+    def __call__(self, *values: Any) -> Any:
+        if self.body is None:
+            raise self.missing()
+        try:
+            value = self.body(*self.shown(values))
+        except Exception as error:
+            raise self.failed(f"{type(error).__name__}: {error}") from error
+        return self.taken(value)
+
+    def forget(self) -> None:
+        """Take it out of the functions that calls may name."""
+        FUNCTIONS.pop(self.key, None)
+
+
+class UserAggregate(Registered):
+    """A function of the rows of a group, which are shown to it in ascending order."""
+
+    def __init__(self, signature: FunctionSignature) -> None:
+        super().__init__(signature)
+        self.body: Accumulator | None = None
+        AGGREGATE_KERNELS[self.key] = self
+
+    def __call__(self, call: AggregateCall, members: WeightedArguments) -> Any:
+        """The value of a group."""
+        return self.finished(self.moved(self.started(), members))
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether a state can lose rows again."""
+        return self.body is not None and self.body.remove is not None
+
+    def started(self) -> Any:
+        """The state of a group without rows."""
+        with self._calling() as body:
+            return body.zero()
+
+    def moved(self, state: Any, changes: Iterable[tuple[Row, int]]) -> Any:
+        """A state once rows have come, or have gone where their weight is negative."""
+        width = len(self.signature.arguments)
+        with self._calling() as body:
+            for row, weight in changes:
+                if weight and not (self.signature.strict and None in row[:width]):
+                    values = self.shown(row[:width])
+                    step = body.add if weight > 0 else body.remove
+                    assert step is not None, "only what takes rows back is asked to"
+                    for _ in range(abs(weight)):
+                        state = step(state, *values)
+        return state
+
+    def finished(self, state: Any) -> Any:
+        """The value of a state."""
+        with self._calling() as body:
+            value = body.result(state)
+        return self.taken(value)
+
+    @contextmanager
+    def _calling(self) -> Iterator[Accumulator]:
+        if self.body is None:
+            raise self.missing()
+        try:
+            yield self.body
+        except Exception as error:
+            raise self.failed(f"{type(error).__name__}: {error}") from error
+
+    def forget(self) -> None:
+        """Take it out of the aggregates that calls may name."""
+        AGGREGATE_KERNELS.pop(self.key, None)
+
+
+class Registry:
+    """The functions of one warehouse by name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, UserFunction | UserAggregate] = {}
+
+    def __iter__(self) -> Iterator[UserFunction | UserAggregate]:
+        return iter(self._known.values())
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """For each name the key that calls use."""
+        return {name: known.key for name, known in self._known.items()}
+
+    def find(self, key: str) -> UserFunction | UserAggregate | None:
+        """The function that a call means."""
+        known = self._known.get(key.partition(USER_FUNCTION_MARK)[0])
+        return known if known is not None and known.key == key else None
+
+    def declare(self, signature: FunctionSignature, used: Iterable[str] = ()) -> UserFunction | UserAggregate:
+        """Know a function by its signature; one that is known already stays as it is.
+
+        ``used`` are the keys that views call: they were made for the types of their signatures.
+        """
+        known = self._known.get(signature.name)
+        if known is not None and known.signature == signature:
+            return known
+        if known is not None and known.key in used:
+            types = ", ".join(map(str, known.signature.arguments))
+            raise NameTaken(
+                f'function "{signature.name}" is called by a view that knows it with other types',
+                detail=f"It takes ({types}) and gives {known.signature.returns} there.",
+                hint="Register it with these types, or drop the view first.",
+            )
+        if known is not None:
+            known.forget()
+        made = UserAggregate(signature) if signature.aggregate else UserFunction(signature)
+        self._known[signature.name] = made
+        return made
+
+    def forget(self) -> None:
+        """Let go of all functions."""
+        for known in self._known.values():
+            known.forget()
+        self._known.clear()
+
+
+def aggregate_of(call: AggregateCall) -> UserAggregate | None:
+    """The aggregate that a user brought, where ``call`` is of one."""
+    found = AGGREGATE_KERNELS.get(call.function)
+    return found if isinstance(found, UserAggregate) else None
+
+
+def is_registered(name: str) -> bool:
+    """Whether a call of that name is of a function that a user brought."""
+    return USER_FUNCTION_MARK in name
+
+
+def functions_in(relation: Relation) -> set[str]:
+    """The names by which all calls in ``relation`` know their functions."""
+    found: set[str] = set()
+    for node in walk_all(relation):
+        for scalar in expressions(node):
+            found |= functions_of(scalar)
+        if isinstance(node, r.Aggregate):
+            found |= {call.function for call in node.aggregates}
+        if isinstance(node, r.Window):
+            found |= {call.function for call in node.calls}
+        if isinstance(node, TimePartitioned):
+            found |= functions_in(node.initialize) | functions_in(node.update)
+        if isinstance(node, Match):
+            found |= {name for _, condition in node.conditions for name in functions_of(condition)}
+    return found
+
+
+def functions_of(scalar: Scalar) -> set[str]:
+    """The functions that an expression calls."""
+    return {part.function for part in walk(scalar) if isinstance(part, Call)}

@@ -1,0 +1,205 @@
+"""CAST between all types, as Spark does it under ANSI mode: what does not fit is an error, never a wrapped number."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tidemill.algebra.values import formats
+from tidemill.algebra.values.decimals import EXACT, quantized
+from tidemill.changes.arrow import canonical_double
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Type
+
+LIMITS: dict[type[Type], int] = {t.Int: 2**31, t.BigInt: 2**63}
+"""The first integer that does not fit; the least that does is its negative."""
+
+MIDNIGHT = datetime.time()
+ORIGIN = datetime.datetime(1970, 1, 1)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def cast_value(value: Any, source: Type, target: Type, lenient: bool = False) -> Any:
+    """``value`` of type ``source`` as a ``target``. What does not fit is an ArithmeticFault, or NULL where ``lenient``.
+
+    >>> cast_value(" 12 ", t.STRING, t.INT), cast_value("twelve", t.STRING, t.INT, lenient=True)
+    (12, None)
+    """
+    if value is None or source == target:
+        return value
+    try:
+        return _TARGETS[type(target)](value, source, target, lenient)
+    except ArithmeticFault:
+        if lenient:
+            return None
+        raise
+
+
+def can_cast(source: Type, target: Type) -> bool:
+    """Whether CAST from ``source`` to ``target`` exists at all."""
+    match source, target:
+        case _ if source == target:
+            return True
+        case (t.Void(), _) | (_, t.String()):
+            return True
+        case t.Array(one), t.Array(other):
+            return can_cast(one, other)
+        case t.Struct(one), t.Struct(other):
+            return len(one) == len(other) and all(can_cast(a.type, b.type) for a, b in zip(one, other, strict=True))
+    return type(source) in _SOURCES.get(type(target), ())
+
+
+def checked(type_: Type, value: int) -> int:
+    """``value`` where it is in the range of INT or BIGINT; else an error."""
+    limit = LIMITS[type(type_)]
+    if -limit <= value < limit:
+        return value
+    raise ArithmeticFault(f"{value} does not fit {type_}", hint="Convert an operand to a wider type first.")
+
+
+def fault(value: Any, source: Type, target: Type) -> ArithmeticFault:
+    """The error for a value that cannot be converted."""
+    shown = repr(value) if source == t.STRING else formats.write(value, source)
+    return ArithmeticFault(f"{shown} cannot be cast from {source} to {target}", hint="Use TRY_CAST to get NULL.")
+
+
+def microseconds(value: datetime.datetime) -> int:
+    """Microseconds since 1970, the number that a timestamp stands for."""
+    return (value - ORIGIN) // MICROSECOND
+
+
+def timestamp_of(micros: int) -> datetime.datetime:
+    """The timestamp so many microseconds after 1970."""
+    try:
+        return ORIGIN + datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        raise ArithmeticFault("a timestamp lies outside the years 1 to 9999") from None
+
+
+def _found(read: Any, value: Any, source: Type, target: Type) -> Any:
+    """What a reader of text found; its None means that the text is no such value."""
+    if read is None:
+        raise fault(value, source, target)
+    return read
+
+
+def _to_boolean(value: Any, source: Type, target: Type, lenient: bool) -> bool:
+    if isinstance(source, t.String):
+        return bool(_found(formats.read_boolean(value), value, source, target))
+    return bool(value != 0)
+
+
+def _to_integer(value: Any, source: Type, target: Type, lenient: bool) -> int:
+    limit = LIMITS[type(target)]
+    number = _whole_number(value, source, target)
+    if -limit <= number < limit:
+        return number
+    if isinstance(source, t.Double) and value == limit == LIMITS[t.BigInt]:
+        return limit - 1  # the double next above the largest BIGINT, which Spark lets pass
+    raise fault(value, source, target)
+
+
+def _whole_number(value: Any, source: Type, target: Type) -> int:
+    match source:
+        case t.String():
+            return int(_found(formats.read_integer(value), value, source, target))
+        case t.Timestamp():
+            return microseconds(value) // 1_000_000
+        case t.Double() if not math.isfinite(value):
+            raise fault(value, source, target)
+    return int(value)
+
+
+def _to_decimal(value: Any, source: Type, target: Type, lenient: bool) -> decimal.Decimal | None:
+    assert isinstance(target, t.Decimal)
+    if isinstance(source, t.Double) and not math.isfinite(value):
+        return None  # the one conversion that Spark leaves undefined instead of refusing it
+    return quantized(_exact_number(value, source, target), target)
+
+
+def _exact_number(value: Any, source: Type, target: Type) -> decimal.Decimal:
+    match source:
+        case t.String():
+            return decimal.Decimal(_found(formats.read_decimal(value), value, source, target))
+        case t.Double():
+            # By way of the shortest text: 0.1 becomes 0.1 and not the binary fraction next to it.
+            return decimal.Decimal(repr(value))
+        case t.Timestamp():
+            return EXACT.scaleb(decimal.Decimal(microseconds(value)), -6)
+    return decimal.Decimal(value)
+
+
+def _to_double(value: Any, source: Type, target: Type, lenient: bool) -> float:
+    match source:
+        case t.String():
+            return float(_found(formats.read_double(value), value, source, target))
+        case t.Timestamp():
+            return microseconds(value) / 1_000_000
+    return canonical_double(float(value))
+
+
+def _to_string(value: Any, source: Type, target: Type, lenient: bool) -> str:
+    return formats.write(value, source)
+
+
+def _to_date(value: Any, source: Type, target: Type, lenient: bool) -> datetime.date:
+    if isinstance(source, t.Timestamp):
+        return datetime.date(value.year, value.month, value.day)
+    found: datetime.date = _found(formats.read_date(value), value, source, target)
+    return found
+
+
+def _to_timestamp(value: Any, source: Type, target: Type, lenient: bool) -> datetime.datetime:
+    match source:
+        case t.String():
+            found: datetime.datetime = _found(formats.read_timestamp(value), value, source, target)
+            return found
+        case t.Date():
+            return datetime.datetime.combine(value, MIDNIGHT)
+        case t.Double() if not math.isfinite(value):
+            raise fault(value, source, target)
+        case t.Decimal():
+            return timestamp_of(int(EXACT.scaleb(value, 6)))
+    return timestamp_of(int(value * 1_000_000))
+
+
+def _to_array(value: Any, source: Type, target: Type, lenient: bool) -> tuple[Any, ...]:
+    assert isinstance(source, t.Array)
+    assert isinstance(target, t.Array)
+    return tuple(cast_value(v, source.element, target.element, lenient) for v in value)
+
+
+def _to_struct(value: Any, source: Type, target: Type, lenient: bool) -> tuple[Any, ...]:
+    assert isinstance(source, t.Struct)
+    assert isinstance(target, t.Struct)
+    parts = zip(value, source.fields, target.fields, strict=True)
+    return tuple(cast_value(v, one.type, other.type, lenient) for v, one, other in parts)
+
+
+_NUMBERS = (t.Boolean, t.Int, t.BigInt, t.Decimal, t.Double, t.String)
+_SOURCES: dict[type[Type], tuple[type[Type], ...]] = {
+    t.Boolean: _NUMBERS,
+    t.Int: (*_NUMBERS, t.Timestamp),
+    t.BigInt: (*_NUMBERS, t.Timestamp),
+    t.Decimal: (*_NUMBERS, t.Timestamp),
+    t.Double: (*_NUMBERS, t.Timestamp),
+    t.Date: (t.String, t.Timestamp),
+    t.Timestamp: (t.String, t.Date, t.Int, t.BigInt, t.Decimal, t.Double),
+}
+
+_TARGETS: dict[type[Type], Callable[[Any, Type, Type, bool], Any]] = {
+    t.Boolean: _to_boolean,
+    t.Int: _to_integer,
+    t.BigInt: _to_integer,
+    t.Decimal: _to_decimal,
+    t.Double: _to_double,
+    t.String: _to_string,
+    t.Date: _to_date,
+    t.Timestamp: _to_timestamp,
+    t.Array: _to_array,
+    t.Struct: _to_struct,
+}

@@ -1,0 +1,157 @@
+"""Which conversions Spark makes by itself, under ANSI mode: the common type of several, and what fits a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from tidemill.algebra.expressions.scalars import Cast, Lambda, Literal, Scalar
+from tidemill.algebra.values.casts import can_cast, cast_value
+from tidemill.algebra.values.decimals import decimal_for, decimal_for_integer, wider
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault, TypeMismatch
+from tidemill.model.types import Field, Type
+
+ATOMIC = (t.Boolean, t.Int, t.BigInt, t.Decimal, t.Double, t.String, t.Date, t.Timestamp)
+
+
+def common_type(types: Sequence[Type]) -> Type:
+    """The type to which values that stand side by side are brought: in comparisons, CASE, IN, arrays and unions.
+
+    >>> str(common_type([t.INT, t.Decimal(4, 2), t.VOID]))
+    'DECIMAL(12,2)'
+    """
+    void: Type = t.VOID
+    return reduce(_common, types, void)
+
+
+def widest_type(types: Sequence[Type]) -> Type:
+    """The common type of values of which either all or none are texts: GREATEST reads no text as a number.
+
+    >>> str(widest_type([t.INT, t.BIGINT, t.VOID]))
+    'BIGINT'
+    """
+    kinds = {type_ == t.STRING for type_ in types if type_ != t.VOID}
+    if len(kinds) > 1:
+        raise _apart(t.STRING, next(type_ for type_ in types if type_ not in (t.STRING, t.VOID)))
+    return common_type(types)
+
+
+def tightest_type(left: Type, right: Type) -> Type:
+    """The one of two types that holds every value of both, as functions of arrays want it: no DECIMAL is widened.
+
+    >>> str(tightest_type(t.INT, t.DOUBLE))
+    'DOUBLE'
+    """
+    of = widest_type((left, right))
+    if isinstance(of, t.Decimal) and of not in (left, right):
+        raise _apart(left, right)
+    return of
+
+
+def _apart(left: Type, right: Type) -> TypeMismatch:
+    return TypeMismatch(f"{left} and {right} have no common type", hint="Convert one of them with CAST.")
+
+
+def _common(left: Type, right: Type) -> Type:
+    if left == right:
+        return left
+    match left, right:
+        case (t.Void(), other) | (other, t.Void()):
+            return other
+        case (t.String(), other) | (other, t.String()) if isinstance(other, ATOMIC):
+            return beside_string(other)
+        case (t.Double(), other) | (other, t.Double()) if t.is_numeric(other):
+            return t.DOUBLE
+        case (t.Decimal(), other) | (other, t.Decimal()) if t.is_numeric(other):
+            return wider(decimal_for(left), decimal_for(right))
+        case ((t.Int() | t.BigInt()), (t.Int() | t.BigInt())):
+            return t.BIGINT
+        case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
+            return t.TIMESTAMP
+        case (t.Array(one), t.Array(other)):
+            return t.Array(_common(one, other))
+        case (t.Struct(one), t.Struct(other)) if len(one) == len(other):
+            return t.Struct(tuple(_common_field(a, b) for a, b in zip(one, other, strict=True)))
+    raise _apart(left, right)
+
+
+def _common_field(left: Field, right: Field) -> Field:
+    return Field(left.name, _common(left.type, right.type), left.nullable or right.nullable)
+
+
+def beside_string(other: Type) -> Type:
+    """What a STRING becomes beside ``other``: Spark reads it as a value of the other kind, in its widest form."""
+    match other:
+        case t.Int() | t.BigInt():
+            return t.BIGINT
+        case t.Decimal() | t.Double():
+            return t.DOUBLE
+    return other
+
+
+def fits(source: Type, target: Type) -> bool:
+    """Whether Spark converts an argument of type ``source`` to a parameter of type ``target`` unasked."""
+    match source, target:
+        case _ if source == target:
+            return True
+        case t.Void(), _:
+            return True
+        case (t.String(), _) | (_, t.String()):
+            return isinstance(source, ATOMIC) and isinstance(target, ATOMIC)
+        case ((t.Date() | t.Timestamp()), (t.Date() | t.Timestamp())):
+            return True
+        case t.Array(one), t.Array(other):
+            return fits(one, other)
+    return t.is_numeric(source) and t.is_numeric(target)
+
+
+def convert(scalar: Scalar, target: Type) -> Scalar:
+    """``scalar`` as a ``target``: itself, a converted literal, or a ``Cast``; of a lambda, what it gives.
+
+    >>> convert(Literal(1, t.INT), t.BIGINT)
+    Literal(value=1, of=BigInt())
+    """
+    if scalar.type == target:
+        return scalar
+    if isinstance(scalar, Literal):
+        try:
+            value = cast_value(scalar.value, scalar.type, target)
+        except ArithmeticFault:
+            return Cast(scalar, target)  # fails where it is computed, which may be nowhere
+        return Literal(value, target)
+    if isinstance(scalar, Lambda):
+        return replace(scalar, body=convert(scalar.body, target))
+    return Cast(scalar, target)
+
+
+def cast(scalar: Scalar, target: Type, lenient: bool = False) -> Scalar:
+    """CAST, or TRY_CAST where ``lenient``, as the user asked for it; refused where no such conversion exists."""
+    if not can_cast(scalar.type, target):
+        raise TypeMismatch(f"{scalar.type} cannot be cast to {target}")
+    if isinstance(scalar, Literal) and lenient:
+        return Literal(cast_value(scalar.value, scalar.type, target, lenient), target)
+    return Cast(scalar, target, lenient) if lenient and scalar.type != target else convert(scalar, target)
+
+
+def typed(scalar: Scalar) -> Scalar:
+    """``scalar`` as a value of its type: of a literal, one that keeps it whatever its digits are."""
+    return replace(scalar, typed=True) if isinstance(scalar, Literal) else scalar
+
+
+def narrow_literals(arguments: Sequence[Scalar]) -> list[Scalar]:
+    """Integer literals beside a DECIMAL as the narrowest DECIMAL that holds them: ``price * 2`` stays narrow.
+
+    ``price * CAST(2 AS INT)`` does not: there the type is said.
+    """
+    if not any(isinstance(argument.type, t.Decimal) for argument in arguments):
+        return list(arguments)
+    return [_narrow(argument) for argument in arguments]
+
+
+def _narrow(argument: Scalar) -> Scalar:
+    match argument:
+        case Literal(value=int(value), of=t.Int() | t.BigInt(), typed=False):
+            return convert(argument, decimal_for_integer(value))
+    return argument

@@ -1,0 +1,151 @@
+"""A change on its way: weighted rows of one relation, in whichever form they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
+from tidemill.changes.run_end_encoding import decoded
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+
+
+class ChangeSet:
+    """Weighted rows with fixed fields, held as Python pairs, as Arrow or as Parquet files, and turned on demand.
+
+    Arrow may be encoded: columns that repeat are then decoded when somebody asks for plain ones. A row
+    may occur several times; its weight is the sum. The native runtime works on pairs, Spark on Arrow and files.
+
+    >>> from tidemill.model import types as t
+    >>> change = ChangeSet.of([(("ann",), 1), (("ann",), 1)], (Field("name", t.STRING),))
+    >>> change.zset(), change.arrow().column_names
+    (ZSet({('ann',): 2}), ['name', '_weight'])
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        *,
+        pairs: list[tuple[Row, int]] | None = None,
+        table: pa.Table | None = None,
+        files: Sequence[Path] | None = None,
+        encoded: Sequence[pa.Table] | None = None,
+        rows: int | None = None,
+    ) -> None:
+        self.fields = tuple(fields)
+        self._pairs = pairs
+        self._table = table
+        self.files = None if files is None else tuple(files)
+        self._encoded = encoded
+        self._rows = rows
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Row, int]], fields: Sequence[Field]) -> ChangeSet:
+        """From ``(row, weight)`` pairs; a Z-set's ``items()`` are such pairs."""
+        return cls(fields, pairs=list(pairs))
+
+    @classmethod
+    def of_arrow(cls, table: pa.Table, fields: Sequence[Field]) -> ChangeSet:
+        """From an Arrow table with exactly the columns of ``arrow_schema(fields)``."""
+        return cls(fields, table=table)
+
+    @classmethod
+    def of_files(cls, files: Sequence[Path], fields: Sequence[Field], rows: int) -> ChangeSet:
+        """From Parquet files that a store has staged; they hold ``rows`` rows in all."""
+        return cls(fields, files=files, rows=rows)
+
+    @classmethod
+    def of_encoded(cls, tables: Sequence[pa.Table], fields: Sequence[Field]) -> ChangeSet:
+        """From Arrow tables, in each of which some columns may be run-end encoded (see ``encoding``)."""
+        return cls(fields, encoded=tables, rows=sum(table.num_rows for table in tables))
+
+    @property
+    def is_python_only(self) -> bool:
+        """Whether the rows are Python tuples only: nobody has asked for Arrow yet."""
+        return self._pairs is not None and self._table is None
+
+    def pairs(self) -> list[tuple[Row, int]]:
+        """The rows with their weights, as they came: equal rows are not summed."""
+        if self._pairs is None:
+            self._pairs = from_arrow(self.arrow(), self.fields)
+        return self._pairs
+
+    def zset(self) -> ZSet:
+        """The rows with their weights, summed."""
+        return ZSet.summed(self.pairs())
+
+    def arrow(self) -> pa.Table:
+        """The rows as Arrow: the fields and then the weight."""
+        encoded = self._encoded  # looked at first: another thread may be decoding
+        if self._table is None:
+            if self._pairs is not None:
+                self._table = to_arrow(self._pairs, self.fields)
+            elif encoded is not None:
+                self._table = pa.concat_tables(map(decoded, encoded))
+                self._encoded = None
+            else:
+                schema = arrow_schema(self.fields)
+                parts = [pq.read_table(f, columns=schema.names).cast(schema) for f in self.files or ()]
+                self._table = pa.concat_tables(parts) if parts else schema.empty_table()
+        return self._table
+
+    def encoded(self) -> Sequence[pa.Table]:
+        """The rows as Arrow as they are, which may be several tables with run-end encoded columns."""
+        encoded = self._encoded
+        return [self.arrow()] if encoded is None else encoded
+
+    def negated(self) -> ChangeSet:
+        """The change that undoes this one, in columns where this one is."""
+        if self._pairs is None:
+            table = self.arrow()
+            place = table.schema.get_field_index(WEIGHT)
+            return ChangeSet.of_arrow(
+                table.set_column(place, table.schema.field(place), pc.negate(table.column(place))), self.fields
+            )
+        return ChangeSet.of(((row, -weight) for row, weight in self.pairs()), self.fields)
+
+    def signed(self) -> tuple[ChangeSet, ChangeSet]:
+        """The rows that leave, and the rows that come."""
+        leave = ChangeSet.of((pair for pair in self.pairs() if pair[1] < 0), self.fields)
+        return leave, ChangeSet.of((pair for pair in self.pairs() if pair[1] > 0), self.fields)
+
+    def __len__(self) -> int:
+        """How many rows it holds, unsummed; zero means that nothing changed."""
+        if self._pairs is not None:
+            return len(self._pairs)
+        if self._table is not None:
+            return int(self._table.num_rows)
+        return self._rows or 0
+
+
+def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet]) -> dict[str, ChangeSet]:
+    """Changes by name and those that follow them, as one."""
+    found = {**changes, **more}
+    for name in changes.keys() & more.keys():
+        both = changes[name], more[name]
+        found[name] = ChangeSet.of_arrow(pa.concat_tables([change.arrow() for change in both]), both[0].fields)
+    return found
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """All that one epoch commits, in one piece.
+
+    ``changes`` go by the name of the map they add to (tables, views, stages and their maps alike). ``catalog`` is the
+    new catalog where it changed, ``positions`` where sources stand after it, ``dropped`` the maps that end here and
+    ``replaced`` those whose former content the change replaces (a view that was built again).
+    """
+
+    number: int
+    changes: Mapping[str, ChangeSet] = field(default_factory=dict)
+    positions: Mapping[str, str] = field(default_factory=dict)
+    catalog: Mapping[str, object] | None = None
+    dropped: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()

@@ -1,0 +1,184 @@
+"""Blocks: select-project-join trees flattened to a set of leaves, a list of conditions and the columns that come out.
+
+The tree's own order of joins is gone, so an order of loops can be chosen for each changed relation. UNION ALL
+distributes over everything, so the body of a stage is the sum of its blocks. Arrays whose elements become rows are
+listed beside the leaves: they need no relation, only what their arrays read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from tidemill.algebra.expressions.scalars import Call, Literal, Named, Scalar, column
+from tidemill.algebra.relational.relations import (
+    Change,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    Unnest,
+    Values,
+)
+from tidemill.algebra.relational.walk import columns_in, conjuncts, substitute
+from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.fold_constants import fold_constants
+from tidemill.program.statements import ArrayLoop
+
+Leaf = Scan | Change
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCondition:
+    """A condition, and the aliases of the leaves that must be bound before it may be tried."""
+
+    scalar: Scalar
+    needs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBlock:
+    """The product of ``leaves`` where all ``conditions`` hold, as ``outputs``: all over the leaves' columns.
+
+    ``arrays`` multiply each row of the product by their elements. An array may read the elements of those before it.
+    """
+
+    leaves: tuple[Leaf, ...]
+    conditions: tuple[BlockCondition, ...]
+    outputs: tuple[Named, ...]
+    arrays: tuple[ArrayLoop, ...] = ()
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Each column of the leaves and of the arrays' elements, and the alias that it belongs to."""
+        elements = {f"{each.alias}.{f.name}": each.alias for each in self.arrays for f in each.columns}
+        return {f.name: leaf.alias for leaf in self.leaves for f in leaf.fields} | elements
+
+
+def blocks(relation: Relation) -> list[QueryBlock]:
+    """The blocks whose sum is ``relation``: a tree of scans, changes, values and row-wise nodes, joins and unions.
+
+    >>> [block.leaves for block in blocks(Join(Scan("r", "r", ()), UnionAll((Scan("s", "s", ()), Values(((),), ())))))]
+    [(Scan(relation='r', alias='r', columns=()), Scan(relation='s', alias='s', columns=())),
+     (Scan(relation='r', alias='r', columns=()),)]
+    """
+    match relation:
+        case Scan() | Change():
+            return [QueryBlock((relation,), (), tuple(Named(f.name, column(f)) for f in relation.fields))]
+        case Values():
+            return [_constant(row, relation) for row in relation.rows]
+        case Filter():
+            return _possible(_where(block, relation.condition) for block in blocks(relation.input))
+        case Project():
+            return [_select(block, relation.outputs) for block in blocks(relation.input)]
+        case Join():
+            pairs = product(blocks(relation.left), blocks(relation.right))
+            return _possible(_joined(left, right, relation.condition) for left, right in pairs)
+        case Unnest():
+            return [_unnested(block, relation) for block in blocks(relation.input)]
+        case UnionAll():
+            return [_under_names(block, relation) for part in relation.inputs for block in blocks(part)]
+    raise TypeError(f"{type(relation).__name__} begins a stage of its own")
+
+
+def count_blocks(relation: Relation) -> int:
+    """How many blocks ``relation`` has; an aggregation or DISTINCT, which is read from a stage, counts as one.
+
+    >>> count_blocks(Join(UnionAll((Scan("r", "r", ()),) * 2), UnionAll((Scan("s", "s", ()),) * 3)))
+    6
+    """
+    match relation:
+        case Values(rows=rows):
+            return len(rows)
+        case Filter(input=input_) | Project(input=input_) | Unnest(input=input_):
+            return count_blocks(input_)
+        case Join(left=left, right=right):
+            return count_blocks(left) * count_blocks(right)
+        case UnionAll(inputs=inputs):
+            return sum(map(count_blocks, inputs))
+    return 1
+
+
+def used_columns(block: QueryBlock) -> Iterator[str]:
+    """Every column of the leaves that the block reads, some of them more than once."""
+    for condition in block.conditions:
+        yield from columns_in(condition.scalar)
+    for each in block.arrays:
+        yield from columns_in(each.array)
+    for output in block.outputs:
+        yield from columns_in(output.scalar)
+
+
+def _constant(row: tuple[object, ...], values: Values) -> QueryBlock:
+    outputs = (Named(f.name, Literal(value, f.type)) for value, f in zip(row, values.columns, strict=True))
+    return QueryBlock((), (), tuple(outputs))
+
+
+def _where(block: QueryBlock, condition: Scalar) -> QueryBlock:
+    """The block under one more condition.
+
+    A part that cannot fail needs the leaves that it reads and no others. One that can waits for everything below it, so
+    that it sees no row that SQL would not have shown to it.
+    """
+    values = {output.name: output.scalar for output in block.outputs}
+    owners = block.aliases
+    everything = frozenset(step.alias for step in (*block.leaves, *block.arrays))
+    added = []
+    for part in conjuncts(fold_constants(substitute(condition, values))):
+        # A column without an owner comes from outside: the block is a subquery, and has it from the start.
+        read = frozenset(owners[name] for name in columns_in(part) if name in owners)
+        needs = everything if may_fail(part) else read
+        added.append(BlockCondition(part, needs))
+    return replace(block, conditions=(*block.conditions, *added))
+
+
+def _possible(found: Iterable[QueryBlock]) -> list[QueryBlock]:
+    """The blocks without those that want a column to be NULL and to equal something, or what is never true."""
+    return [block for block in found if _unknown(block).isdisjoint(_compared(block)) and not _is_void(block)]
+
+
+def _is_void(block: QueryBlock) -> bool:
+    return any(isinstance(c.scalar, Literal) and c.scalar.value is not True for c in block.conditions)
+
+
+def _unknown(block: QueryBlock) -> set[Scalar]:
+    tests = [condition.scalar for condition in block.conditions]
+    return {test.arguments[0] for test in tests if isinstance(test, Call) and test.function == "is_null"}
+
+
+def _compared(block: QueryBlock) -> set[Scalar]:
+    tests = [condition.scalar for condition in block.conditions]
+    return {side for test in tests if isinstance(test, Call) and test.function == "eq" for side in test.arguments}
+
+
+def _select(block: QueryBlock, outputs: tuple[Named, ...]) -> QueryBlock:
+    values = {output.name: output.scalar for output in block.outputs}
+    return replace(block, outputs=tuple(Named(o.name, fold_constants(substitute(o.scalar, values))) for o in outputs))
+
+
+def _joined(left: QueryBlock, right: QueryBlock, condition: Scalar | None) -> QueryBlock:
+    both = QueryBlock(
+        left.leaves + right.leaves,
+        left.conditions + right.conditions,
+        left.outputs + right.outputs,
+        left.arrays + right.arrays,
+    )
+    return both if condition is None else _where(both, condition)
+
+
+def _unnested(block: QueryBlock, unnest: Unnest) -> QueryBlock:
+    """The block with one more array. Its columns are called ``alias.name`` (see ``apart``), the alias being its own."""
+    values = {output.name: output.scalar for output in block.outputs}
+    alias = unnest.columns[0].name.partition(".")[0]
+    columns = tuple(replace(f, name=f.name.removeprefix(f"{alias}.")) for f in unnest.columns)
+    each = ArrayLoop(alias, substitute(unnest.array, values), columns, unnest.outer)
+    elements = tuple(Named(f.name, column(f)) for f in unnest.columns)
+    return replace(block, arrays=(*block.arrays, each), outputs=block.outputs + elements)
+
+
+def _under_names(block: QueryBlock, union: UnionAll) -> QueryBlock:
+    names = (f.name for f in union.fields)
+    return replace(block, outputs=tuple(Named(n, o.scalar) for n, o in zip(names, block.outputs, strict=True)))

@@ -1,0 +1,70 @@
+"""Which subqueries stand in a relation more than once: each of them is computed and kept once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Project,
+    Recursive,
+    Relation,
+    Repeat,
+    TopK,
+    UnionAll,
+    Window,
+)
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import children, walk
+from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
+
+GROUPED = (Aggregate, Distinct, TopK, Window, Match)
+"""The nodes whose rows come from a map of their own: each begins a stage."""
+
+
+def common_subqueries(relation: Relation) -> Counter[CanonicalForm]:
+    """How often each grouped subquery of ``relation`` occurs, by its canonical form."""
+    return Counter(canonical(node) for node in walk(relation) if is_grouped(node))
+
+
+def shared(relation: Relation) -> set[CanonicalForm]:
+    """What is worth a stage because it stands in ``relation`` more than once, by its canonical form: sums, whose blocks
+    would multiply, and joins that several terms of a grouped sum have in common. Not what is within these.
+    """
+    grouped = (node.input for node in walk(relation) if isinstance(node, GROUPED))
+    joins = (_repeated(input_, Join) for input_ in grouped if isinstance(input_, UnionAll))
+    return _repeated(relation, UnionAll).union(*joins)
+
+
+def _repeated(relation: Relation, kind: type[Relation]) -> set[CanonicalForm]:
+    seen: Counter[CanonicalForm] = Counter()
+
+    def visit(node: Relation) -> None:
+        if isinstance(node, kind):
+            form = canonical(node)
+            seen[form] += 1
+            if seen[form] > 1:
+                return
+        for child in children(node):
+            visit(child)
+
+    visit(relation)
+    return {form for form, times in seen.items() if times > 1}
+
+
+def is_grouped(relation: Relation) -> bool:
+    """Whether ``relation`` is grouped, recursive or made partition by partition, with at most filters, projections and
+    repetition above it.
+    """
+    return isinstance(core(relation), (*GROUPED, Recursive, TimePartitioned))
+
+
+def core(relation: Relation) -> Relation:
+    """What lies below the filters and projections at the top of ``relation``."""
+    while isinstance(relation, Filter | Project | Repeat):
+        relation = relation.input
+    return relation

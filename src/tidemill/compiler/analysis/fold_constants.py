@@ -1,0 +1,52 @@
+"""Expressions that are decided by what is known of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar
+from tidemill.algebra.relational.walk import is_nullable, transform
+from tidemill.model.types import BOOLEAN
+
+
+def fold_constants(scalar: Scalar) -> Scalar:
+    """``scalar`` without tests for NULL, and what depends on them, that come out the same for every row.
+
+    Substitution makes such tests: an aggregate that counts what is not NULL may be given a column that never is.
+
+    >>> from tidemill.algebra.text import text_of
+    >>> from tidemill.model.types import INT
+    >>> known = Call("is_not_null", (Column("o.n", INT, nullable=False),), BOOLEAN)
+    >>> text_of(fold_constants(Case(((known, Literal(1, INT)),), Literal(0, INT), INT)))
+    '1'
+    """
+    return transform(scalar, _folded)
+
+
+def _folded(scalar: Scalar) -> Scalar:
+    match scalar:
+        case Call("is_null" | "is_not_null" as test, (Literal(value=value),)):
+            return Literal((value is None) == (test == "is_null"), BOOLEAN)
+        case Call("is_null" | "is_not_null" as test, (Column() as column,)) if not is_nullable(column):
+            return Literal(test == "is_not_null", BOOLEAN)
+        case Call("and" | "or" as name, arguments):
+            return _connected(scalar, Literal(name == "or", BOOLEAN), arguments)
+        case Call("not", (Literal(value=bool() as value),)):
+            return Literal(not value, BOOLEAN)
+        case Case(branches=branches, default=default):
+            possible = tuple((when, then) for when, then in branches if when != Literal(False, BOOLEAN))
+            if possible and possible[0][0] == Literal(True, BOOLEAN):
+                return possible[0][1]
+            return Case(possible, default, scalar.of) if possible else default
+    return scalar
+
+
+def _connected(scalar: Call, decisive: Literal, arguments: Sequence[Scalar]) -> Scalar:
+    """AND and OR: of constants one decides, and the other says nothing."""
+    if decisive in arguments:
+        return decisive
+    open_ = [argument for argument in arguments if argument != Literal(not decisive.value, BOOLEAN)]
+    if not open_:
+        return Literal(not decisive.value, BOOLEAN)
+    return open_[0] if len(open_) == 1 else replace(scalar, arguments=tuple(open_))

@@ -1,0 +1,113 @@
+"""Viewlets or a join graph: what EXPLAIN predicts of both for one view and the rows that are there.
+
+Viewlets keep the joins of what a change can meet, so they cost little work and, where rows have many partners, much
+memory. A join graph keeps every row once and finds its partners when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidemill.algebra.relational.relations import Relation
+from tidemill.compiler.passes import compile_view
+from tidemill.compiler.statistics.predictions import DistinctCounts, Prediction, RelationSize, predict, relation_sizes
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
+from tidemill.program.statements import Program
+
+COMPARED_STRATEGIES = ("viewlet", "joingraph")
+
+ALIKE = 1.1
+"""Predictions that differ by less than this factor are as good as each other."""
+
+SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
+
+
+def nothing_counted(relation: str, column: str) -> int | None:
+    """Of no column is it known how many values it has."""
+    return None
+
+
+def compare_strategies(
+    view: str,
+    relation: Relation,
+    tables: Mapping[str, Table],
+    sizes: Mapping[str, int],
+    distinct: DistinctCounts = nothing_counted,
+) -> list[str]:
+    """The predictions for view ``view`` as lines of text; none where it joins nothing, or no two strategies differ.
+
+    ``sizes`` are the rows of the relations that it reads. ``distinct`` tells how many values a column of one has, or
+    None.
+    """
+    programs = dict(_programs(view, relation, tables))
+    if programs.keys() != set(COMPARED_STRATEGIES):
+        return []
+    known = relation_sizes(_columns(programs["joingraph"]), tables, sizes, distinct)
+    found = {name: predict(program, known) for name, program in programs.items()}
+    basis = ", ".join(f"{contents.rows:,.0f} rows of {name}" for name, contents in known.items())
+    heading = f"viewlet or joingraph, as predicted from {basis}:"
+    return [heading, *(f"  {line}" for line in _lines(found, known))]
+
+
+def _columns(program: Program) -> dict[str, set[str]]:
+    """The relations that members hold, and the columns of these that they are told apart by."""
+    own = {stage.name for stage in program.stages}
+    columns: dict[str, set[str]] = {}
+    for stage in program.stages:
+        keys = {map_.name: {f.name for f in map_.keys} for map_ in stage.maps}
+        columns |= {name: columns.get(name, set()) for name in stage.inputs if name not in own}
+        for member in (member for graph in stage.graphs for member in graph.members if member.relation not in own):
+            columns[member.relation] |= keys[member.map]
+    return columns
+
+
+def _programs(view: str, relation: Relation, tables: Mapping[str, Table]) -> Iterator[tuple[str, Program]]:
+    """The programs of both, where they are what was asked for and can be predicted.
+
+    A trigger for single rows has no load that would tell what its maps hold.
+    """
+    for strategy in COMPARED_STRATEGIES:
+        try:
+            program = compile_view(view, relation, tables, strategy)
+        except Unsupported:
+            continue
+        joins = strategy == "viewlet" or any(len(g.members) > 1 for stage in program.stages for g in stage.graphs)
+        last = program.stages[-1]
+        if joins and last.strategy == strategy and not any(trigger.each for trigger in last.triggers):
+            yield strategy, program
+
+
+def _lines(found: Mapping[str, Prediction], known: Mapping[str, RelationSize]) -> Iterator[str]:
+    work = {name: _mean(prediction.work, known) for name, prediction in found.items()}
+    width = max(map(len, found))
+    for name, one in found.items():
+        line = f"{name:<{width}}  {one.entries:,.0f} entries, {_bytes(one.bytes)}; {work[name]:,.1f} visits a change"
+        alone = _mean(one.unread, known)
+        yield f"{line}, {alone:,.1f} if served to read" if name == "joingraph" else line
+    memory = {name: prediction.bytes for name, prediction in found.items()}
+    yield f"better for memory: {_better(memory)}; for work: {_better(work)}"
+
+
+def _mean(work: Mapping[str, float], known: Mapping[str, RelationSize]) -> float:
+    """The work of a change, each relation changing as often as it has rows, since each row arrives once."""
+    rates = {name: known[name].rows if name in known else 0.0 for name in work}
+    rows = sum(rates.values())
+    return sum(work[name] * rate for name, rate in rates.items()) / rows if rows else sum(work.values())
+
+
+def _better(numbers: Mapping[str, float]) -> str:
+    """The strategy with the smaller number, and by how much."""
+    best, other = sorted(numbers, key=lambda name: numbers[name])
+    factor = (numbers[other] + 1) / (numbers[best] + 1)
+    return "either" if factor < ALIKE else f"{best}, {factor:,.1f} times"
+
+
+def _bytes(number: float) -> str:
+    """Bytes in units that people read.
+
+    >>> _bytes(1_234_567), _bytes(12)
+    ('1.2 MB', '12.0 B')
+    """
+    scale, unit = next((pair for pair in SCALES if number >= pair[0]), SCALES[-1])
+    return f"{number / scale:,.1f} {unit}"

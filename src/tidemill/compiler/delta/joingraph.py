@@ -1,0 +1,84 @@
+"""From a block to its join graph: a tree of equalities between its leaves, and what else must hold on a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Named, Scalar
+from tidemill.compiler.analysis.blocks import BlockCondition, QueryBlock
+from tidemill.compiler.analysis.failures import is_exact, may_fail
+from tidemill.compiler.delta.nested_loops import indexable
+from tidemill.compiler.delta.stream_history import StreamHistory
+from tidemill.compiler.delta.sum_pushdown import column_of
+from tidemill.program.joingraph import Graph, GraphMember, Lookahead, Vertex
+
+AliasPair = tuple[str, str]
+"""Two aliases in the order of their leaves, or a column of each."""
+
+
+def graph_of(target: str, block: QueryBlock, pasts: Mapping[str, StreamHistory], lookahead: Lookahead) -> Graph:
+    """The join graph of ``block``, whose leaves are held by ``pasts``.
+
+    The tree takes the first equalities that connect something new; equalities beside one of the tree belong to its
+    vertex, those that would close a cycle are tried on paths. What is left unconnected meets without columns.
+    """
+    members = tuple(_member(pasts[leaf.alias]) for leaf in block.leaves)
+    aliases = [member.alias for member in members]
+    found: dict[AliasPair, list[tuple[AliasPair, BlockCondition]]] = {}
+    for condition in block.conditions:
+        for pair, columns in meetings(condition, block, aliases):
+            found.setdefault(pair, []).append((columns, condition))
+    tree = _tree(aliases, list(found))
+    vertices = tuple(Vertex(pair, tuple(columns for columns, _ in found.get(pair, ()))) for pair in tree)
+    answered = [condition for pair in tree for _, condition in found.get(pair, ())]
+    held = [condition for member in members for condition in member.filters]
+    filters = tuple(
+        condition.scalar
+        for condition in block.conditions
+        if not any(condition is one for one in answered) and condition.scalar not in held
+    )
+    return Graph(target, members, vertices, filters, _outputs(block, pasts), lookahead)
+
+
+def _member(past: StreamHistory) -> GraphMember:
+    sums = tuple(Named(sum_.value.name, sum_.scalar) for sum_ in past.sums)
+    return GraphMember(past.scan.alias, past.scan.relation, past.map.name, past.filters, sums)
+
+
+def _outputs(block: QueryBlock, pasts: Mapping[str, StreamHistory]) -> tuple[Named, ...]:
+    """What a path adds, with the sums that members hold in place of what they sum up; these are never keys."""
+    held = {sum_.scalar: column_of(leaf.alias, sum_) for leaf in block.leaves for sum_ in pasts[leaf.alias].sums}
+    return tuple(Named(output.name, held.get(output.scalar, output.scalar)) for output in block.outputs)
+
+
+def meetings(condition: BlockCondition, block: QueryBlock, aliases: list[str]) -> Iterator[tuple[AliasPair, AliasPair]]:
+    """The two leaves that an equality of plain columns connects, and these columns."""
+    match condition.scalar:
+        case Call(function="eq", arguments=(left, right)) if not may_fail(condition.scalar):
+            one, other = _plain(left), _plain(right)
+            if one is None or other is None or not (indexable(left) and indexable(right)):
+                return
+            owners = block.aliases
+            sides = [(owners[side.name], side.name) for side in (one, other) if side.name in owners]
+            if len({alias for alias, _ in sides}) == 2 and all(alias in aliases for alias, _ in sides):
+                (a, x), (b, y) = sorted(sides, key=lambda side: aliases.index(side[0]))
+                yield (a, b), (x.removeprefix(f"{a}."), y.removeprefix(f"{b}."))
+
+
+def _plain(side: Scalar) -> Column | None:
+    """The column that a side of an equality is; an exact cast leaves its number what it is."""
+    found = side.input if isinstance(side, Cast) and is_exact(side) else side
+    return found if isinstance(found, Column) else None
+
+
+def _tree(aliases: list[str], edges: list[AliasPair]) -> list[AliasPair]:
+    """Edges that connect all aliases without a cycle: of those given as many as can be, and others where none is."""
+    part = {alias: alias for alias in aliases}
+    tree: list[AliasPair] = []
+    cross = [(aliases[0], alias) for alias in aliases[1:]]
+    for one, other in [*edges, *cross]:
+        if part[one] != part[other]:
+            merged, into = part[other], part[one]
+            part = {alias: into if root == merged else root for alias, root in part.items()}
+            tree.append((one, other))
+    return tree

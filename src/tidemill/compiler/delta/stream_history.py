@@ -1,0 +1,128 @@
+"""What a stage holds of its streams.
+
+A stream keeps no rows. Where a trigger needs those that came before, a map of the stage holds them, reduced to the
+columns and rows that its loops can use. So a stream costs what its views need of it, and nothing where they only sum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.relational.relations import Relation, Scan
+from tidemill.algebra.relational.walk import columns_in, substitute, walk
+from tidemill.compiler.delta.nested_loops import narrow
+from tidemill.compiler.delta.sum_pushdown import NO_SUMS, MemberSum, MemberSums
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Query, RelationLoop, Step, Version
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHistory:
+    """What ``map`` holds of the rows that a stream has brought: those that pass ``filters``, and the columns in use.
+
+    What nobody needs row by row it holds as ``sums``.
+    """
+
+    scan: Scan
+    map: Map
+    filters: tuple[Scalar, ...]
+    sums: tuple[MemberSum, ...] = ()
+
+    def growth(self) -> Add:
+        """What a change of the stream adds to the map."""
+        fields = dict(zip((f.name for f in self.scan.columns), self.scan.fields, strict=True))
+        keys = (Named(f.name, column(fields[f.name])) for f in self.map.keys)
+        outputs = (*keys, *(Named(sum_.value.name, sum_.scalar) for sum_ in self.sums))
+        source = RelationLoop(
+            self.scan.relation, self.scan.alias, Version.CHANGE, self.scan.columns, filters=self.filters
+        )
+        return Add(self.map.name, narrow(Query((source,), outputs)))
+
+    def equals(self, other: StreamHistory) -> bool:
+        """Whether both hold the same rows of the same stream, as the two sides of a self join often do."""
+        return self._bare() == other._bare()
+
+    def _bare(self) -> tuple[object, ...]:
+        """What is held, without the alias."""
+        bare = {f"{self.scan.alias}.{f.name}": Column(f.name, f.type, f.nullable) for f in self.scan.columns}
+        filters = [substitute(condition, bare) for condition in self.filters]
+        return self.scan.relation, self.map.keys, filters, [(s.value, substitute(s.scalar, bare)) for s in self.sums]
+
+
+def find_histories(
+    stage: str, body: Relation, queries: Sequence[Query], streams: Set[str], sums: MemberSums = NO_SUMS
+) -> dict[str, StreamHistory]:
+    """What to hold for each alias under which ``queries`` read the state of a stream, or only ``sums`` of it.
+
+    Equal pasts share one map. Its keys begin with the columns by which most loops enter it, and so do its files: they
+    are sorted by key, and what a lookup by these columns finds lies together.
+    """
+    pasts: dict[str, StreamHistory] = {}
+    for scan in walk(body):
+        if isinstance(scan, Scan) and scan.relation in streams:
+            readers = [query for query in queries if _loops([query], scan)]
+            if readers:
+                past = _past(stage, scan, readers, sums.get(scan.alias, ()))
+                same = next((known for known in pasts.values() if known.equals(past)), past)
+                pasts[scan.alias] = replace(past, map=same.map)
+    sorted_ = {past.map.name: _entered_first(past.map, pasts, queries) for past in histories_by_map(pasts)}
+    return {alias: replace(past, map=sorted_[past.map.name]) for alias, past in pasts.items()}
+
+
+def _entered_first(map_: Map, pasts: Mapping[str, StreamHistory], queries: Sequence[Query]) -> Map:
+    """The map with its keys in the order of how many loops look them up; those that none looks up stand last."""
+    scans = [past.scan for past in pasts.values() if past.map.name == map_.name]
+    entries = Counter(tuple(n for n, _ in loop.lookup) for scan in scans for loop in _loops(queries, scan))
+    ranked = [name for columns, _ in entries.most_common() for name in columns]
+    return replace(map_, keys=tuple(sorted(map_.keys, key=lambda f: (*ranked, f.name).index(f.name))))
+
+
+def histories_by_map(pasts: Mapping[str, StreamHistory]) -> list[StreamHistory]:
+    """For each map the past that it is named after."""
+    first: dict[str, StreamHistory] = {}
+    for past in pasts.values():
+        first.setdefault(past.map.name, past)
+    return list(first.values())
+
+
+def read_from_history(query: Query, pasts: Mapping[str, StreamHistory]) -> Query:
+    """The query with each state of a stream read from the map that holds it, whose filters need no second trial."""
+
+    def moved(source: Step) -> Step:
+        past = pasts.get(source.alias)
+        if past is None or not isinstance(source, RelationLoop) or source.version is Version.CHANGE:
+            return source
+        filters = tuple(f for f in source.filters if f not in past.filters)
+        return replace(source, relation=past.map.name, filters=filters)
+
+    return narrow(replace(query, sources=tuple(map(moved, query.sources))))
+
+
+def _past(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[MemberSum, ...]) -> StreamHistory:
+    """The past of one scan: filtered by what all readers ask of the stream alone, with the columns that any reads."""
+    own = {f.name for f in scan.fields}
+    first, *others = [[f for f in source.filters if columns_in(f) <= own] for source in _loops(readers, scan)]
+    filters = tuple(f for f in first if all(f in other for other in others))
+    whole = StreamHistory(
+        scan, Map(f"{stage}:{scan.alias}", scan.columns, tuple(sum_.value for sum_ in sums)), filters, sums
+    )
+    rest = [read_from_history(query, {scan.alias: whole}) for query in readers]
+    # A row must keep one column at least, if only to carry its weight through files and frames: one that is read, for
+    # an earlier stage gives out no others.
+    keys = _columns_read(rest, scan) or _columns_read(readers, scan)[:1] or scan.columns[:1]
+    return replace(whole, map=replace(whole.map, keys=keys))
+
+
+def _columns_read(queries: Sequence[Query], scan: Scan) -> tuple[Field, ...]:
+    read = {f.name for source in _loops(queries, scan) for f in source.columns}
+    return tuple(f for f in scan.columns if f.name in read)
+
+
+def _loops(queries: Sequence[Query], scan: Scan) -> list[RelationLoop]:
+    """The loops over the state that ``scan`` stands for."""
+    sources = (s for query in queries for s in query.sources if isinstance(s, RelationLoop) and s.alias == scan.alias)
+    return [source for source in sources if source.version is Version.STATE]

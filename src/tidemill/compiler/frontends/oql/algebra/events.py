@@ -1,0 +1,61 @@
+"""Which events can change a view: ``specifyEventsToMonitor`` of MOVIE (Figure 8), over the operators of the view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.compiler.frontends.oql.algebra.operators import Get, Operator, walk
+from tidemill.compiler.frontends.oql.algebra.view_classes import attributes_read, collection_roles
+from tidemill.compiler.lineage.maintenance_plans import CollectionUse
+from tidemill.model.classes import Attribute, ObjectSchema
+from tidemill.model.update_events import Listening, UpdateEvent
+
+MEMBERSHIP = (UpdateEvent.INSERT, UpdateEvent.DELETE)
+ELEMENTS = (UpdateEvent.INSERT_ELEMENT, UpdateEvent.DELETE_ELEMENT)
+
+
+def listens(tree: Operator, schema: ObjectSchema) -> frozenset[Listening]:
+    """The events that a view must hear of, and where they happen."""
+    return frozenset((*_of_scans(tree), *_of_paths(tree, schema)))
+
+
+def _of_scans(tree: Operator) -> Iterator[Listening]:
+    """Objects that come to, or leave, an extent that is gone through; the rows of a view do so, too."""
+    for get in walk(tree):
+        if isinstance(get, Get):
+            yield from _all(MEMBERSHIP, get.extent.name)
+
+
+def _of_paths(tree: Operator, schema: ObjectSchema) -> Iterator[Listening]:
+    """Each step of each path."""
+    roles, read = collection_roles(tree), set(attributes_read(tree))
+    for step in read:
+        attribute, place = schema.attributes(step.owner)[step.name], str(step)
+        if attribute.collection is None:
+            yield Listening(UpdateEvent.MODIFY, place)
+        else:
+            yield from _all(ELEMENTS, place)
+        if attribute.target is None:
+            continue
+        # Of a relationship, objects of its class come and go; of a collection of objects, its elements do.
+        members = schema.declares(step.owner, step.name) if attribute.collection is None else attribute.target
+        extent = schema.classes[members].extent
+        yield from _all(MEMBERSHIP, extent) if extent is not None else ()
+        yield from _of_inverse(attribute, schema)
+        if CollectionUse.NESTED in roles.get(step, ()):
+            # An element of a collection that is shown is its oid only; one of an unnested one is a row of its own.
+            inner = (one for one in read if one.owner == attribute.target)
+            yield from (Listening(UpdateEvent.MODIFY_ELEMENT, f"{place}({one})") for one in inner)
+
+
+def _of_inverse(attribute: Attribute, schema: ObjectSchema) -> Iterator[Listening]:
+    """The other end of a relationship changes with this one."""
+    if attribute.target is None or attribute.inverse is None:
+        return
+    other = schema.attributes(attribute.target)[attribute.inverse]
+    place = f"{attribute.target}.{attribute.inverse}"
+    yield from _all((UpdateEvent.MODIFY,) if other.collection is None else ELEMENTS, place)
+
+
+def _all(events: tuple[UpdateEvent, ...], place: str) -> Iterator[Listening]:
+    return (Listening(event, place) for event in events)

@@ -1,0 +1,9 @@
+"""The monoid calculus of Fegaras and Maier: what a query means.
+
+- ``types``: values, references to objects, collections and records
+- ``terms``: variables, paths, operations, records and comprehensions
+- ``functions``: functions of terms: their types, and the scalars that they become
+- ``calls``: functions, operators and aggregates as OQL calls them
+- ``translator``: from syntax to terms, with every error found on the way
+- ``normalize``: nested comprehensions made flat
+"""

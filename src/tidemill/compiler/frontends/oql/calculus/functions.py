@@ -1,0 +1,149 @@
+"""Functions and operators of terms: which kind they have, and the scalar that each becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from tidemill.algebra.expressions.scalars import Case, Column, Literal, Scalar
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.aggregates import aggregate_type
+from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, ConstantTerm, Monoid, Operation
+from tidemill.compiler.frontends.oql.calculus.types import CollectionType, OqlType, RecordType, ReferenceType, ValueType
+from tidemill.compiler.frontends.sql.expressions.literals import from_integer
+from tidemill.model.classes import Collection
+from tidemill.model.errors import TypeMismatch
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID
+
+TRUE = ConstantTerm(Literal(True, BOOLEAN))
+
+OBJECT_FUNCTIONS = frozenset(("eq", "ne", "is_null", "is_not_null", "in_collection", "count_elements"))
+"""What can be done with references; everything else is for values."""
+
+
+def integer(value: int) -> ConstantTerm:
+    """A whole number."""
+    return ConstantTerm(from_integer(value))
+
+
+def operation(function: str, *arguments: CalculusTerm) -> Operation:
+    """``function`` of ``arguments``, with the type that the algebra gives it; comparing with nil asks whether it is."""
+    if function in ("eq", "ne") and any(_is_nil(argument) for argument in arguments):
+        other = arguments[0] if _is_nil(arguments[1]) else arguments[1]
+        return operation("is_null" if function == "eq" else "is_not_null", other)
+    _check_objects(function, arguments)
+    of = apply_function(function, [_probe(argument) for argument in arguments]).type
+    return Operation(function, arguments, ValueType(of))
+
+
+def _is_nil(term: CalculusTerm) -> bool:
+    return isinstance(term, ConstantTerm) and term.literal.value is None
+
+
+def _check_objects(function: str, arguments: Sequence[CalculusTerm]) -> None:
+    classes = [argument.kind for argument in arguments if isinstance(argument.kind, ReferenceType)]
+    if classes and function not in OBJECT_FUNCTIONS:
+        raise TypeMismatch(
+            f"{function} takes values, and this is {classes[0]}", hint="Name one of its attributes after a dot."
+        )
+
+
+def _probe(term: CalculusTerm) -> Scalar:
+    """Something of the same type, to ask for the type of what is made of it."""
+    return term.literal if isinstance(term, ConstantTerm) else Column("?", term.kind.stored)
+
+
+def apply_function(function: str, arguments: Sequence[Scalar]) -> Scalar:
+    """The scalar that a function is: one of the algebra's, or made of them."""
+    special = OQL_SCALARS.get(function)
+    return call(function, *arguments) if special is None else special(*arguments)
+
+
+def count_elements(array: Scalar) -> Scalar:
+    """How many elements a collection has."""
+    return convert(call("size", array), BIGINT)
+
+
+def in_collection(value: Scalar, array: Scalar) -> Scalar:
+    """Whether a value is among the elements; what is undefined is not."""
+    return call("coalesce", call("array_contains", array, value), Literal(False, BOOLEAN))
+
+
+def element(array: Scalar) -> Scalar:
+    """The one element; of none, or of several, there is no such place, which is an error."""
+    one = call("eq", call("size", array), Literal(1, INT))
+    return call("get_item", array, Case(((one, Literal(0, INT)),), Literal(-1, INT), INT))
+
+
+def sorted_of(function: str) -> Callable[..., Scalar]:
+    """A function of two arrays, whose elements are then in order: so equal collections are equal arrays."""
+
+    def rule(one: Scalar, other: Scalar) -> Scalar:
+        return call("sort_array", call(function, one, other))
+
+    return rule
+
+
+OQL_SCALARS: dict[str, Callable[..., Scalar]] = {
+    "except_set": sorted_of("array_except"),
+    "intersect_set": sorted_of("array_intersect"),
+    "union_bag": sorted_of("concat"),
+    "union_set": sorted_of("array_union"),
+    "count_elements": count_elements,
+    "element": element,
+    "in_collection": in_collection,
+}
+
+
+def condition(term: CalculusTerm) -> CalculusTerm:
+    """``term`` where a condition is wanted."""
+    if term.kind == ValueType(VOID):
+        return ConstantTerm(Literal(None, BOOLEAN))
+    if term.kind != ValueType(BOOLEAN):
+        raise TypeMismatch(f"a condition is true or false, and this is {term.kind}")
+    return term
+
+
+def element_type(term: CalculusTerm) -> OqlType:
+    """What the elements of a collection stand for."""
+    if not isinstance(term.kind, CollectionType):
+        raise TypeMismatch(f"a collection is wanted here, and this is {term.kind}")
+    return term.kind.element
+
+
+def conjuncts(term: CalculusTerm) -> list[CalculusTerm]:
+    """The conditions that ``and`` joins; what is always true is none."""
+    if isinstance(term, Operation) and term.function == "and":
+        return [one for argument in term.arguments for one in conjuncts(argument)]
+    return [] if term == TRUE else [term]
+
+
+def aggregate_oql_type(monoid: Monoid, element: OqlType) -> OqlType:
+    """What an aggregate of elements of a kind stands for."""
+    if monoid is Monoid.COUNT:
+        return ValueType(BIGINT)
+    if not isinstance(element, ValueType):
+        raise TypeMismatch(f"{monoid.value} takes values, and these are each {element}")
+    numeric = monoid in (Monoid.SUM, Monoid.AVG) and element.type in (STRING, VOID)
+    return ValueType(aggregate_type(monoid.value, DOUBLE if numeric else element.type))
+
+
+def common_oql_type(kinds: Sequence[OqlType]) -> OqlType:
+    """What values of several kinds stand for when they are elements of one collection."""
+    return reduce(_common, kinds) if kinds else ValueType(VOID)
+
+
+def _common(one: OqlType, other: OqlType) -> OqlType:
+    match one, other:
+        case _ if one == other:
+            return one
+        case ValueType(a), ValueType(b):
+            return ValueType(common_type([a, b]))
+        case CollectionType(a, x), CollectionType(b, y):
+            return CollectionType(a if a is b else Collection.BAG, _common(x, y))
+        case RecordType(a), RecordType(b) if [name for name, _ in a] == [name for name, _ in b]:
+            return RecordType(tuple((name, _common(x, y)) for (name, x), (_, y) in zip(a, b, strict=True)))
+        case (ReferenceType(), ValueType()) | (ValueType(), ReferenceType()) | (ReferenceType(), ReferenceType()):
+            return ValueType(BIGINT)
+    raise TypeMismatch(f"{one} and {other} cannot be elements of one collection")

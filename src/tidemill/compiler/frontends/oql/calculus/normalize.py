@@ -1,0 +1,155 @@
+"""Normal form: the rules of Fegaras and Maier that make flat comprehensions of nested ones where that can be.
+
+What stays nested is an aggregate, a truth value, a collection in a head, or duplicates that must go first: those become
+nests (see ``unnesting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tidemill.compiler.frontends.oql.calculus.functions import conjuncts, operation
+from tidemill.compiler.frontends.oql.calculus.terms import (
+    AGGREGATES,
+    COLLECTIONS,
+    IDEMPOTENT,
+    CalculusTerm,
+    CollectionTerm,
+    Comprehension,
+    Generator,
+    GroupByTerm,
+    MergeTerm,
+    Monoid,
+    Qualifier,
+    VariableTerm,
+    bound_variables,
+    map_subterms,
+    project_record,
+    substitute,
+    walk,
+)
+from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.model.classes import Collection
+
+
+def normalize(term: CalculusTerm) -> CalculusTerm:
+    """``term`` in normal form; it means the same."""
+    return _Normalizer(NameAllocator(name for one in walk(term) for name in bound_variables(one))).normal(term)
+
+
+class _Normalizer:
+    """Applies the rules until none fits. ``names`` are those of all variables, so that no two get the same one."""
+
+    def __init__(self, names: NameAllocator) -> None:
+        self.names = names
+
+    def normal(self, term: CalculusTerm) -> CalculusTerm:
+        """``term`` in normal form."""
+        below = project_record(map_subterms(term, self.normal))
+        return self.comprehension(below) if isinstance(below, Comprehension) else below
+
+    def comprehension(self, term: Comprehension) -> CalculusTerm:
+        """The first rule that fits a qualifier, and then all of it again."""
+        for position, qualifier in enumerate(term.qualifiers):
+            before, after = term.qualifiers[:position], term.qualifiers[position + 1 :]
+            if isinstance(qualifier, Generator):
+                found = self.generator(term, before, qualifier, after)
+            else:
+                found = _predicate(term, before, qualifier, after)
+            if found is not None:
+                return self.normal(found)
+        return term
+
+    def generator(
+        self, term: Comprehension, before: Sequence[Qualifier], generator: Generator, after: Sequence[Qualifier]
+    ) -> CalculusTerm | None:
+        """A generator over what is made on the spot."""
+        name = generator.variable.name
+        match generator.domain:
+            case Comprehension(head=head, qualifiers=inner) as domain if _flattens(domain, term):
+                kept = [operation("is_not_null", head)] if _may_be_nil(head, term, generator) else []
+                return self.replaced(term, (*before, *inner, *kept), {name: head}, after)
+            case CollectionTerm(items=(item,)):
+                return self.replaced(term, before, {name: item}, after)
+            case MergeTerm(function="union", left=left, right=right) as merge if _splits(merge, term):
+                of = term.of
+                assert isinstance(of, CollectionType)
+                one, other = (
+                    replace(term, qualifiers=(*before, replace(generator, domain=side), *after))
+                    for side in (left, right)
+                )
+                return MergeTerm("union", one, other, of)
+        return None
+
+    def replaced(
+        self,
+        term: Comprehension,
+        before: Sequence[Qualifier],
+        values: dict[str, CalculusTerm],
+        after: Sequence[Qualifier],
+    ) -> Comprehension:
+        """``term`` after ``before``, with values for variables: wherever one is put in, it binds names of its own."""
+        rest = replace(term, qualifiers=tuple(after))
+        changed = substitute(rest, values, lambda value: rename_bound(value, self.names))
+        assert isinstance(changed, Comprehension)
+        return replace(changed, qualifiers=(*before, *changed.qualifiers))
+
+
+def rename_bound(term: CalculusTerm, names: NameAllocator) -> CalculusTerm:
+    """``term`` with new names for the variables that it binds.
+
+    Those between parts of a query would otherwise hide each other once a part stands in two places.
+    """
+    fresh = {name: names.take(name) for one in walk(term) for name in bound_variables(one)}
+
+    def change(one: CalculusTerm) -> CalculusTerm:
+        if isinstance(one, VariableTerm):
+            return replace(one, name=fresh.get(one.name, one.name))
+        below = map_subterms(one, change)
+        if isinstance(below, Comprehension | GroupByTerm):
+            return replace(below, qualifiers=tuple(map(bind, below.qualifiers)))
+        return below
+
+    def bind(qualifier: Qualifier) -> Qualifier:
+        if not isinstance(qualifier, Generator):
+            return qualifier
+        variable = qualifier.variable
+        return replace(qualifier, variable=replace(variable, name=fresh.get(variable.name, variable.name)))
+
+    return change(term) if fresh else term
+
+
+def _may_be_nil(head: CalculusTerm, around: Comprehension, generator: Generator) -> bool:
+    """Whether the generator must leave out what is nil: collections have none in them. Aggregates do so anyway."""
+    is_object = isinstance(head, VariableTerm) and isinstance(head.kind, ReferenceType)
+    if is_object or isinstance(head.kind, RecordType | CollectionType):
+        return False
+    return not (around.monoid in AGGREGATES and around.head == generator.variable)
+
+
+def _flattens(domain: Comprehension, around: Comprehension) -> bool:
+    """Whether the elements of ``domain`` may come as often as they do: duplicates that it drops must not matter."""
+    if domain.monoid not in COLLECTIONS:
+        return False
+    return around.monoid in IDEMPOTENT if domain.monoid is Monoid.SET else around.monoid is not Monoid.LIST
+
+
+def _splits(merge: MergeTerm, around: Comprehension) -> bool:
+    if merge.left.kind.stored != merge.right.kind.stored or around.order:
+        return False
+    return around.monoid is Monoid.SET or (around.monoid is Monoid.BAG and merge.of.collection is not Collection.SET)
+
+
+def _predicate(
+    term: Comprehension, before: Sequence[Qualifier], predicate: CalculusTerm, after: Sequence[Qualifier]
+) -> CalculusTerm | None:
+    parts = conjuncts(predicate)
+    if parts != [predicate]:
+        return replace(term, qualifiers=(*before, *parts, *after))
+    match predicate:
+        case Comprehension(monoid=Monoid.SOME, head=head, qualifiers=inner) if term.monoid in IDEMPOTENT:
+            # That something exists once is enough, and what comes several times does not matter.
+            return replace(term, qualifiers=(*before, *inner, head, *after))
+    return None

@@ -1,0 +1,111 @@
+"""What an OQL expression stands for: a value, a reference to an object, a collection or a record.
+
+The types of columns do not tell a reference from a number, nor a bag from a list: kinds do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.model.classes import Attribute, Collection, ObjectSchema
+from tidemill.model.types import BIGINT, Array, Field, Struct, Type
+
+
+@dataclass(frozen=True, slots=True)
+class OqlType(ABC):
+    """What an expression stands for; ``str()`` is what errors call it."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> Type:
+        """The type of the column that would hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType(OqlType):
+    """A value."""
+
+    type: Type
+
+    @property
+    def stored(self) -> Type:
+        return self.type
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceType(OqlType):
+    """An object of a class, or nil."""
+
+    of: str
+
+    @property
+    def stored(self) -> Type:
+        return BIGINT
+
+    def __str__(self) -> str:
+        return f"an object of class {self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionType(OqlType):
+    """A collection."""
+
+    collection: Collection
+    element: OqlType
+
+    @property
+    def stored(self) -> Type:
+        return Array(self.element.stored)
+
+    def __str__(self) -> str:
+        return f"a {self.collection.value} of {self.element}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType(OqlType):
+    """A record; the names of its members are in lower case."""
+
+    members: tuple[tuple[str, OqlType], ...]
+
+    @property
+    def stored(self) -> Type:
+        return Struct(tuple(Field(name, kind.stored) for name, kind in self.members))
+
+    @property
+    def by_name(self) -> Mapping[str, OqlType]:
+        """The members by name."""
+        return dict(self.members)
+
+    def __str__(self) -> str:
+        return "a struct"
+
+
+def attribute_type(attribute: Attribute) -> OqlType:
+    """What a property of a class stands for."""
+    element: OqlType = ValueType(attribute.type) if attribute.target is None else ReferenceType(attribute.target)
+    return element if attribute.collection is None else CollectionType(attribute.collection, element)
+
+
+def column_type(of: Type) -> OqlType:
+    """What a column of a view stands for: in views, references are plain numbers."""
+    match of:
+        case Array(element):
+            return CollectionType(Collection.BAG, column_type(element))
+        case Struct(fields):
+            return RecordType(tuple((f.name.lower(), column_type(f.type)) for f in fields))
+    return ValueType(of)
+
+
+def member_types(kind: OqlType, schema: ObjectSchema) -> Mapping[str, OqlType]:
+    """What may follow a dot: the attributes of an object, or the members of a record."""
+    match kind:
+        case ReferenceType(of):
+            return {name: attribute_type(attribute) for name, attribute in schema.attributes(of).items()}
+        case RecordType():
+            return kind.by_name
+    return {}

@@ -1,0 +1,7 @@
+"""From the monoid algebra to relations.
+
+- ``lower``: get is a scan, unnest an Unnest, and an object is found by its oid
+- ``nest``: nests as groups
+- ``bindings``: the columns that a variable is bound to
+- ``monoid_aggregates``: monoids as aggregates
+"""

@@ -1,0 +1,115 @@
+"""What variables are bound to when operators become relations: columns, and scalars over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational import relations as r
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import columns_in, conjunction, substitute
+from tidemill.algebra.relational.walk import walk as scalars_of
+from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, PathTerm, VariableTerm, subterms
+from tidemill.compiler.frontends.oql.calculus.types import OqlType, RecordType
+from tidemill.model.types import STRING, Field
+
+Demand = tuple[str, str | None]
+"""A member of a variable that is read, or the variable itself."""
+
+
+@dataclass(frozen=True)
+class BoundValue:
+    """What a variable, or a path to an object, is bound to.
+
+    ``value`` is what it is, ``members`` are its attributes. ``keys`` tell one binding from all others: without any, two
+    may be alike.
+    """
+
+    kind: OqlType
+    value: Scalar
+    members: Mapping[str, Scalar] = field(default_factory=dict)
+    keys: tuple[Scalar, ...] | None = None
+
+    def columns(self, name: str, above: frozenset[Demand]) -> list[Column]:
+        """The columns of the variable ``name``: its keys, and what is read of it above."""
+        read = [self.members[m] for m in sorted(self.members) if (name, m) in above]
+        whole = [self.value] if (name, None) in above else []
+        return [one for scalar in (*(self.keys or ()), *read, *whole) for one in columns_of(scalar)]
+
+    def copied(self, copies: Mapping[str, Column], keys: Sequence[Column]) -> BoundValue:
+        """The same over copies of columns, of which ``keys`` tell one binding from another."""
+        members = {name: substitute(one, copies) for name, one in self.members.items()}
+        return BoundValue(self.kind, substitute(self.value, copies), members, tuple(keys))
+
+
+@dataclass(frozen=True)
+class BoundRows:
+    """A relation and what its columns are: variables, and the objects at the end of ``followed`` paths."""
+
+    relation: Relation
+    bound: Mapping[str, BoundValue] = field(default_factory=dict)
+    followed: Mapping[CalculusTerm, BoundValue] = field(default_factory=dict)
+
+    def filtered(self, conditions: Sequence[Scalar]) -> BoundRows:
+        """The rows for which all conditions are true."""
+        condition = conjunction(list(conditions))
+        return self if condition is None else replace(self, relation=r.Filter(self.relation, condition))
+
+    def object_at(self, term: CalculusTerm) -> BoundValue | None:
+        """What the object that ``term`` refers to is bound to, if its columns are here."""
+        if isinstance(term, VariableTerm) and self.bound[term.name].members:
+            return self.bound[term.name]
+        return self.followed.get(term)
+
+
+def demands_of(terms: Iterable[CalculusTerm]) -> frozenset[Demand]:
+    """What of which variables is read."""
+    found: set[Demand] = set()
+
+    def look(term: CalculusTerm) -> None:
+        match term:
+            case PathTerm(base=VariableTerm(name=name), name=member_):
+                found.add((name, member_))
+            case VariableTerm(name=name):
+                found.add((name, None))
+            case _:
+                for one in subterms(term):
+                    look(one)
+
+    for term in terms:
+        look(term)
+    return frozenset(found)
+
+
+def of_value(value: Scalar, kind: OqlType, keys: tuple[Scalar, ...] | None) -> BoundValue:
+    """A variable that is bound to one value, which may be a struct."""
+    members = {name: member(value, name) for name in kind.by_name} if isinstance(kind, RecordType) else {}
+    return BoundValue(kind, value, members, keys)
+
+
+def of_columns(kind: OqlType, fields: Sequence[Field], keyed: bool) -> BoundValue:
+    """A variable whose value has been laid out in columns."""
+    columns = tuple(column(f) for f in fields)
+    keys = columns if keyed else None
+    if not isinstance(kind, RecordType):
+        return BoundValue(kind, columns[0], {}, keys)
+    members = dict(zip(kind.by_name, columns, strict=True))
+    return BoundValue(kind, make_struct(members), members, keys)
+
+
+def member(record: Scalar, name: str) -> Scalar:
+    """A member of a struct."""
+    return call("get_field", record, Literal(name, STRING))
+
+
+def make_struct(members: Mapping[str, Scalar]) -> Scalar:
+    """A struct of named values."""
+    return call("named_struct", *(part for name, one in members.items() for part in (Literal(name, STRING), one)))
+
+
+def columns_of(scalar: Scalar) -> list[Column]:
+    """The columns that a scalar reads; the parameter of a lambda is none."""
+    read = columns_in(scalar)
+    return [one for one in scalars_of(scalar) if isinstance(one, Column) and one.name in read]

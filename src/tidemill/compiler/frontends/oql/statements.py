@@ -1,0 +1,87 @@
+"""The face of the OQL front end: from a text to the relations that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.algebra.relational.relations import Relation
+from tidemill.compiler.frontends.oql.algebra.events import listens
+from tidemill.compiler.frontends.oql.algebra.operators import Operator
+from tidemill.compiler.frontends.oql.algebra.unnest import unnest
+from tidemill.compiler.frontends.oql.calculus.normalize import normalize
+from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm
+from tidemill.compiler.frontends.oql.calculus.translator import TermTranslator
+from tidemill.compiler.frontends.oql.lowering.lower import lower, lower_ordered
+from tidemill.compiler.frontends.oql.syntax import nodes as s
+from tidemill.compiler.frontends.oql.syntax.parse import parse_statements
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText, locating_errors
+from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.model.classes import ObjectSchema
+from tidemill.model.errors import NameTaken, ParseError, Unsupported
+from tidemill.model.types import Field
+from tidemill.model.update_events import Listening
+
+ViewFields = Mapping[str, tuple[Field, ...]]
+
+
+@dataclass(frozen=True)
+class OqlView:
+    """A view: ``define name() as ...``. ``listens`` are the events that change it; its rows are read in ``order``."""
+
+    name: str
+    text: str
+    relation: Relation
+    tree: Operator
+    listens: frozenset[Listening]
+    order: tuple[ColumnOrder, ...] = ()
+
+
+@dataclass(frozen=True)
+class OqlAnswer:
+    """A query that is asked once. Its first ``visible`` columns are the answer, ``order`` may sort by those behind."""
+
+    relation: Relation
+    tree: Operator
+    visible: int
+    order: tuple[ColumnOrder, ...] = ()
+
+
+def translate_oql(text: str, schema: ObjectSchema, views: ViewFields, name: str = "oql") -> list[OqlView | OqlAnswer]:
+    """The definitions and queries of ``text``, in order; each sees the views before it. ``name`` is for errors."""
+    source = SqlText(name, text, ())
+    known, defined, found = dict(views), set[str](), list[OqlView | OqlAnswer]()
+    for statement in parse_statements(source):
+        term = _meaning(statement, source, schema, known)
+        with locating_errors(source.span(*statement.query.span)):
+            if statement.name in defined or statement.name in schema.extents():
+                raise NameTaken(f'there is "{statement.name}" already')
+            tree = unnest(normalize(term))
+            relation = lower(tree, schema, known)
+            ordered, order = lower_ordered(tree, schema, known)
+            if statement.name is None:
+                found.append(OqlAnswer(ordered, tree, len(relation.fields), order))
+                continue
+            if any(position >= len(relation.fields) for position, _, _ in order):
+                raise Unsupported(
+                    f'view "{statement.name}" is ordered by what it does not show',
+                    detail="Its rows are kept as they are shown, and put in order when they are read.",
+                    hint="Show it as one more member of the struct, or order when you ask for the rows.",
+                )
+        found.append(OqlView(statement.name, statement.text, relation, tree, listens(tree, schema), order))
+        known[statement.name] = relation.fields
+        defined.add(statement.name)
+    if not found:
+        raise ParseError("a query was expected", where=name)
+    return found
+
+
+def comprehension_of(text: str, schema: ObjectSchema, views: ViewFields) -> CalculusTerm:
+    """What the one query of ``text`` means, before it is brought into normal form."""
+    source = SqlText("oql", text, ())
+    (statement,) = parse_statements(source)
+    return _meaning(statement, source, schema, views)
+
+
+def _meaning(statement: s.Statement, source: SqlText, schema: ObjectSchema, views: ViewFields) -> CalculusTerm:
+    return TermTranslator(source, schema, views).term(statement.query, {})

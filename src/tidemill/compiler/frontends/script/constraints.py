@@ -1,0 +1,256 @@
+"""Constraints as ``CREATE TABLE`` declares them, beside a column or after all of them: each is enforced, or refused.
+
+One that is declared NOT ENFORCED only informs: it is kept and shown. Names of NOT NULL and PRIMARY KEY mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from tidemill.compiler.frontends.script.check_conditions import translate_check
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator, unknown_name
+from tidemill.model.errors import NameTaken, ParseError, Unsupported
+from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, names_of
+from tidemill.model.types import Field
+
+NOT_ENFORCED, ENFORCED, RELY, NORELY = "NOT ENFORCED", "ENFORCED", "RELY", "NORELY"
+
+CHARACTERISTICS = {NOT_ENFORCED, ENFORCED, RELY, NORELY}
+
+DEFAULT_CHARACTERISTICS = {
+    "MATCH SIMPLE",
+    "ON DELETE NO ACTION",
+    "ON UPDATE NO ACTION",
+    "DEFERRABLE",
+    "INITIALLY DEFERRED",
+}
+"""Options of a foreign key that change nothing: it is checked when the epoch ends in any case, and no row follows."""
+
+UNNAMED_CONSTRAINTS = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
+"""Constraints that are read elsewhere, or say nothing about rows."""
+
+COLUMN_CONSTRAINTS = (*UNNAMED_CONSTRAINTS, exp.PrimaryKeyColumnConstraint, exp.Reference, exp.CheckColumnConstraint)
+TABLE_CONSTRAINTS = (exp.PrimaryKey, exp.ForeignKey, exp.CheckColumnConstraint)
+
+UNSUPPORTED_CONSTRAINT = (
+    "this constraint is not supported",
+    "A constraint is enforced, or it is not accepted.",
+    "Constraints are NOT NULL, PRIMARY KEY, FOREIGN KEY ... REFERENCES and CHECK.",
+)
+_GENERATED = (
+    "a column cannot be GENERATED",
+    "What a row leaves out is NULL.",
+    "Give the value in the row, or compute it in a view.",
+)
+REFUSED_CONSTRAINTS: dict[type[exp.Expr], tuple[str, str, str]] = {
+    exp.UniqueColumnConstraint: (
+        "UNIQUE is not supported",
+        "It would not be enforced.",
+        "Declare the columns PRIMARY KEY, which is enforced.",
+    ),
+    exp.DefaultColumnConstraint: (
+        "a column cannot have a DEFAULT",
+        "What a row leaves out is NULL.",
+        "Give the value in the row.",
+    ),
+    exp.GeneratedAsIdentityColumnConstraint: _GENERATED,
+    exp.ComputedColumnConstraint: _GENERATED,
+}
+"""Constraints that are refused by name: the error, the reason, and what to do instead."""
+
+SUPPORTED_DECLARATIONS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.CheckColumnConstraint: ("this",),
+    exp.ColumnDef: ("this", "kind", "constraints"),
+    exp.CommentColumnConstraint: ("this",),
+    exp.ForeignKey: ("expressions", "reference", "delete", "update", "options"),
+    exp.NotNullColumnConstraint: ("allow_null",),
+    exp.PrimaryKey: ("expressions", "options"),
+    exp.PrimaryKeyColumnConstraint: ("options",),
+    exp.Reference: ("this", "options"),
+}
+"""The arguments that are read of the nodes of a declaration; with any other they are refused."""
+
+TableName = Callable[[exp.Expr, SqlText], str]
+
+
+@dataclass(frozen=True)
+class DeclaredConstraint:
+    """A constraint where it stands: its name, if it was given one, and the column beside which it was written."""
+
+    node: exp.Expr
+    name: str | None = None
+    column: exp.ColumnDef | None = None
+
+    @property
+    def columns(self) -> Sequence[exp.Expr]:
+        """The columns that a key is made of."""
+        return self.node.expressions if self.column is None else [self.column.this]
+
+
+def declared_constraints(schema: exp.Schema) -> list[DeclaredConstraint]:
+    """All constraints of a declaration, those of columns first."""
+    found: list[DeclaredConstraint] = []
+    for column in schema.find_all(exp.ColumnDef):
+        if column.parent is schema:
+            found += [DeclaredConstraint(c.args["kind"], c.name.lower() or None, column) for c in column.constraints]
+    for item in schema.expressions:
+        if isinstance(item, exp.Constraint):
+            found += [DeclaredConstraint(node, item.name.lower()) for node in item.expressions]
+        elif not isinstance(item, exp.ColumnDef):
+            found.append(DeclaredConstraint(item))
+    return found
+
+
+def refuse_unenforced(constraints: Sequence[DeclaredConstraint], source: SqlText) -> None:
+    """Refuse each constraint that is not enforced, by its name, and each part of one that is not read."""
+    for declared in constraints:
+        refusal = REFUSED_CONSTRAINTS.get(type(declared.node))
+        if refusal is None and not isinstance(
+            declared.node, TABLE_CONSTRAINTS if declared.column is None else COLUMN_CONSTRAINTS
+        ):
+            refusal = UNSUPPORTED_CONSTRAINT
+        if refusal is not None:
+            what, detail, hint = refusal
+            raise Unsupported(what, where=source.place(declared.node), detail=detail, hint=hint)
+        refuse_undeclared_arguments(declared.node, source)
+
+
+def refuse_undeclared_arguments(node: exp.Expr, source: SqlText) -> None:
+    """Refuse a node of a declaration that says more than is read of it."""
+    for name, value in node.args.items():
+        if isinstance(value, exp.IndexParameters):
+            refuse_undeclared_arguments(value, source)
+        elif value and name not in SUPPORTED_DECLARATIONS.get(type(node), ()):
+            word = name.strip("_").replace("_", " ").upper()
+            raise Unsupported(f"{word} is not supported here", where=source.place(node))
+
+
+def read_primary_key(
+    constraints: Sequence[DeclaredConstraint], fields: Sequence[Field], source: SqlText
+) -> tuple[str, ...]:
+    """The one primary key, declared beside its column or after all columns."""
+    found = [d for d in constraints if isinstance(d.node, exp.PrimaryKeyColumnConstraint | exp.PrimaryKey)]
+    if len(found) > 1:
+        raise ParseError(
+            "a table has one primary key",
+            where=source.place(found[1].columns[0]),
+            hint="Name all of its columns at the end: PRIMARY KEY (a, b).",
+        )
+    for declared in found:
+        for option in options_of(declared.node):
+            if option not in (ENFORCED, RELY):
+                raise Unsupported(
+                    f"a primary key cannot be {option}",
+                    where=source.place(declared.columns[0]),
+                    detail="It is always enforced, and views rely on it.",
+                    hint="Leave that out; or leave the key out.",
+                )
+    return constrained_columns(found[0].columns, fields, source) if found else ()
+
+
+def read_constraints(
+    table: Table, constraints: Sequence[DeclaredConstraint], source: SqlText, table_name: TableName
+) -> Table:
+    """``table`` with its foreign keys and checks. Those without a name get one, as in PostgreSQL."""
+    names = _names(constraints, source)
+    references, checks = [], []
+    for declared in constraints:
+        if isinstance(declared.node, exp.ForeignKey | exp.Reference):
+            reference = read_reference(declared, table.fields, source, table_name)
+            wish = f"{table.name}_{'_'.join(reference.columns)}_fkey"
+            references.append(replace(reference, name=declared.name or names.take(wish)))
+        elif isinstance(declared.node, exp.CheckColumnConstraint):
+            beside = "" if declared.column is None else f"_{declared.column.name.lower()}"
+            name = declared.name or names.take(f"{table.name}{beside}_check")
+            checks.append(read_check(declared, name, table, source))
+    return replace(table, references=tuple(references), checks=tuple(checks))
+
+
+def _names(constraints: Sequence[DeclaredConstraint], source: SqlText) -> NameAllocator:
+    """The names that are given to foreign keys and checks; none is given twice."""
+    given: set[str] = set()
+    for declared in constraints:
+        if declared.name is None or not isinstance(
+            declared.node, exp.ForeignKey | exp.Reference | exp.CheckColumnConstraint
+        ):
+            continue
+        if declared.name in given:
+            raise NameTaken(f'two constraints are called "{declared.name}"', where=source.place(declared.node))
+        given.add(declared.name)
+    return NameAllocator(given)
+
+
+def read_reference(
+    declared: DeclaredConstraint, fields: Sequence[Field], source: SqlText, table_name: TableName
+) -> ReferentialConstraint:
+    """``columns REFERENCES table (referenced)``; without the last part it is the other table's primary key."""
+    columns, reference = declared.columns, declared.node
+    actions: list[str] = []
+    if isinstance(reference, exp.ForeignKey):
+        actions = [f"ON {on.upper()} {reference.args[on]}" for on in ("delete", "update") if reference.args.get(on)]
+        actions += options_of(reference)
+        reference = reference.args.get("reference") or reference
+        refuse_undeclared_arguments(reference, source)
+    target = reference.this
+    if not isinstance(reference, exp.Reference) or not isinstance(target, exp.Table | exp.Schema):
+        raise ParseError("FOREIGN KEY is followed by REFERENCES and a table", where=source.place(declared.node))
+    if isinstance(target, exp.Schema) and len(target.expressions) != len(columns):
+        raise ParseError(
+            "REFERENCES names one column for each column that refers",
+            where=source.place(target),
+            hint=f"Write REFERENCES {target.name.lower()}(id), with the name of its key.",
+        )
+    enforced, rely = _characteristics([*actions, *options_of(reference)], len(columns), source, target)
+    referenced = tuple(column.name.lower() for column in target.expressions)
+    name = table_name(target.this if isinstance(target, exp.Schema) else target, source)
+    return ReferentialConstraint(
+        constrained_columns(columns, fields, source), name, referenced, enforced=enforced, rely=rely
+    )
+
+
+def _characteristics(options: Sequence[str], width: int, source: SqlText, target: exp.Expr) -> tuple[bool, bool]:
+    """Two facts of a foreign key: enforced, and to be relied on by plans. Whatever else is asked of it is refused."""
+    for option in options:
+        # Of a key of one column MATCH FULL says the same as MATCH SIMPLE.
+        if option not in CHARACTERISTICS | DEFAULT_CHARACTERISTICS and not (option == "MATCH FULL" and width == 1):
+            raise Unsupported(
+                f"a foreign key cannot have {option}",
+                where=source.place(target),
+                detail="It is checked when the epoch ends, and changes no rows itself.",
+                hint="Send the rows that are to follow in the same epoch.",
+            )
+    return NOT_ENFORCED not in options, NOT_ENFORCED in options and RELY in options
+
+
+def read_check(declared: DeclaredConstraint, name: str, table: Table, source: SqlText) -> CheckConstraint:
+    """``CHECK (condition)``, compiled once here so that what is wrong with it is said where it stands."""
+    translate_check(declared.node.this, source, table)
+    options = declared.node.meta["options"]
+    for option in options:
+        if option not in CHARACTERISTICS:
+            raise Unsupported(f"a CHECK cannot have {option}", where=source.place(declared.node))
+    enforced = NOT_ENFORCED not in options
+    return CheckConstraint(name, declared.node.meta["text"], enforced, rely=not enforced and RELY in options)
+
+
+def options_of(node: exp.Expr) -> list[str]:
+    """The options behind a key, such as NOT ENFORCED, in upper case."""
+    return [str(option).upper() for option in node.args.get("options") or ()]
+
+
+def constrained_columns(columns: Sequence[exp.Expr], fields: Sequence[Field], source: SqlText) -> tuple[str, ...]:
+    """The names of columns of this very table, each once."""
+    names = names_of(fields)
+    found: list[str] = []
+    for column in columns:
+        name = column.name.lower()
+        if name not in names:
+            raise unknown_name("column", name, names, source.place(column))
+        if name in found:
+            raise ParseError(f'column "{name}" is named twice', where=source.place(column))
+        found.append(name)
+    return tuple(found)

@@ -1,0 +1,172 @@
+"""GROUP BY: which aggregates a SELECT needs, and its expressions rewritten over the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Aggregate, Relation
+from tidemill.algebra.relational.walk import children, columns_in, with_children
+from tidemill.algebra.text import function_text
+from tidemill.compiler.frontends.sql.aggregation.aggregates import (
+    AGGREGATES,
+    AggregateArguments,
+    AggregateSyntax,
+    aggregate_call,
+)
+from tidemill.compiler.frontends.sql.aggregation.grouping_sets import GroupingSets
+from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, INT
+
+
+@dataclass
+class SelectGrouping:
+    """The keys and aggregates of one SELECT.
+
+    Aggregates are collected while expressions are translated: each becomes a column named after it, equal ones the same
+    column. ``over_groups`` then turns an expression over the input's rows into one over the groups. ``own`` are the
+    columns of these rows: all others in an expression come from around the SELECT, or from a subquery in it.
+    """
+
+    source: SqlText
+    operand: Callable[[exp.Expr], Scalar]
+    condition: Callable[[exp.Expr], Scalar]
+    own: frozenset[str]
+    prefix: str = ""
+    keys: list[Named] = field(default_factory=list)
+    calls: dict[AggregateCall, Column] = field(default_factory=dict)
+    names: NameAllocator = field(default_factory=NameAllocator)
+    sets: GroupingSets | None = None
+    marks: dict[str, tuple[exp.Anonymous, tuple[Scalar, ...]]] = field(default_factory=dict)
+
+    def aggregate(self, written: AggregateSyntax) -> Column:
+        """The column that holds an aggregate."""
+        call = self.call(written)
+        if call not in self.calls:
+            self.calls[call] = column(replace(call, name=self._name(_readable(call))).field)
+        return self.calls[call]
+
+    def call(self, written: AggregateSyntax) -> AggregateCall:
+        """The call that is meant, without a name."""
+        mark_translated(written.node)
+        nodes, star = written.arguments, written.name == "count" and _is_star(written.node.expressions)
+        if not nodes and not written.order:
+            raise TypeMismatch(
+                f"{function_text(written.name)} needs an argument", where=self.source.place(written.node)
+            )
+        if _is_star(nodes) and not star:
+            place = self.source.place(written.node)
+            raise Unsupported(f"{written.name.upper()} takes no star", where=place, hint="List the columns.")
+        if star:
+            mark_translated(*nodes)
+        arguments = () if star else tuple(map(self.operand, nodes))
+        order = tuple(self._term(term) for term in written.order)
+        looked_at = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
+        if looked_at and looked_at.isdisjoint(self.own):
+            raise refusals.OUTER_AGGREGATE.at(self.source.place(written.node))
+        condition = None if written.condition is None else self.condition(written.condition)
+        with self.source.locating(written.node):
+            return aggregate_call(AggregateArguments(written.name, arguments, written.distinct, condition, order))
+
+    def _term(self, node: exp.Expr) -> SortOrder:
+        return SortOrder(self.operand(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+    def mark(self, node: exp.Anonymous) -> Column:
+        """GROUPING(key) and GROUPING_ID(), which are known once GROUP BY has been read: until then, a column."""
+        name = self._name(node.name.lower())
+        self.marks[name] = (node, tuple(map(self.operand, node.expressions)))
+        return Column(name, INT if node.name.lower() == "grouping" else BIGINT, nullable=False)
+
+    def group_by(self, sets: Sequence[Sequence[Scalar]]) -> None:
+        """Group by each of ``sets``; their keys have been added."""
+        number = Column(self._name("grouping_set"), INT, nullable=False)
+        self.sets = GroupingSets(tuple(map(frozenset, sets)), number)
+
+    def add_key(self, scalar: Scalar, name: str) -> None:
+        """Group by ``scalar``, too; a column keeps its name."""
+        if all(key.scalar != scalar for key in self.keys):
+            wish = scalar.name if isinstance(scalar, Column) else self.prefix + name
+            self.keys.append(Named(self.names.take(wish), scalar))
+
+    def _name(self, wish: str) -> str:
+        return self.names.take(self.prefix + wish)
+
+    def relation(self, input_: Relation) -> Aggregate:
+        """The groups of ``input_``. Call it when every expression has been translated."""
+        calls = tuple(replace(call, name=column_.name) for call, column_ in self.calls.items())
+        if self.sets is not None:
+            return self.sets.relation(input_, self.keys, calls)
+        return Aggregate(input_, tuple(self.keys), calls)
+
+    def over_groups(self, scalar: Scalar, node: exp.Expr) -> Scalar:
+        """``scalar`` with columns of the groups in place of keys. A column that is neither has no single value."""
+        for key in self.keys:
+            if key.scalar == scalar:
+                return column(key.field) if self.sets is None else self.sets.key(key)
+        if isinstance(scalar, Column) and scalar.name in self.marks:
+            return self._mark(*self.marks[scalar.name])
+        if isinstance(scalar, Column) and scalar.name in self.own:
+            raise Unsupported(
+                f'"{_short(scalar.name)}" is neither grouped by nor aggregated',
+                where=self.source.place(node),
+                detail="A group has many rows, and they may differ in it.",
+                hint="Add it to GROUP BY, or put it into an aggregate.",
+            )
+        below: Sequence[Scalar] = children(scalar)
+        return with_children(scalar, [self.over_groups(child, node) for child in below]) if below else scalar
+
+    def _mark(self, node: exp.Anonymous, arguments: Sequence[Scalar]) -> Scalar:
+        keys, place = [key.scalar for key in self.keys], self.source.place(node)
+        if self.sets is None:
+            raise Unsupported(f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=place)
+        if node.name.lower() == "grouping":
+            if len(arguments) != 1 or arguments[0] not in keys:
+                raise Unsupported("GROUPING takes a key of GROUP BY", where=place)
+            return self.sets.grouping_bit(arguments[0])
+        if arguments and list(arguments) != keys:
+            raise Unsupported("GROUPING_ID takes the keys of GROUP BY, all and in their order", where=place)
+        return self.sets.identity(self.keys)
+
+
+def _is_star(arguments: Sequence[exp.Expr]) -> bool:
+    return len(arguments) == 1 and isinstance(arguments[0], exp.Star)
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether ``node`` needs groups. A subquery does not, nor a function before OVER; what that looks at may."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        return any(map(has_aggregate, _looked_at(node)))
+    if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
+        return True
+    return any(has_aggregate(child) for child in node.iter_expressions())
+
+
+def _looked_at(window: exp.Window) -> Iterator[exp.Expr]:
+    """What a window function looks at: its arguments and its FILTER, and what is said after OVER."""
+    function = window.this
+    while isinstance(function, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        if isinstance(function, exp.Filter | exp.WithinGroup):
+            yield function.expression
+        function = function.this
+    yield from function.iter_expressions()
+    yield from (part for part in window.iter_expressions() if part is not window.this)
+
+
+def _readable(call: AggregateCall) -> str:
+    name = function_text(call.function).lower()
+    return f"{name}_{_short(call.argument.name)}" if isinstance(call.argument, Column) else name
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,63 @@
+"""The kinds of arguments that aggregates declare: each converts what Spark converts by itself, and refuses the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.functions.function import Parameter, StrictParameter, expect
+from tidemill.algebra.values.coercion import convert
+from tidemill.model.errors import TypeMismatch
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Decimal, is_numeric
+
+ParameterType = Callable[[Scalar], Scalar]
+"""An argument as the aggregate takes it; a TypeMismatch where it takes no such thing."""
+
+
+def anything(scalar: Scalar) -> Scalar:
+    """A value of any type."""
+    return scalar
+
+
+def number(scalar: Scalar) -> Scalar:
+    """A number; a text is read as a DOUBLE.
+
+    >>> from tidemill.algebra.expressions.scalars import Literal
+    >>> number(Literal("1.5", STRING))
+    Literal(value=1.5, of=Double())
+    """
+    if scalar.type in (STRING, VOID):
+        return convert(scalar, DOUBLE)
+    if not is_numeric(scalar.type):
+        raise TypeMismatch(f"a number was expected, not {scalar.type}", hint="Convert it with CAST.")
+    return scalar
+
+
+def _of(parameter: Parameter) -> ParameterType:
+    def kind(scalar: Scalar) -> Scalar:
+        return convert(scalar, expect(scalar.type, parameter))
+
+    return kind
+
+
+condition = _of(BOOLEAN)
+"""True, false or NULL; a text is read as one of them."""
+
+text = _of(STRING)
+"""A text, or a value that can be written as one."""
+
+separator = _of(StrictParameter(STRING))
+"""A text as it is."""
+
+flag = _of(StrictParameter(BOOLEAN, null=False))
+"""True or false as it is."""
+
+whole = _of(StrictParameter(BIGINT, (INT,), null=False))
+"""A whole number."""
+
+
+def fraction(scalar: Scalar) -> Scalar:
+    """A number with digits behind the point."""
+    if not isinstance(scalar.type, type(DOUBLE) | Decimal):
+        raise TypeMismatch(f"a number such as 0.05 was expected, not {scalar.type}")
+    return scalar

@@ -1,0 +1,66 @@
+"""Arrays whose types need more than the types of arguments: names of columns, and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Literal, Scalar
+from tidemill.algebra.functions import call
+from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, DATE, INT, TIMESTAMP, Array, Field, Struct
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+
+def from_sequence(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """``SEQUENCE(start, stop[, step])`` over integers, or over dates or timestamps by an interval or else by days."""
+    if not 2 <= len(node.expressions) <= 3:
+        raise TypeMismatch("SEQUENCE takes a start, a stop, and perhaps a step")
+    bounds, steps = [self.scalar(bound) for bound in node.expressions[:2]], node.expressions[2:]
+    of = common_type([bound.type for bound in bounds])
+    if of not in (DATE, TIMESTAMP):
+        return call("sequence", *bounds, *map(self.scalar, steps))
+    if not all(map(is_interval, steps)):
+        raise TypeMismatch("a sequence of dates or timestamps goes by an INTERVAL", where=self.source.place(steps[0]))
+    start, stop = (convert(bound, of) for bound in bounds)
+    if steps:
+        return _moments(start, stop, from_interval(steps[0], self.source))
+    # Without a step it goes day by day, in whichever direction that is.
+    forward, back = _moments(start, stop, Interval(days=1)), _moments(start, stop, Interval(days=-1))
+    return call("if", call("le", start, stop), forward, back)
+
+
+def _moments(start: Scalar, stop: Scalar, span: Interval) -> Scalar:
+    if start.type == DATE and span.microseconds:
+        raise TypeMismatch("a sequence of dates goes by days or months")
+    parts = (Literal(span.months, INT), Literal(span.days, INT), Literal(span.microseconds, BIGINT))
+    return call("sequence_of_moments", start, stop, *parts)
+
+
+def from_arrays_zip(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """``ARRAYS_ZIP(a, b)``: structs whose members are called like the arrays, or by number where these have no name."""
+    arrays = [self.scalar(argument) for argument in node.expressions]
+    names = [_name(argument, place) for place, argument in enumerate(node.expressions)]
+    if len(set(names)) < len(names):
+        raise Unsupported("ARRAYS_ZIP of two arrays of one name", hint="Its structs would have two members of it.")
+    members = (Field(name, element_of(array.type)) for name, array in zip(names, arrays, strict=True))
+    return convert(call(node.name, *arrays), Array(Struct(tuple(members))))
+
+
+def _name(node: exp.Expr, place: int) -> str:
+    named = isinstance(node, exp.Column | exp.Dot)
+    return str(node.expression.name if isinstance(node, exp.Dot) else node.name).lower() if named else str(place)
+
+
+ARRAY_FUNCTIONS: dict[str, Callable[[ExpressionTranslator, exp.Anonymous], Scalar]] = {
+    "arrays_zip": from_arrays_zip,
+    "sequence": from_sequence,
+}
+"""Functions of arrays with a rule of their own, by name."""

@@ -1,0 +1,149 @@
+"""Generators: functions that make many rows of one. EXPLODE and POSEXPLODE, INLINE and STACK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.relational.relations import Project, Relation, Unnest
+from tidemill.algebra.relational.walk import subqueries
+from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import INT, STRING, VOID, Field, Struct
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+GENERATORS = frozenset(
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack")
+)
+
+
+@dataclass(frozen=True)
+class GeneratedRows:
+    """What a generator makes of a row: the elements of ``array``, with their positions before them.
+
+    The elements may be structs, whose ``members`` are the columns. ``names`` are what a query calls the columns.
+    """
+
+    array: Scalar
+    names: tuple[str, ...]
+    positions: bool = False
+    members: bool = False
+    outer: bool = False
+
+    def columns(self, alias: str) -> tuple[Column, ...]:
+        """The columns that come out, under the names that the algebra has for them."""
+        element = element_of(self.array.type)
+        types = [f.type for f in element.fields] if self.members and isinstance(element, Struct) else [element]
+        types = [INT, *types] if self.positions else types
+        unique = NameAllocator()
+        pairs = zip(self.names, types, strict=True)
+        made = tuple(Column(f"{alias}.{unique.take(name)}", of) for name, of in pairs)
+        return (replace(made[0], nullable=self.outer), *made[1:]) if self.positions else made
+
+    def of(self, relation: Relation, alias: str) -> Relation:
+        """The rows that are made of each row of ``relation``: its columns, and then those of ``columns``."""
+        array = self.array
+        if subqueries(array):
+            relation = Project(relation, (*all_columns(relation), Named(f"{alias}.array", array)))
+            array = column(relation.fields[-1])
+        made = self.columns(alias)
+        if not self.members:
+            return Unnest(relation, array, tuple(Field(c.name, c.of, c.nullable) for c in made), self.outer)
+        element = element_of(array.type)
+        record = Field(f"{alias}.element", element)
+        fields = element.fields if isinstance(element, Struct) else ()
+        members = [call("get_field", column(record), Literal(f.name, STRING)) for f in fields]
+        outputs = [Named(c.name, member) for c, member in zip(made, members, strict=True)]
+        return Project(Unnest(relation, array, (record,), self.outer), (*all_columns(relation), *outputs))
+
+    def called(self, names: Sequence[str]) -> GeneratedRows:
+        """The same with its columns called ``names``, where any are given."""
+        if names and len(names) != len(self.names):
+            raise TypeMismatch(f"{len(names)} names are given for {len(self.names)} columns")
+        return replace(self, names=tuple(names) or self.names)
+
+
+def all_columns(relation: Relation) -> list[Named]:
+    """All columns of ``relation`` as they are."""
+    return [Named(f.name, column(f)) for f in relation.fields]
+
+
+def is_generator(node: exp.Expr) -> bool:
+    """Whether ``node``, perhaps under an alias, makes many rows of one."""
+    called = without_alias(node)
+    return isinstance(called, exp.Anonymous) and called.name.lower() in GENERATORS
+
+
+def without_alias(node: exp.Expr) -> exp.Expr:
+    """A generator without its alias."""
+    return node.this if isinstance(node, exp.Alias | exp.Aliases) else node
+
+
+def generator_aliases(node: exp.Expr) -> list[str]:
+    """``x`` in ``EXPLODE(a) AS x``, and ``n, x`` in ``POSEXPLODE(a) AS (n, x)``."""
+    if isinstance(node, exp.Aliases):
+        return [identifier.name.lower() for identifier in node.expressions]
+    return [node.alias.lower()] if isinstance(node, exp.Alias) else []
+
+
+def from_generator(self: ExpressionTranslator, node: exp.Expr, outer: bool = False) -> GeneratedRows:
+    """A generator over the columns in sight; with ``outer`` a row that it makes nothing of stays, with NULLs."""
+    name = node.name.lower()
+    if not (isinstance(node, exp.Anonymous) and name in GENERATORS):
+        raise Unsupported(
+            "this function does not make rows",
+            where=self.source.head(node),
+            hint=f"Use one of {', '.join(sorted(GENERATORS)).upper()}.",
+        )
+    mark_translated(node)
+    with self.source.locating(node):
+        made = _stack(self, node) if name == "stack" else _elements(self, node)
+    return replace(made, outer=outer or name.endswith("_outer"))
+
+
+def _elements(self: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
+    """EXPLODE, POSEXPLODE and INLINE: the elements of an array."""
+    name = node.name.lower()
+    if len(node.expressions) != 1:
+        raise TypeMismatch(f"{name.upper()} takes one argument")
+    array = self.scalar(node.expressions[0])
+    element = element_of(array.type)
+    if name.startswith("explode"):
+        return GeneratedRows(array, ("col",))
+    if name.startswith("posexplode"):
+        return GeneratedRows(array, ("pos", "col"), positions=True)
+    if not isinstance(element, Struct):
+        raise TypeMismatch(f"INLINE takes an array of structs, not {array.type}")
+    return GeneratedRows(array, tuple(f.name.lower() for f in element.fields), members=True)
+
+
+MAX_STACK_ROWS = 10_000
+"""STACK makes at most so many rows: each is written into the query."""
+
+
+def _stack(self: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
+    """``STACK(n, a, b, ...)``: the values as ``n`` rows, filled up with NULLs."""
+    count, *values = [self.scalar(argument) for argument in node.expressions] or [Literal(None, VOID)]
+    rows = count.value if isinstance(count, Literal) and count.of == INT and count.value is not None else 0
+    if not 1 <= rows <= MAX_STACK_ROWS or not values:
+        raise TypeMismatch(f"STACK takes a number of rows, from 1 to {MAX_STACK_ROWS:,}, and then values")
+    width = -(-len(values) // rows)
+    values += [Literal(None, VOID)] * (rows * width - len(values))
+    types = [common_type([value.type for value in values[place::width]]) for place in range(width)]
+    names = tuple(f"col{place}" for place in range(width))
+    records = []
+    for start in range(0, rows * width, width):
+        members = zip(names, types, values[start : start + width], strict=True)
+        parts = [part for name, of, value in members for part in (Literal(name, STRING), convert(value, of))]
+        records.append(call("named_struct", *parts))
+    return GeneratedRows(call("array", *records), names, members=True)

@@ -1,0 +1,242 @@
+"""Operators: arithmetic, comparison, logic, CASE, and whatever else is written with words or signs between operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Case, Literal, Scalar
+from tidemill.algebra.functions import call
+from tidemill.algebra.functions.regexp import check_escapes
+from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
+from tidemill.compiler.frontends.sql.expressions.literals import from_literal
+from tidemill.compiler.frontends.sql.expressions.subquery_predicates import (
+    from_exists,
+    from_in_subquery,
+    from_quantified_comparison,
+    is_in_subquery,
+    is_quantified,
+)
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+BINARY: dict[type[exp.Expr], str] = {
+    exp.Sub: "subtract",
+    exp.Add: "add",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.Mod: "remainder",
+    exp.IntDiv: "div",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "null_safe_eq",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "concat",
+    exp.ILike: "ilike",
+    exp.Like: "like",
+    exp.RegexpLike: "rlike",
+}
+UNARY: dict[type[exp.Expr], str] = {exp.Not: "not", exp.Neg: "negate"}
+
+LONG_CHAIN = 32
+"""Generated conditions chain hundreds of AND and OR; longer chains than this become trees."""
+
+
+def from_binary(self: ExpressionTranslator, node: exp.Binary) -> Scalar:
+    """An operator between two operands; the second may be any, or all, of the rows of a query."""
+    if is_quantified(node.expression):
+        return from_quantified_comparison(self, BINARY[type(node)], node)
+    return call(BINARY[type(node)], self.scalar(node.this), self.scalar(node.expression))
+
+
+def from_connector(self: ExpressionTranslator, node: exp.Connector) -> Scalar:
+    """AND and OR, a whole chain of them at once."""
+    return chain_operands(BINARY[type(node)], [self.scalar(operand) for operand in _operands(node)])
+
+
+def _operands(node: exp.Connector) -> Iterator[exp.Expr]:
+    """The operands of a chain of one connector, from left to right."""
+    rest: list[exp.Expr] = [node]
+    while rest:
+        operand = rest.pop()
+        if type(operand) is type(node):
+            mark_translated(operand)
+            rest += [operand.expression, operand.this]
+        else:
+            yield operand
+
+
+def chain_operands(name: str, operands: Sequence[Scalar]) -> Scalar:
+    """``a AND b AND c``, from left to right; a long chain is halved, or it would be deeper than Python's stack."""
+    if len(operands) <= LONG_CHAIN:
+        return reduce(partial(call, name), operands)
+    half = len(operands) // 2
+    return call(name, chain_operands(name, operands[:half]), chain_operands(name, operands[half:]))
+
+
+def from_plus(self: ExpressionTranslator, node: exp.Add) -> Scalar:
+    """Addition; of an interval, or a number of days, to a date, too."""
+    if is_interval(node.expression):
+        return add_interval(self, node.this, from_interval(node.expression, self.source))
+    if is_interval(node.this):
+        return add_interval(self, node.expression, from_interval(node.this, self.source))
+    left, right = self.scalar(node.this), self.scalar(node.expression)
+    match left.type, right.type:
+        case Date(), Int():
+            return call("date_add", left, right)
+        case Int(), Date():
+            return call("date_add", right, left)
+    return call("add", left, right)
+
+
+def from_minus(self: ExpressionTranslator, node: exp.Sub) -> Scalar:
+    """Subtraction; of an interval, or a number of days, from a date, too."""
+    if is_interval(node.expression):
+        return add_interval(self, node.this, -from_interval(node.expression, self.source))
+    left, right = self.scalar(node.this), self.scalar(node.expression)
+    match left.type, right.type:
+        case Date(), Int():
+            return call("date_sub", left, right)
+        case Date(), Date():
+            raise Unsupported("there is no type for the time between two dates", hint="Use DATEDIFF(end, start).")
+    return call("subtract", left, right)
+
+
+def add_interval(self: ExpressionTranslator, node: exp.Expr, span: Interval) -> Scalar:
+    """A date or timestamp, ``span`` later."""
+    with self.source.locating(node):
+        return span.add_to(self.scalar(node))
+
+
+def from_unary(self: ExpressionTranslator, node: exp.Unary) -> Scalar:
+    """An operator before its operand; a minus before a number is part of the number."""
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        mark_translated(node.this)
+        return from_literal(node.this, negative=True)
+    return call(UNARY[type(node)], self.scalar(node.this))
+
+
+def from_is(self: ExpressionTranslator, node: exp.Is) -> Scalar:
+    """IS NULL, IS TRUE, IS FALSE, IS UNKNOWN; the parser gives IS NOT as NOT (IS)."""
+    value, asked = self.scalar(node.this), node.expression
+    mark_translated(asked)
+    if isinstance(asked, exp.Null):
+        return call("is_null", value)
+    if isinstance(asked, exp.Column) and asked.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
+        return call("is_null", value)
+    if not isinstance(asked, exp.Boolean):
+        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=self.source.place(asked))
+    return call("null_safe_eq", value, self.scalar(asked))
+
+
+def from_between(self: ExpressionTranslator, node: exp.Between) -> Scalar:
+    """``low <= value AND value <= high``."""
+    value, low, high = (self.scalar(part) for part in (node.this, node.args["low"], node.args["high"]))
+    return call("and", call("ge", value, low), call("le", value, high))
+
+
+def from_in(self: ExpressionTranslator, node: exp.In) -> Scalar:
+    """Membership in a list of values, or among the rows of a query."""
+    if is_in_subquery(node):
+        return from_in_subquery(self, node)
+    return call("in", self.scalar(node.this), *(self.scalar(item) for item in node.expressions))
+
+
+def from_like(self: ExpressionTranslator, node: exp.Like | exp.ILike, pattern: Scalar | None = None) -> Scalar:
+    """LIKE and ILIKE; the parser keeps their NOT as a flag on the node itself."""
+    listed = node.expression
+    if not isinstance(listed, exp.Any | exp.All):
+        return _like(node, self.scalar(node.this), pattern or self.scalar(listed))
+    # ANY or ALL of a list of patterns: NOT is said of each of them.
+    items = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.unnest()]
+    mark_translated(listed, listed.this)
+    if not items:
+        raise ParseError("LIKE ANY and LIKE ALL take at least one pattern", where=self.source.place(node))
+    value = self.scalar(node.this)
+    matches = [_like(node, value, self.scalar(item)) for item in items]
+    return chain_operands("and" if isinstance(listed, exp.All) else "or", matches)
+
+
+def _like(node: exp.Like | exp.ILike, value: Scalar, pattern: Scalar) -> Scalar:
+    matches = call(BINARY[type(node)], value, pattern)
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        check_escapes(pattern.value, "\\")
+    return call("not", matches) if node.args.get("negate") else matches
+
+
+def from_distinct_from(self: ExpressionTranslator, node: exp.NullSafeNEQ) -> Scalar:
+    """IS DISTINCT FROM: unequal, where NULL is a value like any other."""
+    return call("not", call("null_safe_eq", self.scalar(node.this), self.scalar(node.expression)))
+
+
+def from_escape(self: ExpressionTranslator, node: exp.Escape) -> Scalar:
+    """LIKE with an escape character of one's own, which becomes the usual backslash."""
+    pattern, mark = self.scalar(node.this.expression), self.scalar(node.expression)
+    mark_translated(node.this)
+    match pattern, mark:
+        case Literal(str(text)), Literal(str(character)) if len(character) == 1:
+            check_escapes(text, character)
+            return from_like(self, node.this, Literal(escape_with_backslash(text, character), STRING))
+    raise Unsupported("ESCAPE takes a constant pattern and one character")
+
+
+def escape_with_backslash(pattern: str, mark: str) -> str:
+    """A LIKE pattern escaped by ``mark``, escaped by a backslash instead.
+
+    >>> print(escape_with_backslash("50!%_!!", mark="!"))
+    50\\%_!
+    """
+    characters, escaped = iter(pattern), []
+    for character in characters:
+        if character == mark:
+            character = next(characters, mark)
+            escaped.append("\\" + character if character in "%_\\" else character)
+        else:
+            escaped.append("\\\\" if character == "\\" else character)
+    return "".join(escaped)
+
+
+def from_case(self: ExpressionTranslator, node: exp.Case) -> Scalar:
+    """CASE in both forms, all branches brought to one type."""
+    branches = [(_when(self, node.this, branch.this), self.scalar(branch.args["true"])) for branch in node.args["ifs"]]
+    default = self.scalar(node.args["default"]) if node.args.get("default") else Literal(None, VOID)
+    of = common_type([value.type for _, value in branches] + [default.type])
+    return Case(tuple((when, convert(value, of)) for when, value in branches), convert(default, of), of)
+
+
+def _when(self: ExpressionTranslator, subject: exp.Expr | None, node: exp.Expr) -> Scalar:
+    if subject is None:
+        return self.condition(node)
+    return call("eq", self.scalar(subject), self.scalar(node))
+
+
+OPERATORS: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] = {
+    **dict.fromkeys(BINARY, from_binary),
+    **dict.fromkeys(UNARY, from_unary),
+    exp.Add: from_plus,
+    exp.And: from_connector,
+    exp.Between: from_between,
+    exp.Case: from_case,
+    exp.Escape: from_escape,
+    exp.Exists: from_exists,
+    exp.ILike: from_like,
+    exp.In: from_in,
+    exp.Is: from_is,
+    exp.Like: from_like,
+    exp.NullSafeNEQ: from_distinct_from,
+    exp.Or: from_connector,
+    exp.Sub: from_minus,
+}

@@ -1,0 +1,69 @@
+"""User-defined functions in a text: a call of a name becomes one of its key (see ``algebra.user_functions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
+from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.function import expect
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.user_functions import FunctionSignature
+from tidemill.algebra.values.coercion import convert
+from tidemill.compiler.frontends.script.statements import Tree
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments
+from tidemill.compiler.frontends.sql.expressions.function_calls import SPECIAL_FUNCTIONS
+from tidemill.compiler.frontends.sql.grammar.refusals import FUNCTIONS as REFUSED
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.names.data_types import from_type
+from tidemill.model.errors import NameTaken, ParseError, TypeMismatch
+from tidemill.model.types import Type
+
+
+def resolve_registered(tree: Tree, keys: Mapping[str, str]) -> Tree:
+    """``tree`` with each call of a registered name as one of its key."""
+    for call in tree.node.find_all(exp.Anonymous) if keys else ():
+        call.set("this", keys.get(call.name.lower(), call.this))
+    return tree
+
+
+def read_type(text: str) -> Type:
+    """A type as SQL spells it.
+
+    >>> str(read_type("array<decimal(12, 2)>"))
+    'ARRAY<DECIMAL(12,2)>'
+    """
+    source = SqlText.of(f"CAST(NULL AS {text})", "type")
+    node = source.parse()
+    if not isinstance(node, exp.Cast):
+        raise ParseError(f'"{text}" is no type', hint='Types are spelled as in SQL: "INT", "DECIMAL(12, 2)".')
+    return from_type(node.to, source)
+
+
+def check_function_name(name: str) -> str:
+    """``name`` in lower case, where a function may be called so."""
+    name = name.lower()
+    if not name.isidentifier():
+        raise ParseError(f'"{name}" cannot be the name of a function', hint="Use letters, digits and underscores.")
+    if any(
+        name in known
+        for known in (FUNCTIONS, DERIVED_FUNCTIONS, ALIASES, VOLATILE, AGGREGATES, SPECIAL_FUNCTIONS, REFUSED)
+    ):
+        raise NameTaken(f'"{name}" is a function of SQL', hint="Give yours another name.")
+    return name
+
+
+def aggregate_rule(key: str, signature: FunctionSignature) -> Callable[[AggregateArguments], AggregateCall]:
+    """How a call of a registered aggregate is read: its arguments become what it takes."""
+
+    def rule(given: AggregateArguments) -> AggregateCall:
+        if len(given.arguments) != len(signature.arguments):
+            raise TypeMismatch(f"{signature.name.upper()} takes {len(signature.arguments)} arguments")
+        for argument, of in zip(given.arguments, signature.arguments, strict=True):
+            expect(argument.type, of)
+        first, *others = map(convert, given.arguments, signature.arguments)
+        return given.to_call(key, first, others, of=signature.returns)
+
+    return rule

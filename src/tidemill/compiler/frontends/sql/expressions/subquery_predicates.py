@@ -1,0 +1,69 @@
+"""Questions about all rows of a query at once: EXISTS, IN, and comparisons with ANY, SOME or ALL of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Exists, Quantified, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.model.errors import TypeMismatch
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+
+def from_exists(self: ExpressionTranslator, node: exp.Exists) -> Scalar:
+    """EXISTS (query). What the query selects makes no difference, and is not even computed."""
+    relation = subquery_relation(self, node.this)
+    return Exists(relation.input if isinstance(relation, Project) else relation)
+
+
+def from_in_subquery(self: ExpressionTranslator, node: exp.In) -> Scalar:
+    """``value IN (query)``: equal to some row; ``(a, b) IN (query)`` compares column by column."""
+    items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+    mark_translated(node.this)
+    query = node.args.get("query") or node.expressions[0]
+    return quantified_comparison(
+        subquery_relation(self, query), "eq", [self.scalar(item) for item in items], every=False
+    )
+
+
+def from_quantified_comparison(self: ExpressionTranslator, name: str, node: exp.Binary) -> Scalar:
+    """``value < ANY (query)``, or SOME, which is the same, or ALL."""
+    quantifier = node.expression
+    mark_translated(quantifier)
+    relation = subquery_relation(self, quantifier.this)
+    return quantified_comparison(relation, name, [self.scalar(node.this)], every=isinstance(quantifier, exp.All))
+
+
+def is_quantified(node: exp.Expr) -> bool:
+    """Whether ``node`` stands for each row of a query in turn."""
+    return isinstance(node, exp.Any | exp.All) and isinstance(node.this.unnest(), exp.Query)
+
+
+def is_in_subquery(node: exp.In) -> bool:
+    """Whether what may be equal are the rows of a query, and not a list."""
+    return bool(node.args.get("query")) or any(isinstance(item, exp.Values) for item in node.expressions)
+
+
+def subquery_relation(self: ExpressionTranslator, node: exp.Expr) -> Relation:
+    """The rows of a query that stands in an expression."""
+    if self.subquery is None:
+        raise refusals.SUBQUERY.at(self.source.keyword(node, "SELECT"))
+    return self.subquery(node, self.scope)
+
+
+def quantified_comparison(relation: Relation, name: str, values: Sequence[Scalar], every: bool) -> Quantified:
+    """The comparison ``name`` of ``values`` with the columns of ``relation``, for some row or for every one."""
+    if len(values) != len(relation.fields):
+        raise TypeMismatch(f"{len(values)} values are compared with {len(relation.fields)} columns of a query")
+    pairs = zip(values, map(column, relation.fields), strict=True)
+    condition = reduce(partial(call, "and"), (call(name, value, other) for value, other in pairs))
+    return Quantified(relation, condition, every)

@@ -1,0 +1,11 @@
+"""From SQL text to sqlglot's parse tree, with a place for each node.
+
+- ``sql_text``: ``SqlText``, a text with its tokens: parse it, and point at nodes
+- ``statement_cursor``: the tokens of one statement, word by word, for what sqlglot does not know
+- ``dialect``: Spark's dialect with function calls left as written
+- ``operator_grammar``: the precedence of Spark's operators
+- ``pattern_grammar``: PATTERN (...) and MATCH_RECOGNIZE (...)
+- ``supported_syntax``: for each class of node the arguments that its translator reads
+- ``untranslated``: nodes are marked once they are translated; what has no mark in the end is refused
+- ``refusals``: constructs that cannot be maintained yet, with reason and hint
+"""

@@ -1,0 +1,131 @@
+"""The precedence of operators, which is Spark's and not that of sqlglot's parser.
+
+From the loosest on: OR; AND; NOT and ``!``; one predicate (BETWEEN, IN, LIKE, IS ...) after a value; comparisons, all
+alike, from left to right; ``|``; ``^``; ``&``; shifts; ``+``, ``-`` and ``||``; ``*``, ``/``, ``%`` and DIV; signs. A
+minus before a number is part of the number, so that ``-1::STRING`` is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+T = TypeVar("T")
+
+PREDICATES = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IS)
+
+
+class OperatorGrammar(SparkParser):
+    """Spark's parser with Spark's operators, and none besides."""
+
+    ARRAY_CONSTRUCTORS: ClassVar = {}  # to sqlglot ``array(1, 2)[1]`` would be an array of its own
+    RANGE_PARSERS: ClassVar = {kind: SparkParser.RANGE_PARSERS[kind] for kind in PREDICATES}
+    UNARY_PARSERS: ClassVar = {
+        **{kind: SparkParser.UNARY_PARSERS[kind] for kind in (TokenType.DASH, TokenType.TILDE)},
+        TokenType.PLUS: lambda self: self._positive(),
+    }
+    COMPARISON: ClassVar = {**SparkParser.EQUALITY, **SparkParser.COMPARISON}
+    BITWISE: ClassVar = {}
+    TERM: ClassVar = {TokenType.DASH: exp.Sub, TokenType.PLUS: exp.Add, TokenType.DPIPE: exp.DPipe}
+    FACTOR: ClassVar = {
+        kind: SparkParser.FACTOR[kind] for kind in (TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.DIV)
+    }
+
+    def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
+        """An operand of AND and OR: a value, perhaps with a predicate, or NOT before one."""
+        if self._match(TokenType.NOT):
+            return self.expression(exp.Not(this=self._parse_equality()))
+        return self._parse_range()
+
+    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
+        """A value with at most one predicate after it."""
+        this = this or self._parse_comparison()
+        negated = self._match(TokenType.NOT)
+        if not self._match_set(self.RANGE_PARSERS):
+            if negated:
+                self._retreat(self._index - 1)
+            return this
+        predicate = self.RANGE_PARSERS[self._prev.token_type](self, this)
+        return self._negate_range(predicate) if negated else predicate
+
+    def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        this = this or self._parse_bitwise()
+        while self._match_set(self.COMPARISON):
+            kind = self.COMPARISON[self._prev.token_type]
+            this = self.expression(kind(this=this, expression=self._parse_bitwise()))
+        return this
+
+    def _parse_null(self) -> exp.Expr | None:
+        """NULL; to sqlglot UNKNOWN is the same, but a column may be called so."""
+        return None if self._curr and self._curr.token_type == TokenType.UNKNOWN else super()._parse_null()
+
+    def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.raise_error("AND was expected here")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        """Operators on bits, each kind tighter than the one before; in one frame, as expressions may be deep."""
+        operands, pending = [self._parse_term()], list[tuple[int, type[exp.Binary]]]()
+        while (found := self._bit_operator()) is not None:
+            self._combine(operands, pending, found[0])
+            pending.append(found)
+            operands.append(self._parse_term())
+        self._combine(operands, pending, 0)
+        return operands[0]
+
+    def _combine(
+        self, operands: list[exp.Expr | None], pending: list[tuple[int, type[exp.Binary]]], level: int
+    ) -> None:
+        """Combine operands by the operators that bind at least as tightly as ``level``."""
+        while pending and pending[-1][0] >= level:
+            _, kind = pending.pop()
+            right = operands.pop()
+            operands.append(self.expression(kind(this=operands.pop(), expression=right)))
+
+    def _bit_operator(self) -> tuple[int, type[exp.Binary]] | None:
+        """The operator that comes next, with how tightly it binds."""
+        for level, (sign, kind) in enumerate(BITWISE_OPERATORS, start=1):
+            if self._match(sign):
+                return level, kind
+        for sign, kind in SHIFT_OPERATORS:
+            if self._match_pair(sign, sign):
+                return len(BITWISE_OPERATORS) + 1, kind
+        return None
+
+    def _positive(self) -> exp.Expr:
+        """``+ x``, which is a function in Spark: a text becomes a number."""
+        operand = self._parse_unary()
+        if operand is None:
+            self.raise_error("an expression was expected after +")
+        return self.expression(exp.Anonymous(this="positive", expressions=[operand]))
+
+    def _parse_csv(self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA) -> list[T]:
+        """A list, in which nothing is left out between separators."""
+        items = [parse_method()]
+        while self._match(sep):
+            items.append(parse_method())
+        if len(items) > 1 and None in items:
+            self.raise_error("one more item of the list was expected here")
+        return [item for item in items if item is not None]
+
+    def _parse_unary(self) -> exp.Expr | None:
+        if not self._match_pair(TokenType.DASH, TokenType.NUMBER, advance=False):
+            return super()._parse_unary()
+        self._advance()
+        return self._parse_column_ops(self.expression(exp.Neg(this=self._parse_primary())))
+
+
+BITWISE_OPERATORS: tuple[tuple[TokenType, type[exp.Binary]], ...] = (
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
+"""Operators on bits, from the loosest on; shifts, whose sign comes twice, bind tighter than all of them."""
+
+SHIFT_OPERATORS = ((TokenType.LT, exp.BitwiseLeftShift), (TokenType.GT, exp.BitwiseRightShift))

@@ -1,0 +1,237 @@
+"""The grammar of patterns: ``PATTERN (a, b+)`` after an item of FROM, and ``MATCH_RECOGNIZE (...)``.
+
+Both become a ``MatchRecognize`` node that hangs on the item as ``match``. Its pattern is read here, into the algebra's
+own form, and is found in its ``pattern_options_of``; expressions are left to the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from tidemill.algebra.relational.match import AfterMatch, Contiguity, RowsPerMatch, Skip
+from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
+
+CLAUSES = ("PATTERN", "MATCH_RECOGNIZE")
+
+PATTERN_OPTIONS = "manner"
+
+QUANTIFIERS = {
+    TokenType.PLUS: (1, None, False),
+    TokenType.STAR: (0, None, False),
+    TokenType.PLACEHOLDER: (0, 1, False),
+    TokenType.DQMARK: (0, 1, True),
+}
+"""How often the pattern before a sign comes, and whether rather less often."""
+
+MAX_PERMUTED = 6
+"""PERMUTE of n patterns is a choice among n! series."""
+
+
+@dataclass(frozen=True)
+class PatternOptions:
+    """What a clause says beside its expressions. ``strict`` is for contiguity in the whole stream."""
+
+    pattern: RowPattern
+    output: RowsPerMatch
+    skip: Skip
+    skips: Contiguity = Contiguity.NONE
+    strict: bool = False
+    subsets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def on(self, clause: exp.MatchRecognize) -> exp.MatchRecognize:
+        """``clause`` with this on it."""
+        clause.set("pattern", exp.var(str(self.pattern)))
+        clause.meta[PATTERN_OPTIONS] = self
+        return clause
+
+
+def pattern_options_of(clause: exp.MatchRecognize) -> PatternOptions:
+    """What a clause says beside its expressions."""
+    manner = clause.meta[PATTERN_OPTIONS]
+    assert isinstance(manner, PatternOptions)
+    return manner
+
+
+class PatternGrammar(SparkParser):
+    """Spark's parser, with patterns."""
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        table = super()._parse_table(*args, **kwargs)
+        if isinstance(table, exp.Table | exp.Subquery | exp.Values) and self._is_clause():
+            read = self._pattern_clause if self._curr.text.upper() == "PATTERN" else self._match_recognize
+            start = self._curr.start
+            self._advance()
+            clause = read()
+            clause.meta.update(start=start, end=self._prev.end)
+            table.set("match", clause)
+        return table
+
+    def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
+        return None if self._is_clause() else super()._parse_table_alias(alias_tokens)
+
+    def _is_clause(self) -> bool:
+        """Whether a pattern comes next, and not an alias that happens to be called so."""
+        if not self._curr or self._curr.text.upper() not in CLAUSES:
+            return False
+        return bool(self._next) and self._next.token_type == TokenType.L_PAREN
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """As in sqlglot; and ``d[..i-1]`` is a slice without a beginning."""
+        ahead = [token.token_type for token in self._tokens[self._index : self._index + 3]]
+        if this is None or ahead != [TokenType.L_BRACKET, TokenType.DOT, TokenType.DOT]:
+            return super()._parse_bracket(this)
+        self._advance(3)
+        last = exp.Slice(expression=self._parse_disjunction())
+        if not self._match(TokenType.R_BRACKET):
+            self.raise_error("] was expected here")
+        return self._parse_bracket(exp.Bracket(this=this, expressions=[last]))
+
+    # ------------------------------------------------------------------------------------------------------- clauses
+
+    def _pattern_clause(self) -> exp.MatchRecognize:
+        """``PATTERN (a, b+) [ORDER BY ...] [STRICT | SKIP TILL NEXT MATCH | ...] [AFTER MATCH SKIP ...]``."""
+        pattern = self._parenthesized()
+        order = self._parse_order()
+        strict, skips = False, Contiguity.NONE
+        if self._match_text_seq("SKIP", "TILL", "NEXT", "MATCH"):
+            skips = Contiguity.NEXT
+        elif self._match_text_seq("SKIP", "TILL", "ANY", "MATCH"):
+            skips = Contiguity.ANY
+        elif self._match_text_seq("STRICT"):
+            strict = True
+        else:
+            self._match_text_seq("BY", "KEY")
+        return PatternOptions(pattern, RowsPerMatch.EACH, self._skip(), skips, strict).on(
+            exp.MatchRecognize(order=order)
+        )
+
+    def _match_recognize(self) -> exp.MatchRecognize:
+        """``MATCH_RECOGNIZE (PARTITION BY ... ORDER BY ... MEASURES ... PATTERN (...) DEFINE ...) alias``."""
+        self._match_l_paren()
+        partition, order = self._parse_partition_by(), self._parse_order()
+        measures = self._parse_csv(self._parse_match_recognize_measure) if self._match_text_seq("MEASURES") else []
+        output = self._output()
+        skip = self._skip()
+        if not self._match_text_seq("PATTERN"):
+            self.raise_error("PATTERN was expected here")
+        pattern = self._parenthesized()
+        subsets = self._parse_csv(self._subset) if self._match_text_seq("SUBSET") else []
+        define = self._parse_csv(self._parse_name_as_expression) if self._match_text_seq("DEFINE") else []
+        self._match_r_paren()
+        alias = self._parse_table_alias()
+        clause = exp.MatchRecognize(partition_by=partition, order=order, measures=measures, define=define, alias=alias)
+        return PatternOptions(pattern, output, skip, subsets=dict(subsets)).on(clause)
+
+    def _output(self) -> RowsPerMatch:
+        if not self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
+            self._match_text_seq("ONE", "ROW", "PER", "MATCH")
+            return RowsPerMatch.ONE
+        if self._match_text_seq("OMIT") or self._match_text_seq("WITH", "UNMATCHED"):
+            self.raise_error("Of ALL ROWS PER MATCH empty matches are shown, and rows without a match are not")
+        self._match_text_seq("SHOW", "EMPTY", "MATCHES")
+        return RowsPerMatch.ALL
+
+    def _skip(self) -> Skip:
+        if not self._match_text_seq("AFTER", "MATCH", "SKIP"):
+            return Skip()
+        if self._match_text_seq("PAST", "LAST", "ROW"):
+            return Skip()
+        if self._match_text_seq("TO", "NEXT", "ROW"):
+            return Skip(AfterMatch.NEXT)
+        after = AfterMatch.FIRST if self._match_text_seq("TO", "FIRST") else AfterMatch.LAST
+        if after is AfterMatch.LAST and not (self._match_text_seq("TO", "LAST") or self._match_text_seq("TO")):
+            self.raise_error("PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST was expected here")
+        return Skip(after, (self._variable(),))
+
+    def _subset(self) -> tuple[str, tuple[str, ...]]:
+        name = self._variable()
+        if not self._match(TokenType.EQ):
+            self.raise_error("= was expected here")
+        self._match_l_paren()
+        variables = tuple(self._parse_csv(self._variable))
+        self._match_r_paren()
+        return name, variables
+
+    # ------------------------------------------------------------------------------------------------------ patterns
+
+    def _parenthesized(self) -> RowPattern:
+        if not self._match(TokenType.L_PAREN):
+            self.raise_error("( was expected here")
+        pattern = self._choice()
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("a variable, a sign of repetition or ) was expected here")
+        return pattern
+
+    def _choice(self) -> RowPattern:
+        options = [self._series()]
+        while self._match(TokenType.PIPE):
+            options.append(self._series())
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
+
+    def _series(self) -> RowPattern:
+        """Patterns one after the other, with commas between them or without."""
+        items = [self._repeated()]
+        while self._match(TokenType.COMMA) or self._begins():
+            items.append(self._repeated())
+        return items[0] if len(items) == 1 else Concatenation(tuple(items))
+
+    def _begins(self) -> bool:
+        """Whether one more pattern comes next."""
+        if not self._curr:
+            return False
+        return self._curr.token_type == TokenType.L_PAREN or self._curr.text.isidentifier()
+
+    def _repeated(self) -> RowPattern:
+        pattern = self._single()
+        while self._curr and self._curr.token_type in (*QUANTIFIERS, TokenType.L_BRACE):
+            kind = self._curr.token_type
+            self._advance()
+            least, most, reluctant = self._counts() if kind == TokenType.L_BRACE else QUANTIFIERS[kind]
+            pattern = Repetition(pattern, least, most, reluctant or bool(self._match(TokenType.PLACEHOLDER)))
+        return pattern
+
+    def _counts(self) -> tuple[int, int | None, bool]:
+        """``{n}``, ``{n,}``, ``{n,m}`` or ``{,m}``, after the brace."""
+        least = self._number()
+        most = least
+        if self._match(TokenType.COMMA):
+            most = self._number()
+        if not self._match(TokenType.R_BRACE) or (least is None and most is None):
+            self.raise_error("a number of times was expected here, as in {2}, {2,} or {2,5}")
+        if most is not None and most < max(least or 0, 1):
+            self.raise_error("the least number of times comes first, and the most is one at least")
+        return least or 0, most, False
+
+    def _number(self) -> int | None:
+        if not self._match(TokenType.NUMBER) or not self._prev.text.isdigit():
+            return None
+        return int(self._prev.text)
+
+    def _single(self) -> RowPattern:
+        if self._curr and self._curr.token_type == TokenType.L_PAREN:
+            return self._parenthesized()
+        if self._curr and self._curr.text.upper() == "PERMUTE" and self._next.token_type == TokenType.L_PAREN:
+            return self._permuted()
+        return PatternVariable(self._variable())
+
+    def _permuted(self) -> RowPattern:
+        """``PERMUTE (a, b)``: the series in each order, that in which they are written first."""
+        self._advance(2)
+        items = self._parse_csv(self._repeated)
+        self._match_r_paren()
+        if len(items) > MAX_PERMUTED:
+            self.raise_error(f"PERMUTE takes {MAX_PERMUTED} patterns at most")
+        return Alternation(tuple(map(Concatenation, permutations(items))))
+
+    def _variable(self) -> str:
+        if not self._curr or not self._curr.text.isidentifier():
+            self.raise_error("the name of a variable was expected here")
+        self._advance()
+        return str(self._prev.text.lower())

@@ -1,0 +1,93 @@
+"""SQL that is read but not maintained yet: what it is called, why it needs more, and what to write today.
+
+A construct leaves this table when its ``from_...`` function is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tidemill.model.errors import TextLocation, Unsupported
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One construct: ``what`` cannot be done, the reason, and the way round it. An error points at one of ``words``."""
+
+    what: str
+    detail: str
+    hint: str | None = None
+    words: tuple[str, ...] = ()
+
+    def at(self, place: TextLocation) -> Unsupported:
+        """The error for an occurrence at ``place``."""
+        return Unsupported(f"{self.what} cannot be maintained yet", where=place, detail=self.detail, hint=self.hint)
+
+
+GENERATOR = Refusal(
+    "a generator within an expression",
+    "It makes rows, and here one value is wanted.",
+    "Let it stand alone in the SELECT list, or behind LATERAL VIEW.",
+)
+LATERAL = Refusal(
+    "LATERAL beyond the elements of arrays",
+    "Its rows come from each row of the other tables: they have no change of their own.",
+    "Use a join.",
+)
+SUBQUERY = Refusal(
+    "a subquery in this place",
+    "What stands here must be known before there are rows.",
+    "Write a constant.",
+    ("SELECT",),
+)
+MANY_ROWS = Refusal(
+    "a subquery that may have more than one row, in place of a value,",
+    "The first change that brings a second row would make the view an error.",
+    "Take an aggregate in it, such as SUM or AVG, without GROUP BY.",
+    ("SELECT",),
+)
+OUTER_AGGREGATE = Refusal(
+    "an aggregate over columns of the query around a subquery",
+    "It belongs to the groups of that query, not to the rows of the subquery.",
+    "Compute it in a subquery in FROM, and refer to its column.",
+)
+WINDOW = Refusal(
+    "a window function without OVER",
+    "It says something of a row's place among others, and OVER says which they are.",
+    "Add OVER (PARTITION BY ... ORDER BY ...).",
+)
+UNORDERED = Refusal(
+    "FIRST or LAST",
+    "The rows of a group have no order, so which one it is would be chance.",
+    "Say by what: MIN_BY(x, y) or MAX_BY(x, y); or any of them: ANY_VALUE(x).",
+)
+OTHER_AGGREGATE = Refusal("this aggregate", "It has not been written.", "AVG, SUM and VAR_POP over expressions may do.")
+INTERVAL = Refusal(
+    "an interval as a value", "It is no type of a column.", "Add it to a date or timestamp: d + INTERVAL '1' MONTH."
+)
+
+NODES: dict[type[exp.Expr], Refusal] = {
+    exp.Select: SUBQUERY,
+    exp.Lateral: LATERAL,
+    exp.Interval: INTERVAL,
+}
+
+FUNCTIONS: dict[str, Refusal] = {
+    **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
+    **dict.fromkeys(
+        (
+            "bit_and", "bit_or", "bit_xor", "histogram_numeric", "kurtosis", "regr_avgx", "regr_avgy", "regr_count",
+            "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "skewness", "try_avg",
+            "try_sum",
+        ),
+        OTHER_AGGREGATE,
+    ),
+    **dict.fromkeys(
+        ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"), GENERATOR
+    ),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "nth_value"), WINDOW
+    ),
+}  # fmt: skip

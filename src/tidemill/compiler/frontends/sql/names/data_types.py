@@ -1,0 +1,140 @@
+"""Types as SQL spells them, in declarations and in casts."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    MAX_PRECISION,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+)
+
+DType = exp.DType
+
+# Every clock of ours is UTC, so the timestamps with and without a time zone are the same type.
+PLAIN_TYPES: dict[exp.DType, Type] = {
+    DType.BOOLEAN: BOOLEAN,
+    DType.INT: INT,
+    DType.BIGINT: BIGINT,
+    DType.DOUBLE: DOUBLE,
+    DType.TEXT: STRING,
+    DType.DATE: DATE,
+    DType.TIMESTAMP: TIMESTAMP,
+    DType.TIMESTAMPTZ: TIMESTAMP,
+    DType.TIMESTAMPLTZ: TIMESTAMP,
+    DType.TIMESTAMPNTZ: TIMESTAMP,
+    DType.NULL: VOID,
+}
+
+CHARACTER_TYPES = (DType.VARCHAR, DType.CHAR)
+
+NARROW_INTEGERS = (DType.TINYINT, DType.SMALLINT)
+
+SUPPORTED_TYPES = "BOOLEAN, INT, BIGINT, DECIMAL, DOUBLE, STRING, DATE, TIMESTAMP, ARRAY and STRUCT"
+
+TYPE_HINTS = {
+    DType.FLOAT: "Use DOUBLE: a 32-bit sum would lose digits with every change.",
+    DType.TINYINT: "Use INT.",
+    DType.SMALLINT: "Use INT.",
+    DType.MAP: "Use an ARRAY of STRUCT<key, value>.",
+}
+
+
+def from_type(kind: exp.DataType, source: SqlText) -> Type:
+    """The type that ``kind`` spells; one that we do not have is Unsupported."""
+    if kind.this == DType.DECIMAL:
+        return from_decimal(kind, source)
+    if kind.this in CHARACTER_TYPES:
+        # In expressions VARCHAR(n) and CHAR(n) are STRING, as in Spark: only a table cuts and refuses.
+        _characters(kind, source)
+        return STRING
+    if kind.this == DType.ARRAY and len(kind.expressions) == 1:
+        return Array(from_type(kind.expressions[0], source))
+    if kind.this == DType.STRUCT:
+        return Struct(tuple(_member(member, source) for member in kind.expressions))
+    if isinstance(kind.this, exp.DType) and kind.this in PLAIN_TYPES:
+        return PLAIN_TYPES[kind.this]
+    raise Unsupported(
+        f"there is no type {kind.sql('spark')}",
+        where=source.place(kind),
+        hint=TYPE_HINTS.get(kind.this, f"Types are {SUPPORTED_TYPES}."),
+    )
+
+
+def from_decimal(kind: exp.DataType, source: SqlText) -> Decimal:
+    """``DECIMAL`` is ``DECIMAL(10,0)`` and ``DECIMAL(p)`` is ``DECIMAL(p,0)``, as in Spark."""
+    digits = [parameter.name for parameter in kind.expressions]
+    if len(digits) > 2 or not all(re.fullmatch(r"-?\d{1,9}", digit) for digit in digits):
+        raise ParseError(f"{kind.sql('spark')} is not a type", where=source.place(kind), hint="Write DECIMAL(12, 2).")
+    decimal = Decimal(*map(int, digits))
+    if not (1 <= decimal.precision <= MAX_PRECISION and 0 <= decimal.scale <= decimal.precision):
+        raise ParseError(
+            f"{decimal} is not a type",
+            where=source.place(kind),
+            hint=f"The precision is 1 to {MAX_PRECISION}, and the scale at most the precision.",
+        )
+    return decimal
+
+
+def from_column_type(kind: exp.DataType, source: SqlText) -> Type:
+    """The type of a column. TINYINT and SMALLINT columns are INT: every value fits, and nothing is lost."""
+    return INT if kind.this in NARROW_INTEGERS else from_type(kind, source)
+
+
+def max_length(kind: exp.DataType, source: SqlText) -> int | None:
+    """How many characters a column of this type holds at most; None where there is no limit."""
+    for part in kind.find_all(exp.DataType):
+        if part is not kind and part.this in CHARACTER_TYPES:
+            raise Unsupported(
+                f"{part.sql('spark')} cannot stand within ARRAY or STRUCT",
+                where=source.place(part),
+                detail="Only columns are held to a length.",
+                hint="Use STRING.",
+            )
+    if kind.this == DType.CHAR:
+        raise Unsupported(
+            f"a column cannot be {kind.sql('spark')}",
+            where=source.place(kind),
+            detail="Spark pads it with spaces and compares it as if it were padded; views do not.",
+            hint=f"Use VARCHAR({_characters(kind, source)}).",
+        )
+    return _characters(kind, source) if kind.this == DType.VARCHAR else None
+
+
+def _characters(kind: exp.DataType, source: SqlText) -> int:
+    """The n of VARCHAR(n) or CHAR(n); as in Spark there must be one."""
+    digits = [parameter.name for parameter in kind.expressions]
+    if len(digits) != 1 or not digits[0].isdecimal():
+        word = kind.this.value
+        raise ParseError(
+            f"{word} needs a length", where=source.place(kind), hint=f"Write STRING, or {word}(n) with a number."
+        )
+    return int(digits[0])
+
+
+def is_required(definition: exp.ColumnDef) -> bool:
+    """Whether a column or member is declared NOT NULL."""
+    kinds = [constraint.args["kind"] for constraint in definition.constraints]
+    return any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
+
+
+def _member(member: exp.Expr, source: SqlText) -> Field:
+    if not isinstance(member, exp.ColumnDef) or not isinstance(member.kind, exp.DataType):
+        raise ParseError("a member of a STRUCT has a name and a type", where=source.place(member))
+    return Field(member.name.lower(), from_column_type(member.kind, source), not is_required(member))

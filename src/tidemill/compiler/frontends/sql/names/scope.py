@@ -1,0 +1,138 @@
+"""Names: which column a name means, and what was probably meant where there is none."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Column
+from tidemill.model.errors import TextLocation, UnknownName
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], place: TextLocation | None = None) -> UnknownName:
+    """The error for a name that is not there, with the closest one that is.
+
+    >>> print(unknown_name("column", "amuont", ["id", "amount"]))
+    there is no column "amuont"
+    hint: Did you mean "amount"?
+    """
+    known = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f'Did you mean "{close[0]}"?' if close else f"There is: {', '.join(known[:12])}." if known else None
+    return UnknownName(f'there is no {kind} "{name}"', where=place, hint=hint)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A column as a query may call it: ``name``, or ``qualifier.name``.
+
+    ``merged`` marks the second of two columns that USING made one: only its qualifier reaches it. A ``hidden`` one has
+    been made on the way: no star shows it, and a column of the same name comes first.
+    """
+
+    qualifier: str
+    name: str
+    column: Column
+    merged: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns that FROM brings in sight, in order; ``outer`` are those around a query in an expression."""
+
+    bindings: tuple[Binding, ...] = ()
+    outer: Scope | None = None
+
+    def __add__(self, other: Scope) -> Scope:
+        return Scope(self.bindings + other.bindings, self.outer)
+
+    @property
+    def qualifiers(self) -> list[str]:
+        """The aliases in sight, each once."""
+        return list(dict.fromkeys(binding.qualifier for binding in self.bindings))
+
+    def star(self, qualifier: str | None = None) -> list[Binding]:
+        """The columns that ``*`` or ``qualifier.*`` stands for."""
+        if qualifier is None:
+            return [binding for binding in self.bindings if not binding.merged and not binding.hidden]
+        return [binding for binding in self.bindings if binding.qualifier == qualifier]
+
+    def called(self, alias: str) -> Scope:
+        """The columns of a join in parentheses that has an alias of its own."""
+        return Scope(tuple(replace(binding, qualifier=alias) for binding in self.star()), self.outer)
+
+    def find(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
+        """The column that a dotted name begins with, and the parts that remain: members of its struct.
+
+        ``a.b`` is column ``b`` of ``a`` where there is one, else member ``b`` of a column ``a``, as in Spark.
+        """
+        qualified = [b for b in self.bindings if len(parts) > 1 and (b.qualifier, b.name) == (parts[0], parts[1])]
+        if qualified:
+            return self._only(qualified, parts[:2]), parts[2:]
+        bare = [b for b in self.bindings if b.name == parts[0] and not b.merged]
+        bare = [b for b in bare if not b.hidden] or bare
+        return (self._only(bare, parts[:1]), parts[1:]) if bare else None
+
+    def find_in_outer(self, parts: Sequence[str]) -> tuple[Column, Sequence[str]] | None:
+        """Like ``find``, in the scopes around this one: the nearest that knows the name is meant."""
+        if self.outer is None:
+            return None
+        return self.outer.find(parts) or self.outer.find_in_outer(parts)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in sight by the names that the algebra has for them."""
+        return frozenset(binding.column.name for binding in self.bindings)
+
+    def unknown(self, parts: Sequence[str]) -> UnknownName:
+        """The error for a name that ``find`` does not find."""
+        if len(parts) > 1 and parts[0] in self.qualifiers:
+            return unknown_name(f"column in {parts[0]} called", parts[1], [b.name for b in self.star(parts[0])])
+        if len(parts) > 1:
+            names = [f"{b.qualifier}.{b.name}" for b in self.bindings]
+            return unknown_name("column", ".".join(parts), [*names, *self.qualifiers])
+        return unknown_name("column", parts[0], [b.name for b in self.bindings])
+
+    def merge(self, names: Sequence[str], left_count: int, keeps_right: bool = False) -> Scope:
+        """The scope after ``USING (names)`` of the first ``left_count`` columns with the rest; shared come first.
+
+        They are those of the left side, or of the right side where that is the one whose rows are all kept.
+        """
+        lefts, rights = self.bindings[:left_count], self.bindings[left_count:]
+        kept, other = (rights, lefts) if keeps_right else (lefts, rights)
+        shared = [b for b in kept if b.name in names and not b.merged]
+        shared.sort(key=lambda b: names.index(b.name))
+        rest = [
+            replace(b, merged=b.merged or (b.name in names and b in other)) for b in self.bindings if b not in shared
+        ]
+        return Scope((*shared, *rest), self.outer)
+
+    def _only(self, found: Sequence[Binding], parts: Sequence[str]) -> Column:
+        if len(found) > 1:
+            ways = ", ".join(dict.fromkeys(f"{b.qualifier}.{b.name}" for b in found))
+            hint = f"It may be {ways}." if len(parts) == 1 else "Give the columns different names, with AS."
+            raise UnknownName(f'"{".".join(parts)}" names more than one column', hint=hint)
+        return found[0].column
+
+
+class NameAllocator:
+    """Hands out names that have not been handed out before.
+
+    >>> names = NameAllocator()
+    >>> names.take("o"), names.take("o"), names.take("o_2"), names.take("o")
+    ('o', 'o_2', 'o_2_2', 'o_3')
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def take(self, wish: str) -> str:
+        """``wish``, or the first of ``wish_2``, ``wish_3`` ... that is free."""
+        name, number = wish, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wish}_{number}"
+        self._taken.add(name)
+        return name

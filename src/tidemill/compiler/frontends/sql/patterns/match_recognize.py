@@ -1,0 +1,123 @@
+"""``MATCH_RECOGNIZE``, the standard's spelling of patterns, as an item of FROM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.relational.match import Match, RowsPerMatch, Skip
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.algebra.relational.row_patterns import variables_in
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator, Scope, unknown_name
+from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
+from tidemill.compiler.frontends.sql.windows.over_clause import project_to
+from tidemill.model.errors import ParseError
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+
+
+def from_match_recognize(
+    self: QueryTranslator, relation: Relation, scope: Scope, clause: exp.MatchRecognize
+) -> tuple[Relation, tuple[str, ...]]:
+    """The rows that match, and what their columns are called."""
+    manner = pattern_options_of(clause)
+    mark_translated(clause)
+    rows = ExpressionTranslator(self.source, scope)
+    alias = self.aliases.take("match")
+    looks = NavigationCollector(rows, variables_of(self, manner, clause), NameAllocator(), f"{alias}.")
+    conditions = {name: looks.scalar(node, condition=True) for name, node in _definitions(self, manner, clause).items()}
+    asked, looks.found = tuple(looks.found.values()), {}
+    names, nodes = _measures(looks, clause)
+    measures = [ExpressionTranslator(self.source, looks.scope).scalar(node) for node in nodes]
+    partition = tuple(rows.scalar(node) for node in clause.args.get("partition_by") or ())
+    order = order_of(clause.args.get("order"), rows)
+    match = Match(
+        relation,
+        partition,
+        order,
+        manner.pattern,
+        tuple(conditions.items()),
+        asked,
+        tuple(looks.found.values()),
+        manner.output,
+        skip=skip_of(looks, manner, clause),
+    )
+    beside, called = _beside(rows, clause, manner.output)
+    seen = [*partition, *(term.scalar for term in order), *match.navigation_arguments, *beside]
+    shown = [*zip(called, beside, strict=True), *zip(names, measures, strict=True)]
+    own = NameAllocator()
+    outputs = tuple(Named(f"{alias}.{own.take(name)}", scalar) for name, scalar in shown)
+    return Project(replace(match, input=project_to(relation, seen)), outputs), tuple(name for name, _ in shown)
+
+
+def variables_of(self: QueryTranslator, manner: PatternOptions, clause: exp.Expr) -> Mapping[str, tuple[str, ...]]:
+    """The variables of a pattern, and those that stand for several of them."""
+    own = variables_in(manner.pattern)
+    for name, members in manner.subsets.items():
+        for member in members:
+            if member not in own or name in own:
+                raise unknown_name("variable", member, own, self.source.place(clause))
+    return {**{name: (name,) for name in own}, **manner.subsets}
+
+
+def skip_of(looks: NavigationCollector, manner: PatternOptions, clause: exp.Expr) -> Skip:
+    """Where the search goes on, over the variables of the pattern itself."""
+    named = manner.skip.variables
+    for name in named:
+        if name not in looks.variables:
+            raise unknown_name("variable", name, looks.variables, looks.rows.source.place(clause))
+    return replace(manner.skip, variables=tuple(one for name in named for one in looks.variables[name]))
+
+
+def order_of(clause: exp.Expr | None, rows: ExpressionTranslator) -> tuple[SortOrder, ...]:
+    """What ORDER BY says."""
+    terms = clause.expressions if clause is not None else ()
+    return tuple(
+        SortOrder(rows.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+        for term in terms
+    )
+
+
+def _definitions(self: QueryTranslator, manner: PatternOptions, clause: exp.MatchRecognize) -> dict[str, exp.Expr]:
+    """DEFINE: the condition of each variable that has one."""
+    found: dict[str, exp.Expr] = {}
+    for definition in clause.args.get("define") or ():
+        name = definition.alias.lower()
+        if name not in variables_in(manner.pattern):
+            raise unknown_name("variable", name, variables_in(manner.pattern), self.source.place(definition))
+        if name in found:
+            raise ParseError(f'variable "{name}" is defined twice', where=self.source.place(definition))
+        found[name] = definition.this
+    return found
+
+
+def _measures(looks: NavigationCollector, clause: exp.MatchRecognize) -> tuple[list[str], list[exp.Expr]]:
+    """MEASURES: what they are called, and what they are over looks. FINAL is for the whole of a measure."""
+    names: list[str] = []
+    nodes: list[exp.Expr] = []
+    for measure in clause.args.get("measures") or ():
+        written = measure.this
+        names.append(written.alias.lower() if isinstance(written, exp.Alias) else column_label(written))
+        nodes.append(looks.replaced(written.unalias(), final=measure.args.get("window_frame") == "FINAL"))
+    return names, nodes
+
+
+def _beside(
+    rows: ExpressionTranslator, clause: exp.MatchRecognize, output: RowsPerMatch
+) -> tuple[Sequence[Scalar], Sequence[str]]:
+    """The columns that come out before the measures: what rows are parted by, or all columns of each row."""
+    if output is RowsPerMatch.ALL:
+        bindings = rows.scope.star()
+        return [binding.column for binding in bindings], [binding.name for binding in bindings]
+    nodes = clause.args.get("partition_by") or ()
+    return [rows.scalar(node) for node in nodes], [column_label(node) for node in nodes]

@@ -1,0 +1,248 @@
+"""``SELECT ... FROM s PATTERN (a, b, c, d+) WHERE a.loss > 10 ... GROUP BY src, dest``: patterns as in ViewDF.
+
+GROUP BY says by which keys rows are parted. Each condition of WHERE is that of the last of its variables in the
+pattern. One with ``d[i]``, ``d[i-1]`` or ``d[..i-1]`` is for the second row of d and those after it, one with ``d[1]``
+for the first; all others are for every row. The list sees the row that completes the pattern, and looks at the rows
+before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Literal, Scalar
+from tidemill.algebra.functions import call
+from tidemill.algebra.matching.automaton import automaton_of
+from tidemill.algebra.matching.navigation import MATCH_NUMBER, Navigation
+from tidemill.algebra.relational.match import Match, RowsPerMatch
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import conjunction
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.scope import Binding, NameAllocator, Scope
+from tidemill.compiler.frontends.sql.patterns.match_recognize import order_of, variables_of
+from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
+from tidemill.compiler.frontends.sql.windows.over_clause import project_to
+from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.types import BIGINT, DATE, TIMESTAMP
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+
+CLAUSES_WITHOUT_PATTERN = ("joins", "laterals", "having", "qualify", "windows")
+"""Clauses that a SELECT with a pattern does not have."""
+
+
+def pattern_of(node: exp.Select) -> exp.MatchRecognize | None:
+    """The PATTERN clause of a SELECT."""
+    clause = node.args.get("from_")
+    found = None if clause is None else clause.this.args.get("match")
+    is_pattern = isinstance(found, exp.MatchRecognize) and pattern_options_of(found).output is RowsPerMatch.EACH
+    return found if is_pattern else None
+
+
+def refuse_misplaced_pattern(self: QueryTranslator, item: exp.Expr, clause: exp.Expr) -> None:
+    """PATTERN belongs to the SELECT whose only item of FROM it stands after."""
+    if not isinstance(item.parent, exp.From) or not isinstance(item.parent.parent, exp.Select):
+        raise Unsupported(
+            "a PATTERN stands after the one item of a FROM",
+            where=self.source.place(clause),
+            hint="Put the SELECT with the pattern into a subquery, and join that.",
+        )
+
+
+def from_pattern(
+    self: QueryTranslator,
+    node: exp.Select,
+    clause: exp.MatchRecognize,
+    seen: tuple[Relation, Scope],
+    extra: Sequence[exp.Expr],
+) -> tuple[exp.Select, Relation, Scope]:
+    """A SELECT over the rows that complete a pattern among those ``seen``: what is left of it, and these rows.
+
+    ``extra`` are expressions that stand beside its list.
+    """
+    manner = pattern_options_of(clause)
+    mark_translated(clause)
+    _refuse(self, node, manner, clause)
+    relation, scope = seen
+    rows = ExpressionTranslator(self.source, scope)
+    looks = NavigationCollector(
+        rows, variables_of(self, manner, clause), NameAllocator(), f"{self.aliases.take('match')}."
+    )
+    keys = tuple(rows.scalar(key) for key in _keys(self, node))
+    conditions = _VariableConditions(self, looks, manner, keys).read(node.args.get("where"))
+    asked = tuple(looks.found.values())
+    looks.found, looks.bare = {}, True
+    left = _left(node, looks)
+    measures = tuple(looks.found.values())
+    _refuse_numbers(self, (*asked, *measures), clause)
+    match = Match(
+        relation,
+        () if manner.strict else keys,
+        order_of(clause.args.get("order"), rows) or _time(self, scope, clause),
+        manner.pattern,
+        tuple(conditions.items()),
+        asked,
+        measures,
+        RowsPerMatch.EACH,
+        manner.skips,
+        manner.skip,
+    )
+    shown = [*keys, *_columns(scope, [*left.expressions, *extra])]
+    kept = [*match.partition, *(term.scalar for term in match.order), *match.navigation_arguments, *shown]
+    return left, replace(match, input=project_to(relation, kept)), scope + looks.scope
+
+
+def _refuse(self: QueryTranslator, node: exp.Select, manner: PatternOptions, clause: exp.Expr) -> None:
+    if manner.skip.variables:
+        raise Unsupported(
+            "after a PATTERN the search goes on past the last row or at the next one",
+            where=self.source.place(clause),
+            hint="MATCH_RECOGNIZE can go on at a row of a variable.",
+        )
+    for name in CLAUSES_WITHOUT_PATTERN:
+        found = node.args.get(name)
+        if found:
+            part = found[0] if isinstance(found, list) else found
+            raise Unsupported(
+                f"a SELECT with a PATTERN has no {name.upper().removesuffix('S')}",
+                where=self.source.place(part),
+                hint="Put it into a query around this one, or into a subquery in FROM.",
+            )
+
+
+def _refuse_numbers(self: QueryTranslator, looks: Sequence[Navigation], clause: exp.Expr) -> None:
+    if any(look.function == MATCH_NUMBER for look in looks):
+        raise Unsupported("MATCH_NUMBER belongs to MATCH_RECOGNIZE", where=self.source.place(clause))
+
+
+def _keys(self: QueryTranslator, node: exp.Select) -> list[exp.Expr]:
+    group = node.args.get("group")
+    if group is None:
+        return []
+    for name, found in group.args.items():
+        if found and name != "expressions":
+            raise Unsupported("a pattern is grouped by keys alone", where=self.source.place(group))
+    return list(group.expressions)
+
+
+def _time(self: QueryTranslator, scope: Scope, clause: exp.Expr) -> tuple[SortOrder, ...]:
+    """Rows stand in the order of their time, where there is no doubt about which column that is."""
+    times: list[Binding] = []
+    for kind in (TIMESTAMP, DATE):
+        times = times or [binding for binding in scope.star() if binding.column.type == kind]
+    if len(times) != 1:
+        raise ParseError(
+            "a pattern needs to know the order of rows",
+            where=self.source.place(clause),
+            detail=f"There are {len(times) or 'no'} columns of type TIMESTAMP or DATE, and one would be taken.",
+            hint="Say ORDER BY directly after the pattern: PATTERN (a, b+) ORDER BY ts.",
+        )
+    return (SortOrder(times[0].column),)
+
+
+def _left(node: exp.Select, looks: NavigationCollector) -> exp.Select:
+    """The SELECT with columns in place of what it looks at, without the clauses that the pattern has taken."""
+    left = node.copy()
+    for clause in ("where", "group"):
+        left.set(clause, None)
+    items = [item if isinstance(item, exp.Alias) or _is_plain(item) else _called(item) for item in left.expressions]
+    left.set("expressions", [looks.replaced(item) for item in items])
+    return left
+
+
+def _is_plain(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def _called(item: exp.Expr) -> exp.Expr:
+    return exp.Alias(this=item, alias=exp.Identifier(this=column_label(item), quoted=True))
+
+
+def _columns(scope: Scope, nodes: Sequence[exp.Expr]) -> Iterator[Scalar]:
+    """The columns of the row that expressions name; a star names all."""
+    for node in nodes:
+        if isinstance(node, exp.Star) or any(_is_plain(part) for part in node.find_all(exp.Column)):
+            yield from (binding.column for binding in scope.star())
+        for part in node.find_all(exp.Column):
+            found = None if _is_plain(part) else scope.find([name.name.lower() for name in part.parts])
+            if found is not None:
+                yield found[0]
+
+
+class _VariableConditions:
+    """Reads WHERE: which condition is that of which variable."""
+
+    def __init__(
+        self, queries: QueryTranslator, looks: NavigationCollector, manner: PatternOptions, keys: Sequence[Scalar]
+    ) -> None:
+        self._source = queries.source
+        self._looks = looks
+        self._manner = manner
+        self._keys = keys
+        self._variables = automaton_of(manner.pattern).variables
+
+    def read(self, where: exp.Expr | None) -> dict[str, Scalar]:
+        """The condition of each variable that has one."""
+        found: dict[str, list[Scalar]] = {}
+        for node in _conjuncts(where.this) if where is not None else ():
+            variable = self._last(node)
+            found.setdefault(variable, []).append(self._condition(node, variable))
+        if self._manner.strict:
+            for variable in dict.fromkeys(self._variables):
+                found.setdefault(variable, []).extend(self._same_key())
+        joined = {variable: conjunction(conditions) for variable, conditions in found.items()}
+        return {variable: condition for variable, condition in joined.items() if condition is not None}
+
+    def _last(self, node: exp.Expr) -> str:
+        """Of the variables in a condition, the last one in the pattern."""
+        named = [mark.variable for mark in self._looks.marks(node)]
+        if not named:
+            raise Unsupported(
+                "a condition beside a pattern names a variable",
+                where=self._source.place(node),
+                hint="Filter rows before they are matched in a subquery in FROM.",
+            )
+        places = {variable: place for place, variable in enumerate(self._variables)}
+        return max((name for name in named if name is not None), key=places.__getitem__)
+
+    def _condition(self, node: exp.Expr, variable: str) -> Scalar:
+        """A condition, with the rows of the variable to which it does not apply let through."""
+        condition = self._looks.scalar(node, condition=True)
+        if _follows(node, variable):
+            return call("or", call("eq", self._looks.count_of(variable), Literal(1, BIGINT)), condition)
+        numbers = [mark.offset + 1 for mark in self._looks.marks(node) if mark.variable == variable and mark.first]
+        if numbers:
+            return call("or", call("ne", self._looks.count_of(variable), Literal(max(numbers), BIGINT)), condition)
+        return condition
+
+    def _same_key(self) -> Iterator[Scalar]:
+        """Rows that stand beside each other in the whole stream match only if they are of one key."""
+        for key in self._keys:
+            yield call("null_safe_eq", self._looks.pick("last", key), self._looks.pick("first", key))
+
+
+def _follows(node: exp.Expr, variable: str) -> bool:
+    """Whether a condition speaks of the i-th row of a variable, or of rows before that."""
+    brackets = (part for part in node.find_all(exp.Bracket) if part.this.name.lower() == variable)
+    return any(not isinstance(part.expressions[0], exp.Literal) for part in brackets)
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(node, exp.And):
+        mark_translated(node)
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And):
+        mark_translated(node)
+        yield from _conjuncts(node.this)
+    else:
+        yield node

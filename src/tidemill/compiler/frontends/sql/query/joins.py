@@ -1,0 +1,136 @@
+"""Joins: inner, outer, semi and anti, with ON, USING or NATURAL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Column, Exists, Named, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.relations import Filter, Join, OuterJoin, Project, Relation
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.model.errors import Unsupported
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+
+FromItem = tuple[Relation, Scope]
+"""What stands in FROM, and the columns that it brings in sight."""
+
+PRESERVED_SIDES = {"": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
+"""Whether a side keeps the rows that have no partner: the left one, and the right one."""
+
+JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+
+
+def from_join(self: QueryTranslator, left: FromItem, right: FromItem, node: exp.Join) -> FromItem:
+    """All that stands to the left of a join, joined with what it names."""
+    _refuse(self, node)
+    condition, names = _condition(self, left[1], right[1], node)
+    if node.kind in ("SEMI", "ANTI"):
+        return _filtered(left, right[0], condition, node.kind == "ANTI")
+    return _joined(self, left, right, condition, PRESERVED_SIDES[node.side], names)
+
+
+def _refuse(self: QueryTranslator, node: exp.Join) -> None:
+    known = node.method in ("", "NATURAL") and node.kind in JOIN_KINDS and node.side in PRESERVED_SIDES
+    if (
+        not known
+        or (node.kind == "OUTER" and not node.side)
+        or (node.kind in ("SEMI", "ANTI") and node.side not in ("", "LEFT"))
+    ):
+        raise Unsupported("this kind of join is not supported", where=self.source.place(node))
+
+
+# ---------------------------------------------------------------------------------------------------------- conditions
+
+
+def _condition(self: QueryTranslator, left: Scope, right: Scope, node: exp.Join) -> tuple[Scalar | None, list[str]]:
+    """When two rows are partners, and the names of the columns that the query then sees once."""
+    if node.args.get("using"):
+        names = [identifier.name.lower() for identifier in node.args["using"]]
+    elif node.method == "NATURAL":
+        shared = {binding.name for binding in right.star()}
+        names = [binding.name for binding in left.star() if binding.name in shared]
+    else:
+        on = node.args.get("on")
+        if on is None or is_true(on):
+            return None, []
+        return self.expressions(left + right).condition(on), []
+    with self.source.locating(node):
+        return _equal(left, right, names), names
+
+
+def is_true(on: exp.Expr) -> bool:
+    """True of a condition that is just TRUE, which then has been read."""
+    if on == exp.true():
+        mark_translated(on)
+    return on == exp.true()
+
+
+def _equal(left: Scope, right: Scope, names: Sequence[str]) -> Scalar | None:
+    condition: Scalar | None = None
+    for name in names:
+        equal = call("eq", _only(left, name), _only(right, name))
+        condition = equal if condition is None else call("and", condition, equal)
+    return condition
+
+
+def _only(scope: Scope, name: str) -> Column:
+    found = scope.find([name])
+    if found is None:
+        raise scope.unknown([name])
+    return found[0]
+
+
+# ------------------------------------------------------------------------------------------------------ kinds of join
+
+
+def _filtered(left: FromItem, right: Relation, condition: Scalar | None, without: bool) -> FromItem:
+    """A semi join keeps the rows that have a partner, an anti join those that have none. The right side is not seen."""
+    partner = Exists(right if condition is None else Filter(right, condition))
+    return Filter(left[0], call("not", partner) if without else partner), left[1]
+
+
+def _joined(
+    self: QueryTranslator,
+    left: FromItem,
+    right: FromItem,
+    condition: Scalar | None,
+    kept: tuple[bool, bool],
+    names: list[str],
+) -> FromItem:
+    """A join that shows both sides. Of two columns that are one, the query sees that of the side that is kept."""
+    relation: Relation = Join(left[0], right[0], condition)
+    if any(kept):
+        relation = OuterJoin(left[0], right[0], condition, *kept)
+    scope = _seen_in(relation, left[1] + right[1])
+    if not names:
+        return relation, scope
+    count = len(left[1].bindings)
+    if all(kept):
+        return _coalesced(self, relation, scope, count, names)
+    return relation, scope.merge(names, count, keeps_right=kept[1])
+
+
+def _seen_in(relation: Relation, scope: Scope) -> Scope:
+    """The columns of ``scope`` as they come out of ``relation``: what an outer join pads can be NULL."""
+    fields = {f.name: column(f) for f in relation.fields}
+    return replace(scope, bindings=tuple(replace(b, column=fields[b.column.name]) for b in scope.bindings))
+
+
+def _coalesced(self: QueryTranslator, relation: Relation, scope: Scope, count: int, names: Sequence[str]) -> FromItem:
+    """FULL ... USING: either side may be missing, so the one column takes the value of the other."""
+    sides = Scope(scope.bindings[:count]), Scope(scope.bindings[count:])
+    pairs = {name: (_only(sides[0], name), _only(sides[1], name)) for name in names}
+    alias = self.aliases.take("using")
+    ones = [Named(f"{alias}.{name}", call("coalesce", *pair)) for name, pair in pairs.items()]
+    shown = [Named(f.name, column(f)) for f in relation.fields]
+    hidden = {one for pair in pairs.values() for one in pair}
+    first = (Binding("", name, column(one.field)) for name, one in zip(pairs, ones, strict=True))
+    rest = (replace(b, merged=b.merged or b.column in hidden) for b in scope.bindings)
+    return Project(relation, (*shown, *ones)), replace(scope, bindings=(*first, *rest))

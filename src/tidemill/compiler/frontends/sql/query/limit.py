@@ -1,0 +1,79 @@
+"""LIMIT, OFFSET and FETCH: how many rows they let through, and the top-k that they are within a query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Project, Relation, TopK
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import Scope
+from tidemill.model.errors import ParseError, TidemillError, Unsupported
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.query.order_by import OrderedQuery
+
+
+def has_order_or_limit(node: exp.Expr) -> bool:
+    """True of a query whose rows are put in order, or of which only some are asked for."""
+    return bool(node.args.get("order") or node.args.get("limit") or node.args.get("offset"))
+
+
+def limit_of(node: exp.Expr, source: SqlText) -> int | None:
+    """The number that LIMIT or FETCH gives; LIMIT ALL is none."""
+    clause = node.args.get("limit")
+    if clause is None:
+        return None
+    if isinstance(clause, exp.Fetch):
+        options = clause.args.get("limit_options")
+        if options and (options.args.get("percent") or options.args.get("with_ties")):
+            raise Unsupported(
+                "FETCH counts rows, and gives no more of them",
+                where=source.keyword(clause, "FETCH"),
+                hint="For WITH TIES, filter by RANK() OVER (ORDER BY ...).",
+            )
+        return _count(clause.args["count"], "FETCH", source)
+    if isinstance(clause.expression, exp.Column | exp.Var | exp.All) and clause.expression.name.upper() in ("ALL", ""):
+        mark_translated(clause.expression)
+        return None
+    return _count(clause.expression, "LIMIT", source)
+
+
+def offset_of(node: exp.Expr, source: SqlText) -> int | None:
+    """The number that OFFSET gives."""
+    clause = node.args.get("offset")
+    return None if clause is None else _count(clause.expression, "OFFSET", source)
+
+
+def _count(number: exp.Expr, clause: str, source: SqlText) -> int:
+    """The value of a constant expression: a whole number, and not a negative one."""
+    try:
+        count = evaluate_scalar(ExpressionTranslator(source, Scope()).scalar(number), {})
+    except TidemillError:
+        count = None
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise ParseError(f"{clause} takes a whole number", where=source.place(number))
+    return count
+
+
+def apply_limit(query: OrderedQuery) -> Relation:
+    """The rows that a limit leaves, of a query whose order and limit have been taken off.
+
+    Without a limit the order means nothing: rows are a bag, and what they are only ordered by goes.
+    """
+    rows, fields = query.relation, query.relation.fields
+    if query.limit is not None or query.offset:
+        order = tuple(SortOrder(column(fields[position]), *direction) for position, *direction in query.order)
+        rows = TopK(rows, (), order, query.limit, query.offset or 0)
+    visible = fields[: len(query.names)]
+    if len(visible) == len(fields):
+        return rows
+    if isinstance(rows, Project):
+        return Project(rows.input, rows.outputs[: len(visible)])
+    return Project(rows, tuple(Named(f.name, column(f)) for f in visible))

@@ -1,0 +1,184 @@
+"""``WITH RECURSIVE``: a common table expression that reads itself.
+
+It is a UNION [ALL] whose first part does not read it and gives its columns and types, and whose other parts do. These
+find new rows from the rows last found. They must be *linear* in those: each reads them once, and what a row gives does
+not depend on the other rows. So what one row gives can be added, and taken back, on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.relational import relations as r
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Recursive, Relation, Scan, UnionAll
+from tidemill.algebra.relational.walk import children, expressions, outer_columns, subqueries, walk_all
+from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
+from tidemill.model.types import Field
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+    from tidemill.compiler.frontends.sql.query.translator import NamedRelation, QueryTranslator
+
+ROW_BY_ROW = (r.Filter, r.Project, r.Unnest)
+"""Nodes that look at one row at a time."""
+
+NONLINEAR_OPERATORS: dict[type[Relation], tuple[str, str]] = {
+    r.Aggregate: ("under GROUP BY or an aggregate", "what a group gives depends on all of its rows"),
+    r.Distinct: ("under DISTINCT or UNION", "whether a row is new depends on the rows before it"),
+    r.OuterJoin: ("in an outer join", "whether a row has a partner depends on all rows of the other side"),
+    r.Intersect: ("under INTERSECT", "whether a row stays depends on its count on both sides"),
+    r.Except: ("under EXCEPT", "whether a row stays depends on its count on both sides"),
+    r.Repeat: ("in a set operation", "whether a row stays depends on its count on both sides"),
+    r.TopK: ("under LIMIT", "which rows are first depends on all of them"),
+    r.Window: ("under a window function", "what a row is shown depends on the rows around it"),
+    Match: ("under a pattern", "which rows match depends on the rows around them"),
+    r.Recursive: ("within another recursive query", "each round of the one would be a recursion of the other"),
+}
+"""Where a recursive part cannot read its own rows, and why."""
+
+REFUSED_CLAUSES = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET"}
+
+
+def split_recursion(node: exp.CTE, source: SqlText) -> tuple[exp.Expr, list[exp.Expr]]:
+    """What a common table expression starts from, and the parts that read it: none where it is not recursive."""
+    name, whole = node.alias.lower(), node.this
+    if not _mentions(whole, name):
+        return whole, []
+    _refuse_clauses(whole, source)
+    first = whole
+    steps: list[exp.Expr] = []
+    while isinstance(first, exp.Union) and first.args.get("distinct") == whole.args.get("distinct"):
+        if not _mentions(first.expression, name):
+            break
+        mark_translated(first)
+        steps.insert(0, first.expression)
+        first = first.this
+    if not steps or _mentions(first, name):
+        raise ParseError(
+            f'"{name}" reads itself, but does not say what it starts from',
+            where=source.place(node),
+            hint="Write WITH RECURSIVE t AS (SELECT ... UNION ALL SELECT ... FROM t ...); the first part comes first.",
+        )
+    return first, steps
+
+
+def _mentions(node: exp.Expr, name: str) -> bool:
+    tables = (table for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier))
+    return any(table.name.lower() == name and not table.args.get("db") for table in tables)
+
+
+def _refuse_clauses(node: exp.Expr, source: SqlText) -> None:
+    for clause, word in REFUSED_CLAUSES.items():
+        if node.args.get(clause):
+            raise Unsupported(
+                f"{word} cannot stand at the union of a recursive query",
+                where=source.keyword(node, word.partition(" ")[0]),
+                hint="Put it into the query that reads the recursive one.",
+            )
+
+
+def from_recursion(
+    self: QueryTranslator, node: exp.CTE, base: NamedRelation, steps: Sequence[exp.Expr]
+) -> NamedRelation:
+    """The rows of a common table expression that reads itself; ``base`` are those that it starts from."""
+    name = node.alias.lower()
+    # The alias is unique in the query, and no table has a name of two words.
+    again = f"recursive {self.prefix.removesuffix('.')}"
+    columns = _columns(base)
+
+    def last_found(alias: str) -> NamedRelation:
+        return replace(base, relation=Scan(again, alias, columns))
+
+    within = replace(self, tables={**self.tables, name: last_found})
+    inputs = []
+    for tree in steps:
+        step = _converted(within.rows(tree), base, self.source.place(tree))
+        check_linear(step, again, name, self.source.place(tree))
+        inputs.append(step)
+    union = inputs[0] if len(inputs) == 1 else UnionAll(tuple(inputs))
+    relation = Recursive(again, base.relation, union, bool(node.this.args.get("distinct")))
+    if outer_columns(relation):
+        raise Unsupported(
+            f'"{name}" cannot read columns of the query around it',
+            where=self.source.place(node),
+            detail="It would be a recursion for each row of that query.",
+            hint="Compute it for all rows at once, and join the result.",
+        )
+    return replace(base, relation=relation)
+
+
+def _columns(base: NamedRelation) -> tuple[Field, ...]:
+    """The columns by which the recursive parts see the rows; what these will find in them is not known yet."""
+    taken: list[str] = []
+    for name in base.names:
+        taken.append(fresh(name, taken))
+    return tuple(Field(name, f.type) for name, f in zip(taken, base.relation.fields, strict=True))
+
+
+def _converted(step: NamedRelation, base: NamedRelation, place: TextLocation) -> Relation:
+    """A recursive part under the names and types of the first part, which are those of the whole."""
+    if len(step.names) != len(base.names):
+        raise TypeMismatch(
+            f"UNION of {len(base.names)} and {len(step.names)} columns", where=place, hint="Each part has the same."
+        )
+    outputs = []
+    for name, wanted, given in zip(base.names, base.relation.fields, step.relation.fields, strict=True):
+        if common_type([wanted.type, given.type]) != wanted.type:
+            raise TypeMismatch(
+                f'column "{name}" starts as {wanted.type}, and then is {given.type}',
+                where=place,
+                detail="The columns of a recursive query have the types of its first part.",
+                hint=f"Use CAST({name} AS {given.type}) in the first part, or CAST(... AS {wanted.type}) in this one.",
+            )
+        outputs.append(Named(wanted.name, convert(column(given), wanted.type)))
+    return r.Project(step.relation, tuple(outputs))
+
+
+def check_linear(step: Relation, again: str, name: str, place: TextLocation | None = None) -> None:
+    """Refuse a recursive part that reads ``again``, the rows of ``name`` that were last found, other than once."""
+    if not reads(step, again):
+        raise _refused(name, "by some parts of a UNION ALL only", "the others would find their rows again", place)
+    for node in _around(step, again):
+        if isinstance(node, UnionAll):
+            for part in node.inputs:
+                check_linear(part, again, name, place)
+            return
+        if any(reads(subquery.relation, again) for scalar in expressions(node) for subquery in subqueries(scalar)):
+            raise _refused(name, "in a subquery of an expression", "its value depends on all rows", place)
+        if sum(reads(child, again) for child in children(node)) > 1:
+            raise _refused(name, "twice", "what one row gives would depend on the others", place)
+        if not isinstance(node, (*ROW_BY_ROW, r.Join)):
+            raise _refused(name, *NONLINEAR_OPERATORS[type(node)], place)
+
+
+_NOWHERE = Scan("", "", ())
+
+
+def _around(node: Relation, again: str) -> Iterator[Relation]:
+    """The nodes above the scan of ``again``, from the root down its first such branch."""
+    while not isinstance(node, Scan):
+        yield node
+        node = next((child for child in children(node) if reads(child, again)), _NOWHERE)
+
+
+def reads(relation: Relation, name: str) -> bool:
+    """Whether ``relation`` scans relation ``name``, be it in a subquery of an expression."""
+    return any(isinstance(node, Scan) and node.relation == name for node in walk_all(relation))
+
+
+def _refused(name: str, where: str, why: str, place: TextLocation | None) -> Unsupported:
+    return Unsupported(
+        f'"{name}" cannot read itself {where}',
+        where=place,
+        detail=f"Each round goes on from the rows of the one before, one by one; {why}.",
+        hint="Join, filter and compute with its rows in the recursive part; do the rest in the query that reads it.",
+    )

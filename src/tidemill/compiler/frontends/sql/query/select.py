@@ -1,0 +1,327 @@
+"""One SELECT above its FROM and WHERE: the list, GROUP BY, HAVING, DISTINCT, and what ORDER BY needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.relational.relations import Distinct, Filter, Project, Relation
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping, has_aggregate
+from tidemill.compiler.frontends.sql.aggregation.grouping_sets import read_grouping_keys, read_grouping_sets
+from tidemill.compiler.frontends.sql.expressions.generators import (
+    GeneratedRows,
+    from_generator,
+    generator_aliases,
+    is_generator,
+    without_alias,
+)
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.untranslated import is_translated, mark_translated
+from tidemill.compiler.frontends.sql.names.column_labels import column_label
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator, Scope, unknown_name
+from tidemill.compiler.frontends.sql.windows.over_clause import SelectWindows, named_windows
+from tidemill.compiler.frontends.sql.windows.session_windows import SessionWindows, ungrouped_session
+from tidemill.model.errors import ParseError, Unsupported
+
+
+@dataclass(frozen=True)
+class SelectItem:
+    """One column of the SELECT list: ``scalar`` is over the rows of FROM and the aggregates."""
+
+    name: str
+    node: exp.Expr
+    scalar: Scalar
+
+
+@dataclass
+class Selection:
+    """A SELECT whose FROM and WHERE have become ``relation``; ``rows`` translates expressions over its rows.
+
+    ``extra`` are expressions beside the list that may ask for an aggregate: those of ORDER BY. ``allotment`` has the
+    aliases of the whole query. ``sessions`` are a column that ``relation`` gets once the keys of GROUP BY are known.
+    """
+
+    rows: ExpressionTranslator
+    node: exp.Select
+    relation: Relation
+    prefix: str = ""
+    extra: Sequence[exp.Expr] = ()
+    allotment: NameAllocator = field(default_factory=NameAllocator)
+    sessions: SessionWindows | None = None
+    hidden: list[SelectItem] = field(default_factory=list)
+    _made: list[SelectItem] = field(default_factory=list, init=False)
+
+    @property
+    def source(self) -> SqlText:
+        """The text that the SELECT stands in."""
+        return self.rows.source
+
+    @property
+    def scope(self) -> Scope:
+        """The columns that FROM brings in sight."""
+        return self.rows.scope
+
+    @cached_property
+    def items(self) -> list[SelectItem]:
+        """The SELECT list, stars expanded. An item may use the aliases of those before it."""
+        if not self.node.expressions:
+            raise ParseError("a SELECT needs a list of columns", where=self.source.place(self.node))
+        items: list[SelectItem] = []
+        for node in self.node.expressions:
+            if is_generator(node):
+                items += self._made_items(node)
+                continue
+            aliases = {item.name: item.scalar for item in items if item.node is not node and item not in self._made}
+            items += self._star(node) if _is_star(node) else [self._item(node, aliases)]
+        return items
+
+    @cached_property
+    def generated(self) -> tuple[GeneratedRows, str] | None:
+        """What the generator in the list makes of each row, and under which alias; None where there is none."""
+        nodes = [node for node in self.node.expressions if is_generator(node)]
+        if not nodes:
+            return None
+        if len(nodes) > 1:
+            raise Unsupported(
+                "a SELECT list has one generator",
+                where=self.source.place(nodes[1]),
+                detail="It would not be said which of their rows go together.",
+                hint="Put the others behind LATERAL VIEW.",
+            )
+        with self.source.locating(nodes[0]):
+            made = from_generator(self._expressions({}), without_alias(nodes[0])).called(generator_aliases(nodes[0]))
+        return made, self.allotment.take("generated")
+
+    def _generated(self, relation: Relation) -> Relation:
+        """``relation`` with the rows that the generator makes: as in Spark of rows before windows, of groups after."""
+        assert self.generated is not None
+        made, alias = self.generated
+        return replace(made, array=self._over_rows(made.array)).of(relation, alias)
+
+    def _made_items(self, node: exp.Expr) -> list[SelectItem]:
+        assert self.generated is not None
+        made, alias = self.generated
+        items = zip(made.names, made.columns(alias), strict=True)
+        self._made = [SelectItem(name, node, column) for name, column in items]
+        return self._made
+
+    @cached_property
+    def grouping(self) -> SelectGrouping | None:
+        """The groups, where there are any: by GROUP BY, by HAVING, or because an aggregate is asked for."""
+        beside = (*self.extra, *self._qualify, *named_windows(self.node).values())
+        asked = any(has_aggregate(node) for node in (*self.node.expressions, *beside))
+        if not (asked or self.node.args.get("group") or self.node.args.get("having")):
+            return None
+        return SelectGrouping(self.source, self.rows.scalar, self.rows.condition, self.scope.columns, self._own_prefix)
+
+    @cached_property
+    def windowing(self) -> SelectWindows:
+        """The window functions that the SELECT asks for."""
+        # Their columns stand beside those of the groups.
+        names = NameAllocator() if self.grouping is None else self.grouping.names
+        return SelectWindows(self.source, named_windows(self.node), names, self._own_prefix)
+
+    @property
+    def _own_prefix(self) -> str:
+        """What the columns of groups and windows begin with: in a subquery none is called like one around it."""
+        return self.prefix if self.scope.outer is not None else ""
+
+    @property
+    def _qualify(self) -> list[exp.Expr]:
+        clause = self.node.args.get("qualify")
+        return [] if clause is None else [clause.this]
+
+    @cached_property
+    def aliases(self) -> Mapping[str, Scalar]:
+        """What the names given in the SELECT list stand for, but for those of a generator: it comes last of all."""
+        return {item.name: item.scalar for item in reversed(self.items) if item not in self._made}
+
+    def relation_and_names(self) -> tuple[Relation, tuple[str, ...]]:
+        """The SELECT as algebra, and what it calls its columns, hidden ones left out."""
+        relation, outputs = self.relation, [*self.items, *self.hidden]
+        conditions = [SelectItem("", node, self._expressions(self.aliases).condition(node)) for node in self._qualify]
+        if self.grouping is not None:
+            relation, outputs = self._grouped(self.grouping, outputs)
+            conditions = self._over_groups(self.grouping, conditions)
+        elif self.sessions is not None:
+            raise ungrouped_session(self.sessions.place)
+        if self.generated is not None and self.grouping is None:
+            relation = self._generated(relation)
+        if self.windowing.calls:
+            arrays = [] if self.generated is None else [self._over_rows(self.generated[0].array)]
+            shown = [*(item.scalar for item in (*outputs, *conditions)), *arrays]
+            relation = self.windowing.relation(relation, self._over_rows, shown)
+        for condition in conditions:
+            relation = Filter(relation, condition.scalar)
+        if self.generated is not None and self.grouping is not None:
+            relation = self._generated(relation)
+        self._pass_over_windows()
+        names = NameAllocator()
+        projected: Relation = Project(
+            relation, tuple(Named(self.prefix + names.take(item.name), item.scalar) for item in outputs)
+        )
+        if self._is_distinct():
+            projected = Distinct(projected)
+        return projected, tuple(item.name for item in self.items)
+
+    def _pass_over_windows(self) -> None:
+        """A window that has a name and no user says nothing, and is not even checked, as in Spark."""
+        for window in named_windows(self.node).values():
+            if not is_translated(window):
+                mark_translated(*window.walk())
+
+    def order_position(self, node: exp.Expr) -> int:
+        """Where the column stands that ORDER BY names by number, alias or expression; a new one is added, hidden."""
+        if (position := self._ordinal(node)) is not None:
+            return position
+        aliases = {item.name: item.scalar for item in reversed(self.items)}
+        scalar = self._expressions(aliases, aliases_first=True).scalar(node)
+        outputs = [*self.items, *self.hidden]
+        for position, item in enumerate(outputs):
+            if item.scalar == scalar:
+                return position
+        if self._is_distinct():
+            raise Unsupported(
+                "ORDER BY of a SELECT DISTINCT takes its columns only",
+                where=self.source.place(node),
+                detail="Rows that become one may differ in it.",
+            )
+        self.hidden.append(SelectItem(f"order_{len(self.hidden) + 1}", node, scalar))
+        return len(outputs)
+
+    def _item(self, node: exp.Expr, aliases: Mapping[str, Scalar]) -> SelectItem:
+        name = node.alias.lower() if isinstance(node, exp.Alias) else column_label(node)
+        return SelectItem(name, node.unalias(), self._expressions(aliases).scalar(node.unalias()))
+
+    def _expressions(self, aliases: Mapping[str, Scalar], aliases_first: bool = False) -> ExpressionTranslator:
+        return replace(
+            self.rows,
+            grouping=self.grouping,
+            windowing=self.windowing,
+            aliases=aliases,
+            aliases_first=aliases_first,
+        )
+
+    def _star(self, node: exp.Expr) -> Iterator[SelectItem]:
+        star = node.this if isinstance(node, exp.Column) else node
+        qualifier = node.args["table"].name.lower() if isinstance(node, exp.Column) else None
+        if qualifier and qualifier not in self.scope.qualifiers:
+            raise unknown_name("table in FROM called", qualifier, self.scope.qualifiers, self.source.place(node))
+        if star.args.get("replace") or star.args.get("rename"):
+            raise Unsupported("a star takes EXCEPT only", where=self.source.place(node))
+        mark_translated(node, star, *(star.args.get("except_") or ()))
+        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+        bindings = self.scope.star(qualifier)
+        if not bindings:
+            raise ParseError("a star needs a FROM", where=self.source.place(node))
+        for name in left_out - {binding.name for binding in bindings}:
+            raise unknown_name("column", name, [binding.name for binding in bindings], self.source.place(node))
+        return (SelectItem(b.name, node, b.column) for b in bindings if b.name not in left_out)
+
+    def _grouped(self, grouping: SelectGrouping, outputs: Sequence[SelectItem]) -> tuple[Relation, list[SelectItem]]:
+        """The groups, filtered by HAVING, and the outputs over them."""
+        self._add_keys(grouping)
+        condition = self._having(grouping)
+        outputs = self._over_groups(grouping, outputs)
+        rows = self.relation if self.sessions is None else self.sessions.of(self.relation, grouping)
+        groups = grouping.relation(rows)
+        return groups if condition is None else Filter(groups, condition), outputs
+
+    def _over_groups(self, grouping: SelectGrouping, items: Sequence[SelectItem]) -> list[SelectItem]:
+        return [SelectItem(item.name, item.node, grouping.over_groups(item.scalar, item.node)) for item in items]
+
+    def _over_rows(self, scalar: Scalar) -> Scalar:
+        """``scalar`` over what a window sees: the groups, where there are any."""
+        return scalar if self.grouping is None else self.grouping.over_groups(scalar, self.node)
+
+    def _add_keys(self, grouping: SelectGrouping) -> None:
+        clause = self.node.args.get("group")
+        if clause is None:
+            return
+        if clause.args.get("all") is False:  # what the parser makes of DISTINCT
+            raise Unsupported("GROUP BY takes no DISTINCT", where=self.source.place(clause))
+        if clause.args.get("all"):
+            keys = [(item.scalar, item.node) for item in self.items if not self._is_aggregated(item.scalar, grouping)]
+        else:
+            keys = [(self._key(node, grouping), node) for node in read_grouping_keys(clause)]
+        for scalar, node in keys:
+            grouping.add_key(scalar, self._key_name(scalar, node))
+        sets = read_grouping_sets(clause)
+        if sets is not None and (keys or len(sets) > 1):
+            grouping.group_by([[self._key(node, grouping) for node in one] for one in sets])
+
+    def _key(self, node: exp.Expr, grouping: SelectGrouping) -> Scalar:
+        """A grouping expression: the number of an item, or over the columns of FROM, else an alias."""
+        position = self._ordinal(node)
+        scalar = (
+            self.items[position].scalar
+            if position is not None
+            else replace(self.rows, aliases=self.aliases).scalar(node)
+        )
+        if self.scope.outer is not None and not self._outside.isdisjoint(columns_in(scalar)):
+            raise Unsupported(
+                "GROUP BY cannot read columns of the query around it",
+                where=self.source.place(node),
+                hint="Group by columns of this query; what is the same for all of its rows parts nothing.",
+            )
+        if self._is_aggregated(scalar, grouping):
+            raise Unsupported(
+                "GROUP BY cannot contain an aggregate or a window function", where=self.source.place(node)
+            )
+        return scalar
+
+    @property
+    def _outside(self) -> frozenset[str]:
+        """The columns of the queries around this one."""
+        columns, scope = frozenset[str](), self.scope.outer
+        while scope is not None:
+            columns, scope = columns | scope.columns, scope.outer
+        return columns
+
+    def _key_name(self, scalar: Scalar, node: exp.Expr) -> str:
+        return next((item.name for item in self.items if item.scalar == scalar), column_label(node))
+
+    def _having(self, grouping: SelectGrouping) -> Scalar | None:
+        """HAVING: a name is a grouped column, else an alias, else a column of FROM, as in Spark."""
+        clause = self.node.args.get("having")
+        if clause is None:
+            return None
+        aliases = {name: scalar for name, scalar in self.aliases.items() if not self._hides_key(name, scalar, grouping)}
+        expressions = replace(self._expressions(aliases, aliases_first=True), windowing=None)
+        condition = expressions.condition(clause.this)
+        return grouping.over_groups(condition, clause.this)
+
+    def _hides_key(self, name: str, alias: Scalar, grouping: SelectGrouping) -> bool:
+        """Whether ``alias`` has the name of a grouped column and is another value."""
+        keys = [key.scalar for key in grouping.keys]
+        namesakes = [b.column for b in self.scope.bindings if b.name == name and b.column in keys]
+        return bool(namesakes) and alias not in namesakes
+
+    def _is_aggregated(self, scalar: Scalar, grouping: SelectGrouping) -> bool:
+        made = {column.name for column in grouping.calls.values()} | self.windowing.columns
+        return not columns_in(scalar).isdisjoint(made)
+
+    def _ordinal(self, node: exp.Expr) -> int | None:
+        """The index of the item whose number ``node`` is."""
+        if not (isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()):
+            return None
+        if not 1 <= int(node.name) <= len(self.items):
+            raise ParseError(f"there is no column number {node.name}", where=self.source.place(node))
+        mark_translated(node)
+        return int(node.name) - 1
+
+    def _is_distinct(self) -> bool:
+        clause = self.node.args.get("distinct")
+        if clause is not None and clause.args.get("on"):
+            raise Unsupported("DISTINCT ON is not supported", where=self.source.place(clause))
+        return clause is not None
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))

@@ -1,0 +1,99 @@
+"""Frames: ROWS and RANGE BETWEEN, as offsets from a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.walk import columns_in, subqueries
+from tidemill.algebra.relational.windows import WHOLE, Frame
+from tidemill.algebra.values.casts import can_cast
+from tidemill.algebra.values.coercion import convert
+from tidemill.compiler.frontends.sql.expressions.intervals import MICROSECONDS, Interval, from_interval, is_interval
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import DATE, INT, TIMESTAMP, Type, is_numeric
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+RUNNING_FRAME = Frame(False, None, 0)
+"""From the first row of the part to the last peer: what ORDER BY means without a frame."""
+
+
+def from_frame(node: exp.WindowSpec | None, order: Sequence[SortOrder], expressions: ExpressionTranslator) -> Frame:
+    """The frame that ``node`` spells; without one it is the whole part, or where that is ordered, all up to the row."""
+    if node is None:
+        return RUNNING_FRAME if order else WHOLE
+    place = expressions.source.place(node)
+    if node.args.get("exclude"):
+        raise Unsupported("a frame takes no EXCLUDE", where=place, hint="Subtract the value of the row itself.")
+    kind = node.args.get("kind") or "RANGE"
+    if kind not in ("ROWS", "RANGE"):
+        raise Unsupported(f"a frame counts ROWS or a RANGE, not {kind}", where=place)
+    start = _end(node.args["start"], node.args.get("start_side"), kind, order, expressions)
+    end = _end(node.args.get("end") or "CURRENT ROW", node.args.get("end_side"), kind, order, expressions)
+    frame = Frame(kind == "ROWS", start, end)
+    _check(frame, node, expressions)
+    return frame
+
+
+def _check(frame: Frame, node: exp.WindowSpec, expressions: ExpressionTranslator) -> None:
+    """Refuse a frame that ends before it starts, as Spark does."""
+    sides = node.args.get("start_side"), node.args.get("end_side")
+    unbounded = node.args["start"] == "UNBOUNDED", node.args.get("end") == "UNBOUNDED"
+    backwards = (unbounded[0] and sides[0] == "FOLLOWING") or (unbounded[1] and sides[1] == "PRECEDING")
+    if backwards or (frame.start is not None and frame.end is not None and frame.start > frame.end):
+        raise TypeMismatch("this frame ends before it starts", where=expressions.source.place(node))
+
+
+def _end(end: Any, side: str | None, kind: str, order: Sequence[SortOrder], expressions: ExpressionTranslator) -> Any:
+    """The offset at one end of a frame; None where it has no end."""
+    if end == "UNBOUNDED":
+        return None
+    if end == "CURRENT ROW":
+        return 0
+    with expressions.source.locating(end):
+        distance = _count(end, INT, expressions) if kind == "ROWS" else _distance(end, order, expressions)
+    return -distance if side == "PRECEDING" else distance
+
+
+def _distance(node: exp.Expr, order: Sequence[SortOrder], expressions: ExpressionTranslator) -> Any:
+    """An offset of RANGE: it is added to the one value that the rows are ordered by."""
+    if len(order) != 1:
+        raise TypeMismatch(f"RANGE with an offset takes one ORDER BY expression, and there are {len(order)}")
+    of = order[0].scalar.type
+    if is_interval(node):
+        return _span(from_interval(node, expressions.source), of)
+    if of == DATE:
+        return _count(node, INT, expressions)
+    if not is_numeric(of):
+        raise TypeMismatch(f"RANGE cannot add a number to a value of type {of}", hint="Use ROWS, or an INTERVAL.")
+    return _count(node, of, expressions)
+
+
+def _span(span: Interval, of: Type) -> int:
+    """An interval as days or microseconds."""
+    if span.months:
+        raise Unsupported(
+            "a frame spans days or less", detail="Months differ in length.", hint="Use INTERVAL '30' DAY."
+        )
+    if of == DATE and not span.microseconds:
+        return span.days
+    if of != TIMESTAMP:
+        raise TypeMismatch(f"RANGE cannot add this interval to a value of type {of}")
+    return span.days * 24 * MICROSECONDS["HOUR"] + span.microseconds
+
+
+def _count(node: exp.Expr, of: Type, expressions: ExpressionTranslator) -> Any:
+    """The value of a constant expression that counts, as ``of``."""
+    scalar = expressions.scalar(node)
+    if columns_in(scalar) or subqueries(scalar) or not can_cast(scalar.type, of) or not is_numeric(scalar.type):
+        raise TypeMismatch("an end of a frame is a constant number")
+    value = evaluate_scalar(convert(scalar, of), {})
+    if value is None or value < 0:
+        raise TypeMismatch("an end of a frame is a number that is not negative")
+    return value

@@ -1,0 +1,179 @@
+"""OVER: which window functions a SELECT needs, and over which parts and in which order they see its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Project, Relation, Window
+from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, with_expressions
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, WHOLE, WindowCall
+from tidemill.algebra.text import function_text
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import NameAllocator, unknown_name
+from tidemill.compiler.frontends.sql.windows.frames import from_frame
+from tidemill.compiler.frontends.sql.windows.window_functions import window_call
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+PartitionAndOrder = tuple[tuple[Scalar, ...], tuple[SortOrder, ...]]
+"""What rows are parted by, and what they are ordered by within their part."""
+
+ORDER_INSENSITIVE = frozenset(("count", "sum", "avg", "min", "max"))
+"""Aggregates that say the same of a whole part in whichever order it stands."""
+
+
+@dataclass
+class SelectWindows:
+    """The window functions of one SELECT, collected while its expressions are translated, each as a column.
+
+    ``named`` are the windows of its WINDOW clause. Functions with the same parts and the same order are one node.
+    """
+
+    source: SqlText
+    named: Mapping[str, exp.Window]
+    names: NameAllocator
+    prefix: str = ""
+    calls: dict[PartitionAndOrder, dict[WindowCall, Column]] = field(default_factory=dict)
+
+    def column(self, node: exp.Window, operands: ExpressionTranslator) -> Column:
+        """The column that holds the value of ``node``; ``operands`` translates what stands in it."""
+        over = self._resolved(node)
+        partition = tuple(operands.scalar(part) for part in over.args.get("partition_by") or ())
+        order = (
+            tuple(_order(term, operands) for term in over.args["order"].expressions) if over.args.get("order") else ()
+        )
+        call = window_call(node.this, operands)
+        if call.function in RANKINGS | OFFSETS and not order:
+            raise TypeMismatch(
+                f"{function_text(call.function)} needs an ORDER BY in its window",
+                where=self.source.head(node),
+                detail="Without one the place of a row among others would be chance.",
+            )
+        if call.function not in RANKINGS | OFFSETS:
+            call = replace(call, frame=from_frame(over.args.get("spec"), order, operands))
+        self._refuse_nested(call, partition, order, node)
+        calls = self.calls.setdefault((partition, order), {})
+        if call not in calls:
+            name = self.names.take(f"{self.prefix}{function_text(call.function).lower()}")
+            calls[call] = column(replace(call, name=name).field)
+        return calls[call]
+
+    @property
+    def columns(self) -> set[str]:
+        """The names of the columns that hold the values."""
+        return {found.name for calls in self.calls.values() for found in calls.values()}
+
+    def relation(self, input_: Relation, over: Callable[[Scalar], Scalar], shown: Sequence[Scalar]) -> Relation:
+        """``input_`` with a column for each function: first those of its columns that these and ``shown`` read.
+
+        Rows that are equal in their order stand in the order of their columns, so it matters which these are. ``over``
+        turns an expression of the SELECT into one over ``input_``.
+        """
+        windows: list[Window] = []
+        for (partition, order), calls in self._merged().items():
+            named = tuple(replace(call, name=found.name) for call, found in calls.items())
+            written = Window(input_, partition, order, named)
+            window = with_expressions(written, map(over, expressions(written)))
+            assert isinstance(window, Window)
+            windows.append(window)
+        looked_at = [*shown, *(scalar for window in windows for scalar in expressions(window))]
+        relation, computed = self._with_answers(project_to(input_, looked_at), windows)
+        for window in windows:
+            known = with_expressions(window, (computed.get(scalar, scalar) for scalar in expressions(window)))
+            assert isinstance(known, Window)
+            relation = replace(known, input=relation)
+        return relation
+
+    def _with_answers(self, relation: Relation, windows: Sequence[Window]) -> tuple[Relation, dict[Scalar, Scalar]]:
+        """``relation`` with a column for each expression of ``windows`` that asks a subquery, and those columns."""
+        asking = dict.fromkeys(s for window in windows for s in expressions(window) if subqueries(s))
+        named = [Named(self.names.take(f"{self.prefix}answer"), scalar) for scalar in asking]
+        if not named:
+            return relation, {}
+        shown = [Named(f.name, column(f)) for f in relation.fields]
+        return Project(relation, (*shown, *named)), {one.scalar: column(one.field) for one in named}
+
+    def _merged(self) -> dict[PartitionAndOrder, dict[WindowCall, Column]]:
+        """The calls by their parting; what needs no order goes with calls that have one, if the parts are the same."""
+        merged = {parting: dict(calls) for parting, calls in self.calls.items()}
+        for (partition, order), calls in self.calls.items():
+            host = next((other for other in merged if other[0] == partition and other[1]), None)
+            if order or host is None:
+                continue
+            for call in calls:
+                if call.function in ORDER_INSENSITIVE and call.frame == WHOLE:
+                    merged[host][call] = merged[partition, order].pop(call)
+            if not merged[partition, order]:
+                del merged[partition, order]
+        return merged
+
+    def _resolved(self, node: exp.Window, known: Sequence[str] | None = None) -> exp.Window:
+        """``node`` with what the named window that it builds on says: one of ``known``, which stand before it."""
+        if node.args.get("alias") is None:
+            return node
+        known = list(self.named) if known is None else known
+        name = node.args["alias"].name.lower()
+        if name not in known:
+            raise unknown_name("window", name, known, self.source.place(node.args["alias"]))
+        mark_translated(self.named[name])
+        merged = self._resolved(self.named[name], known[: known.index(name)]).copy()
+        for clause in ("partition_by", "order", "spec"):
+            if node.args.get(clause) and merged.args.get(clause):
+                raise ParseError(f'window "{name}" has this clause already', where=self.source.place(node))
+            if node.args.get(clause):
+                merged.set(clause, node.args[clause])
+        return merged
+
+    def _refuse_nested(
+        self, call: WindowCall, partition: Sequence[Scalar], order: Sequence[SortOrder], node: exp.Expr
+    ) -> None:
+        filters = () if call.filter is None else (call.filter,)
+        inside = (*call.arguments, *filters, *partition, *(term.scalar for term in order))
+        if not self.columns.isdisjoint(name for scalar in inside for name in columns_in(scalar)):
+            raise Unsupported(
+                "a window function cannot look at another one of the same SELECT",
+                where=self.source.head(node),
+                hint="Compute the inner one in a subquery in FROM.",
+            )
+
+
+def from_window(self: ExpressionTranslator, node: exp.Window) -> Scalar:
+    """``f(...) OVER (...)``: the column that the windowing makes of it."""
+    if self.windowing is None:
+        raise Unsupported(
+            "a window function cannot stand here",
+            where=self.source.head(node),
+            detail="It belongs to the SELECT list, ORDER BY or QUALIFY, and not within another one.",
+            hint="Compute it in a subquery in FROM, and refer to its column.",
+        )
+    return self.windowing.column(node, replace(self, windowing=None))
+
+
+def named_windows(node: exp.Select) -> dict[str, exp.Window]:
+    """The WINDOW clause of a SELECT."""
+    return {window.this.name.lower(): window for window in node.args.get("windows") or ()}
+
+
+def _order(term: exp.Expr, operands: ExpressionTranslator) -> SortOrder:
+    return SortOrder(operands.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+
+
+def project_to(relation: Relation, shown: Sequence[Scalar]) -> Relation:
+    """``relation`` with the columns that are read, in the order in which they are; with one at least."""
+    places = {f.name: place for place, f in enumerate(relation.fields)}
+    names = dict.fromkeys(
+        n for scalar in shown for n in sorted(columns_in(scalar) & places.keys(), key=places.__getitem__)
+    )
+    kept = [relation.fields[places[name]] for name in names] or list(relation.fields[:1])
+    if kept == list(relation.fields):
+        return relation
+    return Project(relation, tuple(Named(f.name, column(f)) for f in kept))

@@ -1,0 +1,130 @@
+"""``GROUP BY session_window(time, '5 minutes')``: rows by the sessions that they belong to.
+
+A session goes on while the next row comes no later than the gap after the last one, and ends a gap after it. Which
+session a row belongs to depends on the rows around it that have the same other keys: that is what a window function
+says. So a late row may join two sessions, and one that is deleted may part them. Rows without a time are in no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import Filter, Relation, Window
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.algebra.relational.windows import SESSION, WindowCall
+from tidemill.algebra.values.coercion import convert, fits
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.sql.windows.over_clause import project_to
+from tidemill.compiler.frontends.sql.windows.time_windows import duration_of
+from tidemill.model.errors import TextLocation, TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, TIMESTAMP
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+
+SESSION_QUALIFIER = "session_window()"
+"""The qualifier of the column of sessions: nobody can write it."""
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """The sessions of a SELECT: of rows by ``time``, parted by gaps of so many microseconds, as column ``name``."""
+
+    time: Scalar
+    gap: int
+    name: str
+    place: TextLocation
+
+    @property
+    def call(self) -> WindowCall:
+        """The window function that says which session a row is in."""
+        return WindowCall(self.name, SESSION, (self.time, Literal(self.gap, BIGINT)), WINDOW)
+
+    @property
+    def column(self) -> Column:
+        """The column that holds the session of a row."""
+        return column(self.call.field)
+
+    @property
+    def scope(self) -> Scope:
+        """What it is called in the SELECT."""
+        return Scope((Binding(SESSION_QUALIFIER, SESSION, self.column, hidden=True),))
+
+    def of(self, relation: Relation, grouping: SelectGrouping) -> Relation:
+        """``relation`` with the session of each row, among those that are equal in the other keys of ``grouping``."""
+        keys = [key.scalar for key in grouping.keys]
+        others = tuple(key for key in keys if self.name not in columns_in(key))
+        if len(others) == len(keys) or grouping.sets is not None:
+            raise ungrouped_session(self.place)
+        seen = [*keys, self.time, *(scalar for aggregate in grouping.calls for scalar in aggregate.scalars)]
+        timed = project_to(Filter(relation, call("is_not_null", self.time)), seen)
+        return Window(timed, others, (SortOrder(self.time),), (self.call,))
+
+
+def ungrouped_session(place: TextLocation) -> Unsupported:
+    """The error for sessions that nothing is grouped by."""
+    return Unsupported(
+        "session_window() is a key of a plain GROUP BY",
+        where=place,
+        detail="Which session a row is in depends on the rows with the same other keys.",
+    )
+
+
+def session_windows_of(self: QueryTranslator, scope: Scope, parts: Sequence[exp.Expr]) -> SessionWindows | None:
+    """The sessions that ``parts``, the expressions of a SELECT, ask for; None where they ask for none."""
+    calls = [node for part in parts for node in _calls(part)]
+    nodes = list(dict.fromkeys(calls))
+    if not nodes:
+        return None
+    if len(nodes) > 1:
+        raise Unsupported(
+            "a SELECT has one kind of session",
+            where=self.source.place(nodes[1]),
+            hint="Use a subquery for each of them.",
+        )
+    sessions = _sessions(self.expressions(scope), nodes[0], f"{self.aliases.take('session')}.{SESSION}")
+    mark_translated(*(node for call_ in calls for node in call_.walk()))  # they are all alike
+    return sessions
+
+
+def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
+    """The calls of ``session_window`` in an expression, but for those in subqueries."""
+    if isinstance(node, exp.Query):
+        return
+    if isinstance(node, exp.Anonymous) and node.name.lower() == SESSION:
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from _calls(child)
+
+
+def _sessions(self: ExpressionTranslator, node: exp.Anonymous, name: str) -> SessionWindows:
+    with self.source.locating(node):
+        if len(node.expressions) != 2:
+            raise TypeMismatch("session_window() takes a time and a gap")
+        time = self.scalar(node.expressions[0])
+        if not fits(time.type, TIMESTAMP):
+            raise TypeMismatch(f"session_window() takes a TIMESTAMP, not {time.type}")
+        gap = duration_of(node.expressions[1], self.source)
+        if gap <= 0:
+            raise TypeMismatch("the gap between sessions is positive")
+        return SessionWindows(convert(time, TIMESTAMP), gap, name, self.source.place(node))
+
+
+def from_session_window(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """The column that holds the session."""
+    found = self.scope.find([SESSION_QUALIFIER, SESSION])
+    if found is None:
+        raise ungrouped_session(self.source.head(node))
+    return found[0]

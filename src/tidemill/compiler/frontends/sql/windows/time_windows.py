@@ -1,0 +1,169 @@
+"""``window(time, '10 minutes')``: rows by the windows of time that they fall into.
+
+Windows without overlap are a column of each row. Where they slide by less than their size a row is in several: it
+becomes as many rows. As in Spark, rows without a time are in no window and leave, and the column is called ``window``.
+A row that comes late simply corrects the windows that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.relational.relations import Filter, Project, Relation, Unnest
+from tidemill.algebra.values.coercion import convert, fits
+from tidemill.compiler.frontends.sql.expressions.generators import all_columns
+from tidemill.compiler.frontends.sql.expressions.intervals import (
+    DAYS,
+    MICROSECONDS,
+    Interval,
+    from_interval,
+    interval_of,
+    is_interval,
+)
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field, Struct
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+
+WINDOW_COLUMN = "window"
+WINDOW_QUALIFIER = "window()"
+"""The qualifier of the column that ``window`` makes: nobody can write it."""
+
+
+@dataclass(frozen=True)
+class TimeWindows:
+    """Windows over ``time``, their numbers in microseconds."""
+
+    time: Scalar
+    size: int
+    slide: int
+    offset: int
+
+    def of(self, relation: Relation, alias: str) -> Relation:
+        """The rows of ``relation`` that have a time, each with every window that it is in."""
+        numbers = (self.size, self.offset) if self.slide == self.size else (self.size, self.slide, self.offset)
+        arguments = (self.time, *(Literal(number, BIGINT) for number in numbers))
+        timed = Filter(relation, call("is_not_null", self.time))
+        if self.slide == self.size:
+            return Project(
+                timed, (*all_columns(relation), Named(f"{alias}.{WINDOW_COLUMN}", call("time_window", *arguments)))
+            )
+        return Unnest(
+            timed, call("time_windows", *arguments), (Field(f"{alias}.{WINDOW_COLUMN}", WINDOW, nullable=False),)
+        )
+
+
+def with_time_windows(
+    self: QueryTranslator, seen: tuple[Relation, Scope], parts: Sequence[exp.Expr]
+) -> tuple[Relation, Scope]:
+    """``seen`` with the windows that ``parts``, the expressions of a SELECT, ask for."""
+    calls = [node for part in parts for node in _calls(part)]
+    if not calls:
+        return seen
+    relation, scope = seen
+    found = {_windows(self.expressions(scope), node): node for node in calls}
+    if len(found) > 1:
+        raise Unsupported(
+            "a SELECT has one window of time",
+            where=self.source.place(list(found.values())[1]),
+            detail="Rows would be multiplied by the windows of both.",
+            hint="Use a subquery for each of them.",
+        )
+    (windows,) = found
+    rows = windows.of(relation, self.aliases.take(WINDOW_COLUMN))
+    return rows, scope + Scope((Binding(WINDOW_QUALIFIER, WINDOW_COLUMN, column(rows.fields[-1]), hidden=True),))
+
+
+def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
+    """The calls of ``window`` in an expression, but for those in subqueries."""
+    if isinstance(node, exp.Query):
+        return
+    if isinstance(node, exp.Anonymous) and node.name.lower() == WINDOW_COLUMN:
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from _calls(child)
+
+
+def from_time_window(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """The column that has been made for ``window(...)``."""
+    found = self.scope.find([WINDOW_QUALIFIER, WINDOW_COLUMN])
+    if found is None:
+        raise Unsupported(
+            "window() belongs to GROUP BY or the SELECT list",
+            where=self.source.head(node),
+            hint="Use a subquery that makes the windows, and refer to its column.",
+        )
+    return found[0]
+
+
+def from_window_time(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+    """``window_time(window)``: the last instant of a window."""
+    if len(node.expressions) != 1:
+        raise TypeMismatch("WINDOW_TIME takes one argument")
+    return _last_instant(self.scalar(node.expressions[0]))
+
+
+def _windows(self: ExpressionTranslator, node: exp.Anonymous) -> TimeWindows:
+    with self.source.locating(node):
+        if not 2 <= len(node.expressions) <= 4:
+            raise TypeMismatch("window() takes a time, a size, and perhaps a slide and a start")
+        time, *spans = node.expressions
+        size, *rest = (duration_of(span, self.source) for span in spans)
+        slide, offset = (*rest, *(size, 0)[len(rest) :])
+        if size <= 0 or not 0 < slide <= size:
+            raise TypeMismatch(
+                "the size and the slide of a window are positive, and it slides by no more than its size"
+            )
+        if abs(offset) >= slide:
+            raise TypeMismatch("windows start less than one slide away from midnight of 1970-01-01")
+        return TimeWindows(_time(self.scalar(time)), size, slide, offset)
+
+
+def _time(scalar: Scalar) -> Scalar:
+    if scalar.type == WINDOW:
+        return _last_instant(scalar)
+    if not fits(scalar.type, TIMESTAMP):
+        raise TypeMismatch(f"window() takes a TIMESTAMP, not {scalar.type}")
+    return convert(scalar, TIMESTAMP)
+
+
+def _last_instant(window: Scalar) -> Scalar:
+    if not isinstance(window.type, Struct) or window.type != WINDOW:
+        raise TypeMismatch(f"a window of time was expected, not {window.type}")
+    return call("add_microseconds", call("get_field", window, Literal("end", STRING)), Literal(-1, BIGINT))
+
+
+def duration_of(node: exp.Expr, source: SqlText) -> int:
+    """A span of time in microseconds; months have no fixed length."""
+    if is_interval(node):
+        span = from_interval(node, source)
+    elif isinstance(node, exp.Literal) and node.is_string:
+        mark_translated(node)
+        span = reduce(Interval.__add__, _parts(str(node.this)))
+    else:
+        raise TypeMismatch("a span of time is a constant text, such as '10 minutes'", where=source.place(node))
+    return span.fixed
+
+
+def _parts(text: str) -> Iterator[Interval]:
+    """``1 hour 30 minutes``, perhaps with the word INTERVAL before it."""
+    words = text.split()
+    words = words[1:] if words and words[0].lower() == "interval" else words
+    if not words or len(words) % 2:
+        raise TypeMismatch(f'"{text}" is no span of time', hint=f"Units are {', '.join((*DAYS, *MICROSECONDS))}.")
+    for count, unit in zip(words[::2], words[1::2], strict=True):
+        yield interval_of(count, unit)

@@ -1,0 +1,175 @@
+"""What stands before OVER: a window function with its arguments, or an aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Literal, Scalar
+from tidemill.algebra.relational.walk import columns_in, subqueries
+from tidemill.algebra.relational.windows import WindowCall
+from tidemill.algebra.values.coercion import convert
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateSyntax
+from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
+from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.names.scope import unknown_name
+from tidemill.model.errors import TypeMismatch, Unsupported
+from tidemill.model.types import DOUBLE, INT, Boolean, Type, is_numeric
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+
+
+def window_call(node: exp.Expr, operands: ExpressionTranslator) -> WindowCall:
+    """The call that ``node`` means, without a name and with the frame still to be set."""
+    found = _WindowSyntax.of(node, operands)
+    with operands.source.locating(node):
+        if rule := WINDOW_FUNCTIONS.get(found.name):
+            if found.condition is not None or found.order:
+                raise Unsupported(
+                    f"{found.name.upper()} takes neither FILTER nor WITHIN GROUP",
+                    where=operands.source.head(node),
+                    detail="They belong to aggregates.",
+                )
+            return rule(found)
+        if found.name in AGGREGATES:
+            return from_aggregate(found)
+    raise unknown_name("window function", found.name, [*WINDOW_FUNCTIONS, *AGGREGATES], operands.source.head(node))
+
+
+@dataclass(frozen=True)
+class _WindowSyntax:
+    """A call, with the FILTER, the WITHIN GROUP and the IGNORE NULLS around it."""
+
+    node: exp.Anonymous
+    operands: ExpressionTranslator
+    condition: exp.Expr | None
+    order: tuple[exp.Expr, ...]
+    ignore_nulls: bool
+
+    @classmethod
+    def of(cls, node: exp.Expr, operands: ExpressionTranslator) -> _WindowSyntax:
+        """``node`` with its wrappings taken off."""
+        condition, order, ignores, call = None, (), False, node
+        while isinstance(call, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            condition = call.expression.this if isinstance(call, exp.Filter) else condition
+            order = tuple(call.expression.expressions) if isinstance(call, exp.WithinGroup) else order
+            ignores = ignores or isinstance(call, exp.IgnoreNulls)
+            mark_translated(call)
+            call = call.this
+        if not isinstance(call, exp.Anonymous):
+            raise Unsupported("this function takes no OVER", where=operands.source.head(node))
+        mark_translated(call)
+        first = call.expressions[0] if call.expressions else None
+        if isinstance(first, exp.IgnoreNulls | exp.RespectNulls):
+            ignores = ignores or isinstance(first, exp.IgnoreNulls)
+            mark_translated(first)
+            call = exp.Anonymous(this=call.this, expressions=[first.this, *call.expressions[1:]])
+        return cls(call, operands, condition, order, ignores)
+
+    @property
+    def name(self) -> str:
+        """The function's name in the algebra."""
+        name = self.node.name.lower()
+        return WINDOW_FUNCTION_SYNONYMS.get(name, name)
+
+    def arguments(self, least: int, most: int) -> list[Scalar]:
+        """The arguments, of which there must be so many."""
+        given = self.node.expressions
+        if not least <= len(given) <= most:
+            wanted = f"{least}" if least == most else f"{least} to {most}"
+            raise TypeMismatch(f"{self.name.upper()} takes {wanted} arguments, not {len(given)}")
+        return [self.operands.scalar(argument) for argument in given]
+
+    def call(self, arguments: Sequence[Scalar], of: Type) -> WindowCall:
+        """The call over ``arguments``."""
+        return WindowCall("", self.name, tuple(arguments), of, ignore_nulls=self.ignore_nulls)
+
+
+WINDOW_FUNCTION_SYNONYMS = {"first": "first_value", "last": "last_value", "any_value": "first_value"}
+"""Other names of functions that pick a row of the frame."""
+
+
+def from_ranking(found: _WindowSyntax) -> WindowCall:
+    """ROW_NUMBER, RANK, DENSE_RANK: a number; PERCENT_RANK, CUME_DIST: a share."""
+    found.arguments(0, 0)
+    return found.call((), DOUBLE if found.name in ("percent_rank", "cume_dist") else INT)
+
+
+def from_ntile(found: _WindowSyntax) -> WindowCall:
+    """NTILE(n); without n there is one bucket."""
+    given = found.arguments(0, 1) or [Literal(1, INT)]
+    return found.call([Literal(_constant(given[0], found.name, least=1), INT)], INT)
+
+
+def from_offset(found: _WindowSyntax) -> WindowCall:
+    """LAG and LEAD: by one row and with NULL as the default, unless they say otherwise."""
+    value, *rest = found.arguments(1, 3)
+    offset = _constant(rest[0], found.name) if rest else 1
+    default = convert(rest[1], value.type) if len(rest) > 1 else Literal(None, value.type)
+    return found.call((value, Literal(offset, INT), default), value.type)
+
+
+def from_first_or_last(found: _WindowSyntax) -> WindowCall:
+    """FIRST_VALUE and LAST_VALUE; a second argument that is true means IGNORE NULLS."""
+    value, *rest = found.arguments(1, 2)
+    call = found.call((value,), value.type)
+    ignores = bool(rest) and _constant_of(rest[0], found.name, Boolean) is True
+    return replace(call, ignore_nulls=call.ignore_nulls or ignores)
+
+
+def from_nth_value(found: _WindowSyntax) -> WindowCall:
+    """NTH_VALUE(x, n), counted from 1."""
+    value, *rest = found.arguments(2, 3)
+    call = found.call((value, Literal(_constant(rest[0], found.name, least=1), INT)), value.type)
+    ignores = len(rest) > 1 and _constant_of(rest[1], found.name, Boolean) is True
+    return replace(call, ignore_nulls=call.ignore_nulls or ignores)
+
+
+JOIN_HINT = "GROUP BY what the window partitions by, and join the result."
+
+
+def from_aggregate(found: _WindowSyntax) -> WindowCall:
+    """An aggregate over the rows of a frame: typed as that over a group."""
+    if found.ignore_nulls:
+        raise Unsupported(f"{found.name.upper()} takes no IGNORE NULLS", detail="An aggregate sees no NULL anyway.")
+    if any(isinstance(argument, exp.Distinct) for argument in found.node.expressions):
+        raise Unsupported("an aggregate over DISTINCT takes no OVER", hint=JOIN_HINT)
+    # Whatever it looks at belongs to this SELECT, as there are no groups for it to belong to.
+    seen = [*(a for a in found.node.expressions if not isinstance(a, exp.Star)), *(term.this for term in found.order)]
+    own = frozenset().union(*(columns_in(found.operands.scalar(node)) for node in seen))
+    grouping = SelectGrouping(found.operands.source, found.operands.scalar, found.operands.condition, own)
+    call = grouping.call(AggregateSyntax(found.node, found.condition, found.order))
+    if call.distinct or call.order:
+        raise Unsupported(f"{found.name.upper()} takes no OVER like this", hint=JOIN_HINT)
+    arguments = () if call.argument is None else (call.argument, *call.others)
+    return WindowCall("", call.function, arguments, call.of, filter=call.filter, parameters=call.parameters)
+
+
+def _constant(scalar: Scalar, name: str, least: int | None = None) -> int:
+    """A whole number that is the same for all rows."""
+    value = _constant_of(scalar, name, Type) if is_numeric(scalar.type) else None
+    if not isinstance(value, int) or (least is not None and value < least):
+        raise TypeMismatch(f"{name.upper()} counts by a constant whole number{'' if least is None else ' above zero'}")
+    return value
+
+
+def _constant_of(scalar: Scalar, name: str, kind: type[Type]) -> Any:
+    if columns_in(scalar) or subqueries(scalar) or not isinstance(scalar.type, kind):
+        raise TypeMismatch(f"this argument of {name.upper()} must be a constant")
+    return evaluate_scalar(scalar, {})
+
+
+WINDOW_FUNCTIONS: dict[str, Callable[[_WindowSyntax], WindowCall]] = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist"), from_ranking),
+    "ntile": from_ntile,
+    "lag": from_offset,
+    "lead": from_offset,
+    "first_value": from_first_or_last,
+    "last_value": from_first_or_last,
+    "nth_value": from_nth_value,
+}

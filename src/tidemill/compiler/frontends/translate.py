@@ -1,0 +1,204 @@
+"""Spark SQL to algebra: ``parse`` reads a script, ``translate`` a query, and each kind of DML has its own.
+
+Everything a statement can do wrong is found here: unknown names, types that do not fit, constructs that cannot be
+maintained. Each error points into the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.relational.relations import Filter, Project, Relation, Scan
+from tidemill.algebra.values.casts import can_cast
+from tidemill.algebra.values.coercion import convert
+from tidemill.compiler.frontends.script.create_table import RESERVED_COLUMNS
+from tidemill.compiler.frontends.script.readers import read_script
+from tidemill.compiler.frontends.script.statements import Definition, Delete, Insert, Statement, Tree, Update
+from tidemill.compiler.frontends.sql.expressions.registered_functions import resolve_registered
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements
+from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
+from tidemill.compiler.frontends.sql.names.scope import Binding, NameAllocator, Scope, unknown_name
+from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder, translate_ordered
+from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
+from tidemill.compiler.frontends.viewdf.translate import translate_definition
+from tidemill.compiler.rewrites.definitions import around
+from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch
+from tidemill.model.schema import Partitioning, Table, names_of
+from tidemill.model.types import VOID, Field
+
+__all__ = [
+    "TranslatedQuery",
+    "check_column_names",
+    "parse",
+    "translate",
+    "translate_delete",
+    "translate_insert",
+    "translate_update",
+]
+
+RelationFields = Mapping[str, tuple[Field, ...]]
+
+NO_FUNCTIONS: Mapping[str, str] = {}
+UNPARTITIONED: Mapping[str, Partitioning] = {}
+
+
+def parse(text: str, name: str = "sql") -> list[Statement]:
+    """The statements of a script. ``name`` is what errors call the text.
+
+    >>> [type(statement).__name__ for statement in parse("SHOW TABLES; SELECT ';' -- a semicolon; in a comment")]
+    ['ShowTables', 'Select']
+    """
+    return read_script(SqlText.of(text, name))
+
+
+@dataclass(frozen=True)
+class TranslatedQuery:
+    """A query as algebra. Its first ``visible`` columns are the answer; ``order`` may sort by those behind them.
+
+    ``order`` is a tuple of (column index, descending, nulls first). A view by partitions has a ``partitioning``.
+    """
+
+    relation: Relation
+    visible: int
+    order: tuple[ColumnOrder, ...] = ()
+    limit: int | None = None
+    offset: int | None = None
+    partitioning: Partitioning | None = None
+
+
+def translate(
+    query: str | Tree | Definition,
+    relations: RelationFields,
+    name: str | None = None,
+    functions: Mapping[str, str] = NO_FUNCTIONS,
+    partitionings: Mapping[str, Partitioning] = UNPARTITIONED,
+) -> TranslatedQuery:
+    """The meaning of ``query`` over the known ``relations``, with the keys of ``functions`` that a user brought.
+
+    ``partitionings`` says which of them are cut into partitions, for views that are defined by partitions. With a
+    ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing without a LIMIT. Without one it
+    is asked once, and its order and limit are kept beside the algebra.
+
+    >>> from tidemill.model.types import INT
+    >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
+    >>> [f.name for f in translated.relation.fields], translated.visible, translated.order
+    (['b', 'order_1'], 1, ((1, False, True),))
+    """
+    tree = _tree(query, name or "sql")
+    if isinstance(tree, Definition):
+        for body in tree.bodies:
+            resolve_registered(body.query, functions)
+        relation, partitioning = translate_definition(tree, relations, partitionings)
+        for body in tree.bodies:
+            refuse_untranslated(body.query.node, body.query.source)
+        return TranslatedQuery(relation, len(relation.fields), partitioning=partitioning)
+    tree = resolve_registered(tree, functions)
+    definitions: list[tuple[str, Relation]] = []
+    queries = QueryTranslator(tree.source, relations, definitions=definitions)
+    if name is None:
+        found = translate_ordered(queries, tree.node)
+        refuse_untranslated(tree.node, tree.source)
+        return TranslatedQuery(
+            around(definitions, found.relation), len(found.names), found.order, found.limit, found.offset
+        )
+    relation = queries.rows(tree.node).relation
+    refuse_untranslated(tree.node, tree.source)
+    return TranslatedQuery(around(definitions, relation), len(relation.fields))
+
+
+def check_column_names(view: str, fields: Sequence[Field]) -> None:
+    """Refuse columns of a view whose names the engine needs itself."""
+    for field in fields:
+        if field.name in RESERVED_COLUMNS:
+            raise NameTaken(
+                f'a column of view "{view}" cannot be called "{field.name}"',
+                detail="Under that name the engine carries a fact about each row.",
+                hint="Give it another name, with AS.",
+            )
+
+
+def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
+    if not isinstance(query, str):
+        return query
+    source = SqlText.of(query, name)
+    if not source.tokens:
+        raise ParseError("a query was expected", where=name)
+    cursor = StatementCursor(source, next(split_statements(source.tokens)))
+    if is_definition(cursor):
+        return read_definition(cursor, name)
+    return Tree(source.parse(), source)
+
+
+def translate_insert(statement: Insert, table: Table, relations: RelationFields) -> Relation:
+    """The rows that come: the table's columns in order, converted to their types; NULL where none is given."""
+    definitions: list[tuple[str, Relation]] = []
+    queries = QueryTranslator(statement.query.source, relations, prefix="given.", definitions=definitions)
+    given = queries.rows(statement.query.node).relation
+    refuse_untranslated(statement.query.node, statement.query.source)
+    given = around(definitions, given)
+    columns = statement.columns if statement.columns is not None else names_of(table.fields)
+    for position, name in enumerate(columns):
+        if name not in names_of(table.fields):
+            raise unknown_name("column", name, names_of(table.fields), statement.place)
+        if name in columns[:position]:
+            raise ParseError(f'column "{name}" is given twice', where=statement.place)
+    if len(columns) != len(given.fields):
+        raise TypeMismatch(
+            f'{len(given.fields)} values are given for {len(columns)} columns of "{table.name}"', where=statement.place
+        )
+    values = dict(zip(columns, map(column, given.fields), strict=True))
+    missing = Literal(None, VOID)
+    return Project(
+        given, tuple(converted_assignment(f, values.get(f.name, missing), statement.place) for f in table.fields)
+    )
+
+
+def converted_assignment(target: Field, value: Scalar, place: TextLocation, prefix: str = "") -> Named:
+    """``value`` as it is stored in ``target``: converted, and refused where no value could be."""
+    if not can_cast(value.type, target.type):
+        raise TypeMismatch(f'column "{target.name}" is {target.type}, and {value.type} does not convert', where=place)
+    return Named(prefix + target.name, convert(value, target.type))
+
+
+def translate_delete(statement: Delete, table: Table, relations: RelationFields) -> Relation:
+    """The rows that go."""
+    return _matching(statement.alias, statement.where, table, relations)
+
+
+def translate_update(statement: Update, table: Table, relations: RelationFields) -> Relation:
+    """Each row that changes: its old columns, followed by its new ones."""
+    matching = _matching(statement.alias, statement.where, table, relations)
+    values: dict[str, Scalar] = {}
+    for name, tree in statement.assignments:
+        if name not in names_of(table.fields):
+            raise unknown_name("column", name, names_of(table.fields), tree.source.place(tree.node.parent or tree.node))
+        if name in values:
+            raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
+        values[name] = _expressions(tree, statement.alias, table, relations).scalar(tree.node)
+        refuse_untranslated(tree.node, tree.source)
+    old = [Named(f.name, column(f)) for f in matching.fields]
+    current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
+    prefix = NameAllocator([statement.alias]).take("new") + "."
+    new = [converted_assignment(f, values.get(f.name, current[f.name]), statement.place, prefix) for f in table.fields]
+    return Project(matching, (*old, *new))
+
+
+def _matching(alias: str, where: Tree | None, table: Table, relations: RelationFields) -> Relation:
+    scan = Scan(table.name, alias, table.fields)
+    if where is None:
+        return scan
+    condition = _expressions(where, alias, table, relations).condition(where.node)
+    refuse_untranslated(where.node, where.source)
+    return Filter(scan, condition)
+
+
+def _expressions(tree: Tree, alias: str, table: Table, relations: RelationFields) -> ExpressionTranslator:
+    """A translator for expressions over the rows of ``table``, which statement and expressions call ``alias``."""
+    pairs = zip(names_of(table.fields), Scan(table.name, alias, table.fields).fields, strict=True)
+    scope = Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))
+    return QueryTranslator(tree.source, relations, aliases=NameAllocator([alias, "new"])).expressions(scope)

@@ -1,0 +1,106 @@
+"""``PARTITION BY``: along which column a table is cut, and how long the partitions of a table or view are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot.tokenizer_core import TokenType
+
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
+from tidemill.compiler.frontends.sql.grammar.sql_text import locating_errors
+from tidemill.compiler.frontends.sql.names.scope import unknown_name
+from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch, Unsupported
+from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
+from tidemill.model.types import DATE, TIMESTAMP, Field
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+
+TIME_TYPES = (TIMESTAMP, DATE)
+"""The types of columns that a table can be cut along."""
+
+
+def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bool) -> Partitioning:
+    """``PARTITION BY column EVERY 1 MINUTE [LATENESS 1 HOUR] [RETAIN 2 DAYS]``, of a table with these columns."""
+    cursor.next("PARTITION BY")
+    place = cursor.place
+    name = cursor.next("a column").text.lower()
+    if name not in names_of(fields):
+        raise unknown_name("column", name, names_of(fields), place)
+    (field,) = (f for f in fields if f.name == name)
+    if field.type not in TIME_TYPES:
+        raise TypeMismatch(
+            f'a table cannot be cut along "{name}", which is {field.type}',
+            where=place,
+            hint="Partitions are stretches of time: use a TIMESTAMP or DATE column.",
+        )
+    cursor.expect("EVERY")
+    cut = Partitioning(name, read_duration(cursor))
+    lateness, retain = (_whole(cursor, cut, word) if cursor.accept(word) else None for word in ("LATENESS", "RETAIN"))
+    place = cursor.place
+    cursor.end()
+    if lateness is not None and retain is not None and retain < lateness:
+        raise Unsupported(
+            "a table cannot forget what may still change",
+            where=place,
+            detail=f"It takes changes {format_duration(lateness)} late, and retains {format_duration(retain)}.",
+            hint="Let RETAIN be at least LATENESS.",
+        )
+    if lateness is None and retain is None:
+        return cut
+    _require_free(fields, place)
+    # What is forgotten cannot change, so with RETAIN alone changes are late from there on. The rows of a stream are
+    # not kept, so with LATENESS alone nobody misses what cannot change; those of a table are kept until RETAIN says so.
+    lateness = retain if lateness is None else lateness
+    return replace(cut, lateness=lateness, retain=lateness if retain is None and not kept else retain)
+
+
+def _whole(cursor: StatementCursor, cut: Partitioning, word: str) -> int:
+    place = cursor.place
+    length = read_duration(cursor)
+    if length % cut.every:
+        raise Unsupported(
+            f"{word} {format_duration(length)} are no whole partitions of {format_duration(cut.every)}",
+            where=place,
+            hint=f"Use a multiple of {format_duration(cut.every)}.",
+        )
+    return length
+
+
+def _require_free(fields: Sequence[Field], place: TextLocation) -> None:
+    """The names that the table of late changes adds must be free."""
+    for taken in {CHANGE, WHEN}.intersection(names_of(fields)):
+        raise NameTaken(
+            f'a table with LATENESS or RETAIN cannot have a column "{taken}"',
+            where=place,
+            detail="The table of its late changes has one of that name.",
+            hint="Call the column something else.",
+        )
+
+
+def read_final_duration(cursor: StatementCursor) -> int:
+    """``1 MINUTE``, in microseconds, at the end of a statement."""
+    length = read_duration(cursor)
+    cursor.end()
+    return length
+
+
+def read_duration(cursor: StatementCursor) -> int:
+    """``1 MINUTE``, in microseconds."""
+    place = cursor.place
+    cursor.accept("INTERVAL")
+    count = cursor.next("a length of time, such as 1 MINUTE").text
+    unit = cursor.next("a unit of time, such as MINUTE").text
+    with locating_errors(place):
+        length = interval_of(count, unit).fixed
+    if length <= 0:
+        raise ParseError("a stretch of time has a length", where=place, hint="Write for example 1 MINUTE.")
+    return length
+
+
+def at_partition_by(cursor: StatementCursor) -> bool:
+    """Whether ``PARTITION BY`` comes next; to sqlglot ``PARTITIONED BY`` is the same."""
+    following = cursor.rest[:1]
+    return any(t.token_type == TokenType.PARTITION_BY and t.text.upper().split()[0] == "PARTITION" for t in following)

@@ -1,0 +1,58 @@
+"""``s [WINDOW 60 MINUTES SLIDE 5 MINUTES]``: the rows of the last so much time, in the FROM of a view.
+
+A view that reads such a window is made by partitions, one for each slide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.algebra.relational.time_partitions import Subscript
+from tidemill.compiler.frontends.script.create_table import check_identifier
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+from tidemill.compiler.frontends.viewdf.partition_by import read_duration
+from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange, Tokens
+from tidemill.model.errors import TextLocation, Unsupported
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """The last ``length`` microseconds of ``relation``; ``slide`` is how far the window moves, if that is said."""
+
+    relation: str
+    length: int
+    slide: int | None
+    place: TextLocation
+
+    @property
+    def name(self) -> str:
+        """What a query calls the rows."""
+        return f"{self.relation}[window {self.length}]"
+
+    def cut(self, every: int, slide: int) -> PartitionRange:
+        """The partitions, each ``every`` long, that the window has when it has come to the end of a slide."""
+        for what, length in (("window", self.length), ("slide", slide)):
+            if length % every:
+                raise Unsupported(
+                    f"a {what} of {format_duration(length)} is not made of whole partitions",
+                    where=self.place,
+                    detail=f'Those of "{self.relation}" are {format_duration(every)} long.',
+                    hint=f"Use a multiple of {format_duration(every)}.",
+                )
+        times = slide // every
+        last = Subscript(times - 1, times)
+        return PartitionRange(self.relation, Subscript(times - self.length // every, times), last, self.place)
+
+
+def read_sliding_window(tokens: Tokens, source: SqlText) -> SlidingWindow:
+    """``s [WINDOW length]``, or ``s [WINDOW length SLIDE length]``."""
+    name = tokens[0]
+    cursor = StatementCursor(source, tokens[:-1], position=2)
+    cursor.expect("WINDOW")
+    length = read_duration(cursor)
+    slide = read_duration(cursor) if cursor.accept("SLIDE") else None
+    cursor.end()
+    relation = check_identifier(name.text, source.span(name.start, name.end))
+    return SlidingWindow(relation, length, slide, source.span(name.start, tokens[-1].end))

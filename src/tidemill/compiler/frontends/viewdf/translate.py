@@ -1,0 +1,282 @@
+"""Views by partitions to algebra: each query reads layers, and what is wrong with a subscript is said here.
+
+The rows of such a view are what its queries give out. So that readers can tell the partitions apart, the first instant
+of the partition stands before them, called like the column along which its first feed is cut; unless the queries give
+out a column of that name themselves, which then must lie within the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+from sqlglot import exp
+
+from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.relations import Project, Relation, Scan
+from tidemill.algebra.relational.time_partitions import (
+    PARTITION_NUMBER,
+    PartitionedInput,
+    PartitionSlice,
+    Subscript,
+    TimePartitioned,
+)
+from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.compiler.frontends.script.statements import Body, Definition
+from tidemill.compiler.frontends.sql.expressions.generators import all_columns
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.frontends.sql.names.scope import unknown_name
+from tidemill.compiler.frontends.sql.query.set_operations import cast_columns
+from tidemill.compiler.frontends.sql.query.translator import NamedRelation, QueryTranslator
+from tidemill.compiler.frontends.viewdf.partition_by import TIME_TYPES
+from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow
+from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange
+from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
+from tidemill.model.schema import Partitioning
+from tidemill.model.types import BIGINT, TIMESTAMP, Field
+
+MAX_TYPE_ITERATIONS = 40
+"""So often a view may widen the types of its own columns: DECIMAL ends at 38 digits."""
+
+ColumnFields = tuple[Field, ...]
+
+
+def translate_definition(
+    definition: Definition, relations: Mapping[str, ColumnFields], partitionings: Mapping[str, Partitioning]
+) -> tuple[Relation, Partitioning]:
+    """The rows of a view that is made by partitions, and how they are cut."""
+    every = definition.every or _common_length(definition, partitionings)
+    reading = _PartitionReader(definition.view, every, relations, partitionings)
+    initialize, update = _bodies(definition, reading)
+    cut = [partitionings[name] for name in reading.feeds if name in partitionings]
+    if not cut:
+        raise Unsupported(
+            f'nothing that "{definition.view}" reads is cut into partitions',
+            where=definition.update.place,
+            detail="So nothing says which partitions there are.",
+            hint="Declare a table or stream with PARTITION BY ts EVERY 1 MINUTE.",
+        )
+    feeds, layers = tuple(reading.feeds.values()), tuple(reading.layers.values())
+    layered = TimePartitioned(definition.view, every, feeds, layers, initialize, update)
+    return _with_time(layered, cut[0].column, definition)
+
+
+def _common_length(definition: Definition, partitionings: Mapping[str, Partitioning]) -> int:
+    """The length of the partitions of everything that the view reads, where they are alike."""
+    tables = (table for body in definition.bodies for table in body.query.node.find_all(exp.Table))
+    names = {partitions.relation for body in definition.bodies for partitions in body.partitions.values()}
+    names |= {table.name.lower() for table in tables}
+    lengths = {partitionings[name].every for name in names if name in partitionings}
+    if len(lengths) > 1:
+        raise ParseError(
+            f'the length of the partitions of "{definition.view}" is not clear',
+            where=definition.update.place,
+            detail=f"It reads partitions of {' and '.join(format_duration(length) for length in sorted(lengths))}.",
+            hint=f"Write PARTITION BY {format_duration(min(lengths))} at the end, or another length.",
+        )
+    return lengths.pop() if lengths else 1
+
+
+def _bodies(definition: Definition, reading: _PartitionReader) -> tuple[Relation, Relation]:
+    """What makes the first partition and what makes the others, with columns of the same types.
+
+    What the view reads of itself has those types too, so they are looked for until they stay.
+    """
+    if definition.initialize is None:
+        every = reading.rows(definition.update, None).relation
+        return every, every
+    first = reading.rows(definition.initialize, None)
+    names = tuple(f.name for f in first.relation.fields)
+    own = first.relation.fields
+    for _ in range(MAX_TYPE_ITERATIONS):
+        update = reading.rows(definition.update, own).relation
+        wider = _common(first.relation, update, definition.update)
+        if wider == own:
+            types = [f.type for f in own]
+            return cast_columns(first.relation, types, list(names)), cast_columns(update, types, list(names))
+        own = wider
+    raise TypeMismatch(
+        f'the types of the columns of "{definition.view}" find no end',
+        where=definition.update.place,
+        hint="Give each column a type of its own with CAST, in INITIALIZE and in UPDATE.",
+    )
+
+
+def _common(first: Relation, update: Relation, body: Body) -> ColumnFields:
+    if len(first.fields) != len(update.fields):
+        raise TypeMismatch(
+            f"INITIALIZE gives out {len(first.fields)} columns, and UPDATE {len(update.fields)}",
+            where=body.place,
+            hint="Columns go by position, as in UNION ALL.",
+        )
+    with body.query.source.locating(body.query.node):
+        pairs = zip(first.fields, update.fields, strict=True)
+        return tuple(Field(a.name, common_type([a.type, b.type]), a.nullable or b.nullable) for a, b in pairs)
+
+
+@dataclass
+class _PartitionReader:
+    """What the queries of ``view`` read, as they are translated: its feeds, and the layers that are taken from them."""
+
+    view: str
+    every: int
+    relations: Mapping[str, ColumnFields]
+    partitionings: Mapping[str, Partitioning]
+    feeds: dict[str, PartitionedInput] = field(default_factory=dict)
+    layers: dict[str, PartitionSlice] = field(default_factory=dict)
+
+    def rows(self, body: Body, own: ColumnFields | None) -> NamedRelation:
+        """What a query gives out; ``own`` are the columns of the view itself, where it has any partitions yet."""
+        queries = QueryTranslator(body.query.source, {}, tables=dict(self._tables(body, own)), prefix=f"{self.view}.")
+        return queries.rows(body.query.node)
+
+    def _tables(self, body: Body, own: ColumnFields | None) -> Iterator[tuple[str, Callable[[str], NamedRelation]]]:
+        """All that the query may read. What has no subscript is read as far as it goes: to the partition's end."""
+        for name in self.relations:
+            yield name, partial(self._whole, name, body)
+        for name, partitions in body.partitions.items():
+            yield name, partial(self._layer, self._checked(partitions, own), own=own)
+        yield self.view, partial(self._whole, self.view, body)
+
+    def _whole(self, name: str, body: Body, alias: str) -> NamedRelation:
+        return self._layer(self._all_of(name, body), alias)
+
+    def _layer(self, layer: PartitionSlice, alias: str, own: ColumnFields | None = None) -> NamedRelation:
+        self.layers[layer.name] = layer
+        if layer.feed == self.view:
+            fields = tuple(Field(self._bare(f.name), f.type, f.nullable) for f in own or ())
+        else:
+            self.feeds.setdefault(layer.feed, self._feed(layer.feed))
+            fields = self._shown(layer.feed)
+        return NamedRelation(Scan(layer.name, alias, fields), tuple(f.name for f in fields))
+
+    def _bare(self, name: str) -> str:
+        return name.removeprefix(f"{self.view}.")
+
+    def _shown(self, name: str) -> ColumnFields:
+        """The columns that readers by partitions see."""
+        cut = self.partitionings.get(name)
+        return tuple(f for f in self.relations[name] if cut is None or not (cut.added and f.name == cut.column))
+
+    def _feed(self, name: str) -> PartitionedInput:
+        cut, scan = self.partitionings.get(name), Scan(name, name, self.relations[name])
+        if cut is None:
+            return PartitionedInput(name, scan, 0)
+        columns = dict(zip((f.name for f in self.relations[name]), all_columns(scan), strict=True))
+        time = convert(columns[cut.column].scalar, TIMESTAMP)
+        number = Named(PARTITION_NUMBER, call("partition_number", time, Literal(cut.every, BIGINT)))
+        shown = (columns[f.name] for f in self._shown(name))
+        return PartitionedInput(name, Project(scan, (number, *shown)), cut.every)
+
+    def _checked(self, read: PartitionRange | SlidingWindow, own: ColumnFields | None) -> PartitionSlice:
+        """The layer that some partitions are, or a window, if there are such."""
+        itself = read.relation == self.view
+        if not itself:
+            self._check_cut(read)
+        length = self.every if itself else self.partitionings[read.relation].every
+        partitions = read.cut(length, self.every) if isinstance(read, SlidingWindow) else read
+        if itself:
+            self._check_own(partitions, own)
+        self._check_pace(partitions, length)
+        return partitions.layer
+
+    def _check_cut(self, read: PartitionRange | SlidingWindow) -> None:
+        if read.relation not in self.relations:
+            raise unknown_name("table or view", read.relation, [*self.relations, self.view], read.place)
+        if read.relation not in self.partitionings:
+            raise Unsupported(
+                f'"{read.relation}" is not cut into partitions',
+                where=read.place,
+                hint="Leave the brackets out to read all of it, or declare it with PARTITION BY ts EVERY 1 MINUTE.",
+            )
+
+    def _check_own(self, partitions: PartitionRange, own: ColumnFields | None) -> None:
+        if own is None:
+            raise Unsupported(
+                f'the first partition of "{self.view}" cannot read the one before it',
+                where=partitions.place,
+                detail="There is none, and so nothing says which columns it would have.",
+                hint="Say in INITIALIZE what the first partition is made of, and in UPDATE how others go on from it.",
+            )
+        if partitions.high.plus >= 0:
+            raise Unsupported(
+                f'a partition of "{self.view}" is made of earlier ones, not of itself or later ones',
+                where=partitions.place,
+                hint=f"Write {self.view}[i-1].",
+            )
+
+    def _check_pace(self, partitions: PartitionRange, length: int) -> None:
+        """Subscripts must go along with time; so far back, or not: that is the same for all partitions."""
+        pace = Fraction(self.every, length)
+        for end in filter(None, (partitions.low, partitions.high)):
+            if Fraction(end.times, end.over) != pace:
+                raise Unsupported(
+                    f'a partition of "{self.view}" is {format_duration(self.every)} long, '
+                    f'one of "{partitions.relation}" is '
+                    f"{format_duration(length)}: this subscript runs away from the time",
+                    where=partitions.place,
+                    hint=f"Write {_paced(partitions.relation, pace)}.",
+                )
+        if partitions.high.plus * length >= self.every:
+            raise Unsupported(
+                f'"{partitions.relation}" is read in the future',
+                where=partitions.place,
+                detail="A partition is made of what has happened by its end.",
+            )
+        if partitions.low is not None and partitions.low.plus > partitions.high.plus:
+            raise ParseError("this range ends before it begins", where=partitions.place)
+
+    def _all_of(self, name: str, body: Body) -> PartitionSlice:
+        """All partitions of a relation that begin before partition i ends; all rows of one that has none."""
+        if name == self.view:
+            raise Unsupported(
+                f'a partition of "{name}" is made of earlier ones, not of all',
+                where=body.place,
+                hint=f"Write {name}[.. i-1].",
+            )
+        if name not in self.partitionings:
+            return PartitionSlice(name, None, None)
+        pace = Fraction(self.every, self.partitionings[name].every)
+        if pace.numerator != 1 and pace.denominator != 1:
+            raise Unsupported(
+                f'"{name}" cannot be read without a subscript here',
+                where=body.place,
+                detail="Its partitions and those of the view do not end together.",
+                hint=f"Write {name}[.. {Subscript(0, pace.numerator, pace.denominator)}], or one more.",
+            )
+        return PartitionSlice(name, None, Subscript(pace.numerator - 1, pace.numerator, pace.denominator))
+
+
+def _paced(name: str, pace: Fraction) -> str:
+    """How to read all that belongs to a partition.
+
+    >>> _paced("s", Fraction(5)), _paced("s", Fraction(1, 5)), _paced("s", Fraction(1))
+    ('s[5*i .. 5*i+4]', 's[i/5]', 's[i]')
+    """
+    low = Subscript(0, pace.numerator, pace.denominator)
+    high = Subscript(-(-pace.numerator // pace.denominator) - 1, pace.numerator, pace.denominator)
+    return f"{name}[{low}]" if low == high else f"{name}[{low} .. {high}]"
+
+
+def _with_time(layered: TimePartitioned, time: str, definition: Definition) -> tuple[Relation, Partitioning]:
+    """The rows with their time, called ``time``: their own, or the first instant of the partition."""
+    number, every = column(layered.fields[0]), Literal(layered.every, BIGINT)
+    outputs = [Named(f.name.removeprefix(f"{layered.name}."), column(f)) for f in layered.fields[1:]]
+    if time not in (named.name for named in outputs):
+        first = Named(time, call("partition_start", number, every))
+        return Project(layered, (first, *outputs)), Partitioning(time, layered.every, added=True)
+
+    def checked(scalar: Scalar) -> Scalar:
+        if scalar.type not in TIME_TYPES:
+            raise TypeMismatch(
+                f'column "{time}" says when a row is, and cannot be {scalar.type}',
+                where=definition.update.place,
+                hint="Give the column another name, with AS.",
+            )
+        return convert(call("partition_time", convert(scalar, TIMESTAMP), number, every), scalar.type)
+
+    shown = (Named(named.name, checked(named.scalar)) if named.name == time else named for named in outputs)
+    return Project(layered, tuple(shown)), Partitioning(time, layered.every)

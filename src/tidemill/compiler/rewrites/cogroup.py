@@ -1,0 +1,66 @@
+"""Groups of several relations at once, in which each aggregate sees the rows of one of them and of no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.relational.aggregates import MULTISET_AGGREGATES, SUMS, AggregateCall
+from tidemill.algebra.relational.relations import Aggregate, Project, Relation, UnionAll
+from tidemill.compiler.analysis.rename import fresh
+from tidemill.model.types import BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Rows, the keys that they are grouped by, and the aggregates that see them."""
+
+    rows: Relation
+    keys: tuple[Named, ...]
+    calls: tuple[AggregateCall, ...] = ()
+
+
+def cogroup(shares: Sequence[Share]) -> Aggregate:
+    """The groups of all shares. The keys of each have the names of those of the first.
+
+    The rows are summed together. What an aggregate looks at is a column of its own, which is NULL in the rows of other
+    shares, and no aggregate sees a NULL: such rows make the group be there, and that is all.
+    """
+    names = [key.name for key in shares[0].keys]
+    seen: list[dict[Scalar, str]] = []
+    taken = set(names)
+    for share in shares:
+        seen.append({})
+        for call in share.calls:
+            for scalar in _hidden_by_null(call).scalars:
+                taken.add(seen[-1].setdefault(scalar, fresh(f"{call.name}_seen", taken)))
+    rows = [_shown(share, names, own, seen) for share, own in zip(shares, seen, strict=True)]
+    union = rows[0] if len(rows) == 1 else UnionAll(tuple(rows))
+    columns = {field.name: column(field) for field in union.fields}
+    calls = []
+    for share, own in zip(shares, seen, strict=True):
+        for call in map(_hidden_by_null, share.calls):
+            calls.append(call.over(columns[own[scalar]] for scalar in call.scalars))
+    return Aggregate(union, tuple(Named(name, columns[name]) for name in names), tuple(calls))
+
+
+def _shown(share: Share, names: Sequence[str], own: dict[Scalar, str], seen: Sequence[dict[Scalar, str]]) -> Relation:
+    keys = tuple(Named(name, key.scalar) for name, key in zip(names, share.keys, strict=True))
+    columns = []
+    for one in seen:
+        columns += [Named(name, scalar if one is own else Literal(None, scalar.type)) for scalar, name in one.items()]
+    return Project(share.rows, (*keys, *columns))
+
+
+_THERE = Literal(True, BOOLEAN)
+"""What COUNT(*) counts where rows are to be told from others."""
+
+
+def _hidden_by_null(call: AggregateCall) -> AggregateCall:
+    """``call`` so that it does not see a row in which all that it looks at is NULL."""
+    if not call.scalars and call.function == "count":
+        return replace(call, argument=_THERE)
+    return (
+        call if call.function in SUMS | MULTISET_AGGREGATES or call.filter is not None else replace(call, filter=_THERE)
+    )

@@ -1,0 +1,232 @@
+"""Relations computed for many rows around them at once.
+
+A *domain* holds the distinct values that rows show to a subquery. ``dependent(relation, domain)`` is the union, over
+all values, of what ``relation`` is beside such a row, each with the value that it was for. One rule for each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar, column
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Repeat,
+    TopK,
+    UnionAll,
+    Unnest,
+    Values,
+    Window,
+)
+from tidemill.algebra.relational.walk import (
+    columns_in,
+    conjunction,
+    conjuncts,
+    expressions,
+    is_nullable,
+    outer_columns,
+    substitute,
+    with_children,
+    with_expressions,
+)
+from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.rename import fresh, rename
+from tidemill.compiler.rewrites.cogroup import Share, cogroup
+from tidemill.model.types import BOOLEAN
+
+NULL_PATTERNS = 2
+"""So many nullable columns of a domain are joined by index: each doubles the number of joins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Distinct values of outer columns: ``columns`` says under which names ``relation`` has them."""
+
+    alias: str
+    relation: Relation
+    columns: Mapping[str, Column]
+
+    @property
+    def keys(self) -> tuple[Named, ...]:
+        """Its columns under their own names."""
+        return tuple(Named(own.name, own) for own in self.columns.values())
+
+    def on(self, scalar: Scalar) -> Scalar:
+        """``scalar`` with the domain's columns in place of the outer ones."""
+        return substitute(scalar, self.columns)
+
+    def named(self, alias: str) -> Domain:
+        """The same values under other names."""
+        names = [f"{alias}.{own.name.rpartition('.')[2]}" for own in self.columns.values()]
+        relation = rename(self.relation, names)
+        return Domain(alias, relation, dict(zip(self.columns, map(column, relation.fields), strict=True)))
+
+
+def domain_of(relation: Relation, outer: Collection[str], alias: str) -> Domain:
+    """The values that the columns ``outer`` have in ``relation``, and perhaps some more; for no columns, one row."""
+    if not outer:
+        return Domain(alias, Values(((),), ()), {})
+    source = source_of(relation, outer)
+    fields = [field for field in source.fields if field.name in outer]
+    names: list[str] = []
+    for field in fields:
+        names.append(fresh(f"{alias}.{field.name.rpartition('.')[2]}", names))
+    shown = Project(source, tuple(Named(name, column(field)) for name, field in zip(names, fields, strict=True)))
+    own = map(column, shown.fields)
+    return Domain(alias, Distinct(shown), dict(zip((field.name for field in fields), own, strict=True)))
+
+
+def source_of(relation: Relation, outer: Collection[str]) -> Relation:
+    """The smallest part of ``relation`` that has the columns ``outer``, with at least the values that they have in it.
+
+    What it is joined with could only take values away, and a value too many makes a group that nobody asks for.
+    """
+    match relation:
+        case Filter(input=input_, condition=condition):
+            below = source_of(input_, outer)
+            known = {field.name for field in below.fields}
+            kept = conjunction([c for c in conjuncts(condition) if columns_in(c) <= known and not may_fail(c)])
+            return below if kept is None else Filter(below, kept)
+        case Join(left=left, right=right):
+            for side in (left, right):
+                if {field.name for field in side.fields}.issuperset(outer):
+                    return source_of(side, outer)
+        case Project(input=input_, outputs=outputs):
+            wanted = [output for output in outputs if output.name in outer]
+            if all(isinstance(output.scalar, Column) for output in wanted):
+                below = source_of(input_, {name for output in wanted for name in columns_in(output.scalar)})
+                return Project(below, tuple(wanted))
+    return relation
+
+
+def part_with(relation: Relation, outer: Collection[str]) -> Relation:
+    """The part of ``relation`` that ``source_of`` takes, as it stands there: without the filters and columns above."""
+    match relation:
+        case Filter(input=input_):
+            return part_with(input_, outer)
+        case Join(left=left, right=right):
+            for side in (left, right):
+                if {field.name for field in side.fields}.issuperset(outer):
+                    return part_with(side, outer)
+        case Project(input=input_, outputs=outputs):
+            wanted = [output.scalar for output in outputs if output.name in outer]
+            if all(isinstance(scalar, Column) for scalar in wanted):
+                return part_with(input_, set().union(*map(columns_in, wanted)))
+    return relation
+
+
+# ------------------------------------------------------------------------------------------------------ one rule each
+
+
+def dependent(node: Relation, domain: Domain) -> Relation:
+    """The rows of ``node`` for each value of ``domain``: the domain's columns, then those of ``node``."""
+    if not outer_columns(node):
+        return Join(domain.relation, node)
+    match node:
+        case Filter(input=input_, condition=condition):
+            return Filter(dependent(input_, domain), domain.on(condition))
+        case Project(input=input_, outputs=outputs):
+            shown = tuple(Named(output.name, domain.on(output.scalar)) for output in outputs)
+            return Project(dependent(input_, domain), domain.keys + shown)
+        case Join():
+            return dependent_join(node, domain)
+        case UnionAll(inputs=inputs):
+            return UnionAll(tuple(dependent(part, domain) for part in inputs))
+        case Distinct(input=input_):
+            return Distinct(dependent(input_, domain))
+        case Repeat() | Unnest():
+            return _row_by_row(node, domain)
+        case TopK() | Window() | Match():
+            return _part_by_part(node, domain)
+        case Aggregate(keys=()):
+            return dependent_total(node, domain)
+        case Aggregate():
+            keys = tuple(Named(key.name, domain.on(key.scalar)) for key in node.keys)
+            return Aggregate(dependent(node.input, domain), domain.keys + keys, _calls_on(node, domain))
+    raise TypeError(f"{type(node).__name__} reads no outer column")
+
+
+def _row_by_row(node: Repeat | Unnest, domain: Domain) -> Relation:
+    shown = with_expressions(node, map(domain.on, expressions(node)))
+    return with_children(shown, [dependent(node.input, domain)])
+
+
+def _part_by_part(node: TopK | Window | Match, domain: Domain) -> Relation:
+    """What is in order for one value is a part of its own among the rows for all values."""
+    shown = with_expressions(node, map(domain.on, expressions(node)))
+    assert isinstance(shown, TopK | Window | Match)
+    values = tuple(domain.columns.values())
+    return replace(shown, input=dependent(node.input, domain), partition=values + shown.partition)
+
+
+def dependent_join(join: Join, domain: Domain) -> Relation:
+    """A side that reads no outer column is the same for all values; sides that both do must be for the same one."""
+    conditions = [] if join.condition is None else [domain.on(join.condition)]
+    if not outer_columns(join.right):
+        return Join(dependent(join.left, domain), join.right, conjunction(conditions))
+    other = domain.named(f"{domain.alias}'")
+    left = dependent(join.left, domain) if outer_columns(join.left) else join.left
+    right = dependent(join.right, other if left is not join.left else domain)
+    if left is not join.left:
+        pairs = zip(domain.columns.values(), other.columns.values(), strict=True)
+        conditions += [_same(one, two) for one, two in pairs]
+    both = Join(left, right, conjunction(conditions))
+    return Project(both, domain.keys + tuple(Named(f.name, column(f)) for f in join.fields))
+
+
+def dependent_total(node: Aggregate, domain: Domain, complete: bool = True) -> Aggregate:
+    """A global aggregate for each value; where not ``complete``, only for those for which it has rows."""
+    rows = dependent(node.input, domain)
+    calls = _calls_on(node, domain)
+    if not complete:
+        return Aggregate(rows, domain.keys, calls)
+    return padded(Aggregate(rows, domain.keys, calls), Project(domain.relation, domain.keys))
+
+
+def padded(groups: Aggregate, keys: Relation) -> Aggregate:
+    """``groups`` with a group for each row of ``keys`` as well, over nothing where there was none.
+
+    How often a key comes makes no difference.
+    """
+    names = [key.name for key in groups.keys]
+    kept = tuple(Named(name, column(field)) for name, field in zip(names, keys.fields, strict=True))
+    return cogroup([Share(groups.input, groups.keys, groups.aggregates), Share(keys, kept)])
+
+
+def _calls_on(node: Aggregate, domain: Domain) -> tuple[AggregateCall, ...]:
+    return tuple(call.over(map(domain.on, call.scalars)) for call in node.aggregates)
+
+
+# ------------------------------------------------------------------------------------------------------- joining back
+
+
+def join_back(left: Relation, right: Relation, domain: Domain) -> Relation:
+    """Each row of ``left`` with the row of ``right`` for its value of the domain, where NULL is a value like any other.
+
+    An index finds no NULL, so a column that can be NULL makes two joins of one: where it is, and where it is not.
+    """
+    fields = {field.name: column(field) for field in left.fields}
+    pairs = [(fields[outer], own) for outer, own in domain.columns.items()]
+    patterns: list[list[Scalar]] = [[]]
+    nullable = 0
+    for one, two in pairs:
+        nullable += is_nullable(one)
+        if is_nullable(one) and nullable <= NULL_PATTERNS:
+            either = [Call("eq", (one, two), BOOLEAN)], [Call("is_null", (side,), BOOLEAN) for side in (one, two)]
+            patterns = [[*pattern, *part] for pattern in patterns for part in either]
+        else:
+            patterns = [[*pattern, _same(one, two)] for pattern in patterns]
+    joins = tuple(Join(left, right, conjunction(pattern)) for pattern in patterns)
+    return joins[0] if len(joins) == 1 else UnionAll(joins)
+
+
+def _same(one: Scalar, two: Scalar) -> Scalar:
+    return Call("null_safe_eq" if is_nullable(one) or is_nullable(two) else "eq", (one, two), BOOLEAN)

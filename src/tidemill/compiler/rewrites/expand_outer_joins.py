@@ -1,0 +1,161 @@
+"""Outer joins, as inner joins beside the rows that have no partner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from tidemill.algebra.expressions.scalars import Call, Column, Exists, Literal, Named, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import (
+    Aggregate,
+    Filter,
+    Join,
+    OuterJoin,
+    Project,
+    Relation,
+    UnionAll,
+    Values,
+)
+from tidemill.algebra.relational.walk import columns_in, conjunction, is_nullable, transform, walk_all
+from tidemill.compiler.analysis.blocks import count_blocks
+from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.rewrites.correlation import equalities
+from tidemill.compiler.rewrites.definitions import Definitions
+from tidemill.compiler.rewrites.dependent_joins import padded, part_with, source_of
+from tidemill.model.types import BIGINT, BOOLEAN, Field
+
+NameOnce = Callable[[Relation], Relation]
+"""Makes of a relation one that may be named many times (see ``Definitions``)."""
+
+
+def expand_outer_joins(relation: Relation) -> Relation:
+    """``relation`` without outer joins; the same rows.
+
+    ``l LEFT JOIN r ON c`` are the pairs of ``l JOIN r ON c``, and with NULLs for ``r`` the rows of ``l`` for which NOT
+    EXISTS (SELECT * FROM r WHERE c). So a row loses its NULLs when its first partner arrives, and gets them back when
+    the last one leaves: both are changes of a truth value, which ``quantifiers`` keeps by counting.
+
+    Where ``c`` is a set of equalities, ``l`` is joined with the rows of ``r`` and, with NULLs, with the keys of ``l``
+    that ``r`` does not have. That is the same, and names ``l`` once: many outer joins in a row stay one join. A side
+    that is named more than once is a definition where it is large, so a chain of outer joins is linear in its length.
+    """
+    taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
+    definitions = Definitions(relation)
+
+    def rewritten(node: Relation) -> Relation:
+        if not isinstance(node, OuterJoin):
+            return node
+        alias = fresh("partner", taken)
+        taken.add(alias)
+        return _rewritten(node, alias, definitions.once)
+
+    return definitions.rewritten(relation, lambda part: transform(part, rewritten))
+
+
+def _rewritten(node: OuterJoin, alias: str, once: NameOnce) -> Relation:
+    left, right, condition = node.left, node.right, node.condition
+    if node.keeps_left != node.keeps_right:
+        kept, other = (left, once(right)) if node.keeps_left else (right, once(left))
+        joined = _joined_by_key(kept, other, condition, alias, once)
+        if joined is not None:
+            return Project(joined, tuple(Named(f.name, column(f)) for f in node.fields))
+        left, right = (left, other) if node.keeps_left else (other, right)
+    left, right = once(left), once(right)
+    parts: list[Relation] = [Join(left, right, condition)]
+    if node.keeps_left:
+        parts.append(_padded(_alone(left, right, condition), node.fields))
+    if node.keeps_right:
+        parts.append(_padded(_alone(right, left, condition), node.fields))
+    return UnionAll(tuple(parts))
+
+
+def _alone(kept: Relation, other: Relation, condition: Scalar | None) -> Relation:
+    """The rows of ``kept`` that have no partner in ``other``."""
+    partners = other if condition is None else Filter(other, condition)
+    return Filter(kept, call("not", Exists(partners)))
+
+
+def _padded(rows: Relation, fields: Sequence[Field]) -> Relation:
+    """``rows`` with NULLs for those of ``fields`` that they do not have."""
+    own = {f.name for f in rows.fields}
+    columns = (column(f) if f.name in own else Literal(None, f.type) for f in fields)
+    return Project(rows, tuple(Named(f.name, scalar) for f, scalar in zip(fields, columns, strict=True)))
+
+
+# --------------------------------------------------------------------------------------------------- joined by equality
+
+
+def _joined_by_key(
+    kept: Relation, other: Relation, condition: Scalar | None, alias: str, once: NameOnce
+) -> Relation | None:
+    """``kept`` with its partners, or with NULLs, where equalities decide; None where they do not."""
+    taken = None if condition is None else equalities(Filter(other, condition))
+    if taken is None or not taken[1]:
+        return None
+    partners, found = taken
+    own = [equality.outer for equality in found]
+    nullable = [key for key in own if is_nullable(key)]
+    # With two keys that can be NULL there would be no one row that stands for what has no key.
+    if len(nullable) > 1 or (nullable and count_blocks(other) > 1) or not _read(own) <= {f.name for f in kept.fields}:
+        return None
+    kept = _with_source_once(kept, _read(own), once)
+    keys = tuple(Named(f"{alias}.key_{i}", equality.inner) for i, equality in enumerate(found, 1))
+    groups = Aggregate(_known(partners, [key.scalar for key in keys]), keys, ())
+    sides = _partners(groups, _missing(kept, groups, own, alias), other.fields, f"{alias}.keyless")
+    equal = [call("eq", one, column(key.field)) for one, key in zip(own, keys, strict=True)]
+    if not nullable:
+        return Join(kept, UnionAll(sides), conjunction(equal))
+    row = _keyless(sides[0].fields)
+    keyless = column(row.fields[-1])
+    alone = Call("and", (keyless, Call("is_null", (nullable[0],), BOOLEAN)), BOOLEAN)
+    paired = reduce(_both, equal, call("not", keyless))
+    return Join(kept, UnionAll((*sides, row)), Call("or", (alone, paired), BOOLEAN))
+
+
+def _partners(groups: Aggregate, missing: Relation, fields: Sequence[Field], keyless: str) -> tuple[Relation, Relation]:
+    """The rows under their keys, and NULLs under the keys that are missing. None of them is for rows without a key."""
+    keys = tuple(Named(key.name, column(key.field)) for key in groups.keys)
+    shown = tuple(Named(f.name, column(f)) for f in fields)
+    nulls = tuple(Named(f.name, Literal(None, f.type)) for f in fields)
+    keyed = Named(keyless, Literal(False, BOOLEAN))
+    return Project(groups.input, (*groups.keys, *shown, keyed)), Project(missing, (*keys, *nulls, keyed))
+
+
+def _keyless(fields: Sequence[Field]) -> Values:
+    """The one row of NULLs that a row without a key is joined with. Its last column tells it from the others."""
+    *others, last = fields
+    nulls = (replace(f, nullable=True) for f in others)
+    return Values(((*(None for _ in others), True),), (*nulls, last))
+
+
+def _missing(kept: Relation, groups: Aggregate, own: Sequence[Scalar], alias: str) -> Relation:
+    """Groups over nothing: one for each key of ``kept`` that ``groups`` do not have."""
+    count = AggregateCall(f"{alias}.rows", "count", None, BIGINT)
+    source = source_of(kept, _read(own))
+    keys = tuple(Named(key.name, scalar) for key, scalar in zip(groups.keys, own, strict=True))
+    counted = padded(replace(groups, aggregates=(count,)), Project(_known(source, own), keys))
+    none = Call("eq", (Column(count.name, BIGINT, nullable=False), Literal(0, BIGINT)), BOOLEAN)
+    return Filter(counted, none)
+
+
+def _with_source_once(kept: Relation, columns: set[str], once: NameOnce) -> Relation:
+    """``kept`` where the part of it that has the keys, which is named again beside it, may be named many times."""
+    part = part_with(kept, columns)
+    shared = once(part)
+    return transform(kept, lambda node: shared if node is part else node) if shared is not part else kept
+
+
+def _known(relation: Relation, scalars: Sequence[Scalar]) -> Relation:
+    known = conjunction([Call("is_not_null", (scalar,), BOOLEAN) for scalar in scalars if is_nullable(scalar)])
+    return relation if known is None else Filter(relation, known)
+
+
+def _read(scalars: Sequence[Scalar]) -> set[str]:
+    return set().union(*map(columns_in, scalars))
+
+
+def _both(left: Scalar, right: Scalar) -> Scalar:
+    return Call("and", (left, right), BOOLEAN)

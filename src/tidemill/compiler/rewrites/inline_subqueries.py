@@ -1,0 +1,158 @@
+"""Subqueries that read no table, as plain expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Relation, Values
+from tidemill.algebra.relational.walk import (
+    children,
+    columns_in,
+    conjunction,
+    conjuncts,
+    subqueries,
+    substitute,
+    transform,
+    walk,
+    with_children,
+    with_subqueries,
+)
+from tidemill.algebra.values.coercion import convert
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import BIGINT, BOOLEAN
+
+
+def inline_subqueries(relation: Relation) -> Relation:
+    """``relation`` with an expression in place of every subquery whose rows come from no table.
+
+    ``(SELECT SUM(1) WHERE c)`` is 1 where ``c`` holds, else NULL. So ``1 <= (SELECT SUM(1) WHERE c)``, as a condition,
+    is ``c`` itself, and what was nested two deep is nested one deep.
+    """
+    return transform(relation, _inlined)
+
+
+def _inlined(node: Relation) -> Relation:
+    node = with_subqueries(node, lambda subquery: _value(subquery.relation) or subquery)
+    match node:
+        case Filter(condition=condition):
+            return replace(node, condition=_simplified(condition))
+        case Join(condition=condition) if condition is not None:
+            return replace(node, condition=_simplified(condition))
+    return node
+
+
+# ------------------------------------------------------------------------------------------------------ constant rows
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedRow:
+    """The one row that a relation may have: there where all of ``conditions`` hold, with its values by name."""
+
+    conditions: tuple[Scalar, ...]
+    values: Mapping[str, Scalar]
+
+    def where(self, condition: Scalar | None) -> InlinedRow:
+        """The row under one more condition."""
+        added = () if condition is None else (substitute(condition, self.values),)
+        return replace(self, conditions=self.conditions + added)
+
+
+def _value(relation: Relation) -> Scalar | None:
+    """The value of a subquery as an expression over the columns around it; None where it reads a table."""
+    row = _row(relation)
+    if row is None:
+        return None
+    (value,) = row.values.values()
+    condition = conjunction(row.conditions)
+    return value if condition is None else _where(condition, value, Literal(None, value.type))
+
+
+def _row(relation: Relation) -> InlinedRow | None:
+    if isinstance(relation, Values):
+        return _constant(relation)
+    rows = [_row(below) for below in children(relation)]
+    known = [row for row in rows if row is not None]
+    if not known or len(known) < len(rows):
+        return None
+    row = InlinedRow(tuple(chain(*(r.conditions for r in known))), {n: v for r in known for n, v in r.values.items()})
+    match relation:
+        case Filter(condition=condition):
+            return row.where(condition)
+        case Join(condition=joined):
+            return row.where(joined)
+        case Project(outputs=outputs):
+            return replace(row, values={o.name: substitute(o.scalar, row.values) for o in outputs})
+        case Distinct():
+            return row
+        case Aggregate(keys=()) if all(call.function in SIMPLE for call in relation.aggregates):
+            return InlinedRow((), {call.name: _aggregate(call, row) for call in relation.aggregates})
+    return None
+
+
+def _constant(relation: Values) -> InlinedRow | None:
+    if len(relation.rows) != 1:
+        return None
+    pairs = zip(relation.columns, relation.rows[0], strict=True)
+    return InlinedRow((), {f.name: Literal(value, f.type) for f, value in pairs})
+
+
+SIMPLE = ("count", "sum", "min", "max")
+"""The aggregates whose value over one row needs no more than a conversion."""
+
+
+def _aggregate(call: AggregateCall, row: InlinedRow) -> Scalar:
+    """An aggregate over a row that may be there: how many rows it sees, or its argument in the only one."""
+    seen = row.where(call.filter)
+    if call.function != "count":
+        assert call.argument is not None
+        value = convert(substitute(call.argument, row.values), call.of)
+        return _where(conjunction(seen.conditions), value, Literal(None, call.of))
+    if call.argument is not None:
+        seen = seen.where(Call("is_not_null", (call.argument,), BOOLEAN))
+    return _where(conjunction(seen.conditions), Literal(1, BIGINT), Literal(0, BIGINT))
+
+
+def _where(condition: Scalar | None, value: Scalar, otherwise: Scalar) -> Scalar:
+    return value if condition is None else Case(((condition, value),), otherwise, value.type)
+
+
+# --------------------------------------------------------------------------------------------------------- conditions
+
+
+def _simplified(condition: Scalar) -> Scalar:
+    parts = [_without_case(part) for part in conjuncts(condition)]
+    return conjunction(parts) or condition
+
+
+def _without_case(condition: Scalar) -> Scalar:
+    """``c`` for a condition that only asks, by comparing constants, which branch ``CASE WHEN c`` took."""
+    cases = [node for node in walk(condition) if isinstance(node, Case)]
+    if len(cases) != 1 or subqueries(_with_case(condition, Literal(None, cases[0].of))):
+        return condition
+    match cases[0]:
+        case Case(branches=((asked, Literal() as taken),), default=Literal() as default):
+            if _holds(_with_case(condition, taken)) and _holds(_with_case(condition, default)) is False:
+                return asked
+    return condition
+
+
+def _with_case(scalar: Scalar, value: Scalar) -> Scalar:
+    """``scalar`` with ``value`` in place of its CASE."""
+    if isinstance(scalar, Case):
+        return value
+    return with_children(scalar, [_with_case(child, value) for child in children(scalar)])
+
+
+def _holds(condition: Scalar) -> bool | None:
+    """Whether a condition over constants is true; None where it reads a column, or fails."""
+    if columns_in(condition):
+        return None
+    try:
+        return evaluate_scalar(condition, {}) is True
+    except ArithmeticFault:
+        return None

@@ -1,0 +1,286 @@
+"""EXISTS, IN and comparisons with ANY or ALL rows of a query, as subqueries that count.
+
+Whether there is a row is whether the count of rows is above zero. The truth value is computed within the subquery, so
+what is told to the rows around it is a change of that value: the sixth row beside five others tells them nothing.
+
+Where only the truth of a condition matters (in WHERE, HAVING and ON), false and NULL are the same, and IN is EXISTS:
+``x IN (SELECT y ...)`` is ``EXISTS (SELECT ... WHERE x = y)``. Elsewhere, and below NOT, the rows for which the
+comparison is NULL are counted apart. They are those in which a compared column is NULL, and all of them where the
+compared value is: so what was tied to the rows around by equalities stays tied by equalities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+
+from tidemill.algebra.expressions.scalars import (
+    Call,
+    Case,
+    Column,
+    Exists,
+    Literal,
+    Named,
+    Quantified,
+    Scalar,
+    Subquery,
+)
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Relation
+from tidemill.algebra.relational.walk import (
+    children,
+    columns_in,
+    conjunction,
+    conjuncts,
+    is_nullable,
+    subqueries,
+    transform,
+    walk_all,
+    with_children,
+    with_subqueries,
+)
+from tidemill.compiler.analysis.rename import fresh
+from tidemill.model.types import BIGINT, BOOLEAN
+
+OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+"""Each comparison and the one that is true where it is false. Both are NULL where a side is NULL."""
+
+MOST_PATTERNS = 8
+"""In so many ways may the comparison of a row with another be NULL, to be counted one by one."""
+
+
+def replace_quantifiers(relation: Relation) -> Relation:
+    """``relation`` with scalar subqueries in place of all others; the same rows."""
+    return _Quantifiers(relation).rewritten(relation)
+
+
+class _Quantifiers:
+    """Gives the subqueries that it makes names that the query does not have yet; equal ones get equal names."""
+
+    def __init__(self, relation: Relation) -> None:
+        self._taken = {field.name.partition(".")[0] for node in walk_all(relation) for field in node.fields}
+        self._aliases: dict[Relation, str] = {}
+
+    def rewritten(self, relation: Relation) -> Relation:
+        return transform(relation, self._node)
+
+    def _node(self, node: Relation) -> Relation:
+        match node:
+            case Filter(condition=condition):
+                return replace(node, condition=self._true(condition))
+            case Join(condition=condition) if condition is not None:
+                return replace(node, condition=self._true(condition))
+        return with_subqueries(node, self._value)
+
+    # ------------------------------------------------------------------------------------------------- three questions
+
+    def _true(self, scalar: Scalar) -> Scalar:
+        """A condition that is true where ``scalar`` is."""
+        if not _asks(scalar):
+            return scalar
+        match scalar:
+            case Call("and" | "or", arguments):
+                return replace(scalar, arguments=tuple(map(self._true, arguments)))
+            case Call("not", (negated,)):
+                return self._false(negated)
+            case Exists(relation):
+                return self._some(relation)
+            case Quantified(all=True):
+                return self._false(_opposite(scalar))
+            case Quantified():
+                return self._any(scalar)
+        return self._value(scalar)
+
+    def _false(self, scalar: Scalar) -> Scalar:
+        """A condition that is true where ``scalar`` is false."""
+        match scalar:
+            case Call("and" | "or" as name, arguments) if _asks(scalar):
+                dual = "or" if name == "and" else "and"
+                return replace(scalar, function=dual, arguments=tuple(map(self._false, arguments)))
+            case Call("not", (negated,)) if _asks(scalar):
+                return self._true(negated)
+            case Exists(relation):
+                return self._none(relation)
+            case Quantified(all=True):
+                return self._true(_opposite(scalar))
+            case Quantified():
+                return conjunction([self._not_any(scalar), *map(self._never, unknowns(scalar))]) or scalar
+        return Call("not", (self._value(scalar),), BOOLEAN)
+
+    def _value(self, scalar: Scalar) -> Scalar:
+        """``scalar`` itself: true, false or NULL, or any other value that is computed from such."""
+        if not _asks(scalar):
+            return scalar
+        match scalar:
+            case Exists(relation):
+                return self._some(relation)
+            case Quantified(all=True):
+                return Call("not", (self._value(_opposite(scalar)),), BOOLEAN)
+            case Quantified():
+                open_ = [(self._ever(unknown), Literal(None, BOOLEAN)) for unknown in unknowns(scalar)]
+                return Case(((self._any(scalar), Literal(True, BOOLEAN)), *open_), Literal(False, BOOLEAN), BOOLEAN)
+            case Case(branches=branches):
+                # A branch is taken where its condition is true, so a condition in CASE is one as in WHERE.
+                tests = [(self._true(test), self._value(value)) for test, value in branches]
+                return replace(scalar, branches=tuple(tests), default=self._value(scalar.default))
+        below = children(scalar)
+        return with_children(scalar, [self._value(child) for child in below]) if below else scalar
+
+    # ------------------------------------------------------------------------------------------------------- counting
+
+    def _any(self, scalar: Quantified) -> Scalar:
+        """A condition that is true where that of ``scalar`` is true for some row."""
+        ends = _ends(scalar)
+        if not ends:
+            return self._some(self._filter(scalar.relation, scalar.condition))
+        return reduce(_either, [self._end(scalar.relation, end) for end in ends])
+
+    def _not_any(self, scalar: Quantified) -> Scalar:
+        """The opposite of ``_any``: true where that is false or NULL."""
+        if not _ends(scalar):
+            return self._none(self._filter(scalar.relation, scalar.condition))
+        return Call("not", (Call("coalesce", (self._any(scalar), Literal(False, BOOLEAN)), BOOLEAN),), BOOLEAN)
+
+    def _end(self, relation: Relation, end: ExtremeComparison) -> Scalar:
+        """A comparison with the least or the greatest value; NULL where there is none."""
+        alias = self._alias(relation)
+        extreme = AggregateCall(f"{alias}.{end.function}", end.function, end.inner, end.inner.type)
+        return Call(end.comparison, (self._value(end.outer), Subquery(Aggregate(relation, (), (extreme,)))), BOOLEAN)
+
+    def _ever(self, unknown: Unknown) -> Scalar:
+        some = self._some(self._filter(unknown.rows, unknown.condition))
+        return some if unknown.guard is None else Call("and", (self._true(unknown.guard), some), BOOLEAN)
+
+    def _never(self, unknown: Unknown) -> Scalar:
+        none = self._none(self._filter(unknown.rows, unknown.condition))
+        return none if unknown.guard is None else Call("or", (self._false(unknown.guard), none), BOOLEAN)
+
+    def _filter(self, relation: Relation, condition: Scalar | None) -> Relation:
+        """The rows that fulfil a condition, which may hold questions in turn."""
+        return relation if condition is None else self._node(Filter(relation, condition))
+
+    def _some(self, relation: Relation) -> Subquery:
+        return self._counted(relation, "gt")
+
+    def _none(self, relation: Relation) -> Subquery:
+        return self._counted(relation, "eq")
+
+    def _counted(self, relation: Relation, comparison: str) -> Subquery:
+        """How the count of rows compares with zero."""
+        alias = self._alias(relation)
+        count = AggregateCall(f"{alias}.rows", "count", None, BIGINT)
+        truth = Call(comparison, (Column(count.name, BIGINT, nullable=False), Literal(0, BIGINT)), BOOLEAN)
+        return Subquery(Project(Aggregate(relation, (), (count,)), (Named(f"{alias}.truth", truth),)))
+
+    def _alias(self, relation: Relation) -> str:
+        if relation not in self._aliases:
+            self._aliases[relation] = fresh("some", self._taken)
+            self._taken.add(self._aliases[relation])
+        return self._aliases[relation]
+
+
+def _asks(scalar: Scalar) -> bool:
+    """Whether ``scalar`` holds a question about all rows of a query."""
+    return any(not isinstance(found, Subquery) for found in subqueries(scalar))
+
+
+def _opposite(scalar: Quantified) -> Quantified:
+    """ALL rows fulfil a condition unless ANY does the opposite, and the other way round; NULL stays NULL."""
+    match scalar.condition:
+        case Call(function=name, arguments=arguments) if name in OPPOSITE:
+            opposite = Call(OPPOSITE[name], arguments, BOOLEAN)
+        case condition:
+            opposite = Call("not", (condition,), BOOLEAN)
+    return replace(scalar, condition=opposite, all=not scalar.all)
+
+
+def _either(left: Scalar, right: Scalar) -> Scalar:
+    return Call("or", (left, right), BOOLEAN)
+
+
+# ---------------------------------------------------------------------------------------------------------------- ends
+
+ENDS = {"lt": ("max",), "le": ("max",), "gt": ("min",), "ge": ("min",), "ne": ("min", "max")}
+"""Where a comparison holds for some value, it holds for one at these ends of all values."""
+
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremeComparison:
+    """``outer`` compared with the least or the greatest of ``inner``, as ``function`` says."""
+
+    comparison: str
+    outer: Scalar
+    inner: Scalar
+    function: str
+
+
+def _ends(scalar: Quantified) -> list[ExtremeComparison]:
+    """The comparisons that are enough to know whether one of many is true; none where all have to be looked at."""
+    own = {field.name for field in scalar.relation.fields}
+    match scalar.condition:
+        case Call(name, (left, right)) if name in ENDS:
+            if own.isdisjoint(columns_in(right)):
+                name, left, right = MIRRORED[name], right, left
+            if own.isdisjoint(columns_in(left)) and not subqueries(right):
+                return [ExtremeComparison(name, left, right, function) for function in ENDS[name]]
+    return []
+
+
+# ------------------------------------------------------------------------------------------------------------ unknowns
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Rows for which a comparison is NULL: those with ``condition``, where ``guard`` is true of the row around them."""
+
+    rows: Relation
+    condition: Scalar | None = None
+    guard: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a part of a comparison is not false: by ``condition`` on a row, and by ``guard`` on the row around it."""
+
+    condition: Scalar | None = None
+    guard: Scalar | None = None
+
+
+def unknowns(scalar: Quantified) -> list[Unknown]:
+    """The rows for which the condition of ``scalar`` is NULL; one that is in several of these makes no difference.
+
+    A conjunction is NULL where a part is NULL and no other is false: each part is true, or NULL by one of its sides.
+    """
+    if not is_nullable(scalar.condition):
+        return []
+    own = {field.name for field in scalar.relation.fields}
+    ways = [_ways(part, own) for part in conjuncts(scalar.condition)]
+    patterns = list(product(*ways))[1:]
+    if not all(ways) or len(patterns) > MOST_PATTERNS:
+        return [Unknown(scalar.relation, _is_null(scalar.condition))]
+    return [_unknown(scalar.relation, pattern) for pattern in patterns]
+
+
+def _ways(part: Scalar, own: set[str]) -> list[_Way]:
+    """In which ways ``part`` is not false, beginning with: it is true; none where it is no plain comparison."""
+    match part:
+        case Call(name, (left, right)) if name in OPPOSITE:
+            outer, inner = (left, right) if own.isdisjoint(columns_in(left)) else (right, left)
+            if own.isdisjoint(columns_in(outer)):
+                missing = [_Way(condition=_is_null(inner))] if is_nullable(inner) else []
+                return [_Way(part), *missing, *([_Way(guard=_is_null(outer))] if is_nullable(outer) else [])]
+    return []
+
+
+def _unknown(relation: Relation, pattern: Sequence[_Way]) -> Unknown:
+    condition = conjunction([way.condition for way in pattern if way.condition is not None])
+    guard = conjunction([way.guard for way in pattern if way.guard is not None])
+    return Unknown(relation, condition, guard)
+
+
+def _is_null(scalar: Scalar) -> Scalar:
+    return Call("is_null", (scalar,), BOOLEAN)

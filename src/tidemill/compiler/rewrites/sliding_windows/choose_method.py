@@ -1,0 +1,79 @@
+"""Which method a sliding window is made by: the one that reads least for each slide, as far as that is known.
+
+The unit is a row read and grouped. A slide brings ``rows``; they are grouped once, whatever comes after, except by the
+direct method, which groups the rows of the whole window. What the other methods read beside them are groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemill.compiler.rewrites.sliding_windows.methods import INVERTIBLE, METHODS, OVER_ROWS
+from tidemill.compiler.rewrites.sliding_windows.partials import Partials
+from tidemill.model.errors import Unsupported
+
+ROWS = 1_000_000
+"""How many rows a slide is taken to bring where nobody knows."""
+
+SHARE = 0.1
+"""How many groups a slide is taken to have for each of its rows."""
+
+ALL_GROUPS = 4.0
+"""How many groups are taken to have been there ever, for each that is there in one slide."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodChoice:
+    """A method, and why it was taken."""
+
+    method: str
+    reason: str
+
+
+def method_costs(length: int, invertible: bool, rows: int = ROWS, groups: int | None = None) -> dict[str, float]:
+    """What each method reads for one slide of a window of ``length`` slides.
+
+    >>> {method: round(cost / 1e6, 1) for method, cost in method_costs(60, invertible=True).items()}
+    {'direct': 60.0, 'panes': 7.0, 'prefix': 2.6, 'subtract': 1.3, 'intervals': 2.4}
+    """
+    found = SHARE * rows if groups is None else groups
+    digits, powers = length.bit_count(), length.bit_length() - 1
+    read = {
+        "direct": length * rows,
+        "panes": rows + length * found,
+        "prefix": rows + 4 * ALL_GROUPS * found,
+        "subtract": rows + 3 * found,
+        "intervals": rows + (2 * powers + digits) * found,
+    }
+    return {method: float(cost) for method, cost in read.items() if invertible or method not in INVERTIBLE}
+
+
+def choose_method(view: str, wanted: str, length: int, kept: Partials | str) -> MethodChoice:
+    """The method for a window of ``length`` slides: the one that is ``wanted``, or for ``auto`` the cheapest."""
+    known = ("auto", "direct", *METHODS)
+    if wanted not in known:
+        raise Unsupported(f'view "{view}" has no method "{wanted}"', hint=f"Methods are {', '.join(known)}.")
+    if isinstance(kept, str):
+        if wanted not in ("auto", *OVER_ROWS):
+            raise _refused(view, wanted, kept)
+        return MethodChoice("rolling", kept) if wanted == "auto" else MethodChoice(wanted, "it was asked for")
+    if wanted in INVERTIBLE and not kept.invertible:
+        raise _refused(view, wanted, "MIN and MAX cannot be taken away again")
+    priced = method_costs(length, kept.invertible)
+    if wanted != "auto":
+        return MethodChoice(wanted, "it was asked for")
+    best = min(priced, key=lambda method: priced[method])
+    listed = ", ".join(f"{method} {cost / priced[best]:.3g}" for method, cost in sorted(priced.items(), key=_price))
+    return MethodChoice(best, f"it reads least for each slide of a window of {length} (relative: {listed})")
+
+
+def _price(item: tuple[str, float]) -> float:
+    return item[1]
+
+
+def _refused(view: str, method: str, reason: str) -> Unsupported:
+    return Unsupported(
+        f'the window of view "{view}" cannot be made by method "{method}"',
+        detail=f"{reason[0].upper()}{reason[1:]}.",
+        hint="Leave the option method out.",
+    )

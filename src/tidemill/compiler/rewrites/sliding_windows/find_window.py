@@ -1,0 +1,104 @@
+"""Windows in layered relations: a body that groups the last so many partitions, and nothing else.
+
+That is what ``FROM s [WINDOW 60 MINUTES]`` means, and what a user writes who knows no better way: each partition from
+all rows of its window. ``find_window`` recognizes it; ``methods`` make it from less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Call, Literal, Named, column
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Relation, Scan
+from tidemill.algebra.relational.time_partitions import (
+    PARTITION_NUMBER,
+    PartitionedInput,
+    PartitionSlice,
+    Subscript,
+    TimePartitioned,
+)
+from tidemill.algebra.relational.walk import children, expressions, subqueries, walk, with_children
+from tidemill.compiler.analysis.canonical import canonical
+from tidemill.compiler.staging.stages import PostAggregation, split_post_aggregation
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedWindow:
+    """What ``groups`` says of the last ``length`` partitions of a feed, in partitions of the view's own length.
+
+    ``above`` is what stands over the groups: conditions and the select list. ``groups`` scans ``layer``, whose feed is
+    the only one.
+    """
+
+    node: TimePartitioned
+    above: PostAggregation
+    groups: Aggregate
+    layer: PartitionSlice
+    feed: PartitionedInput
+    length: int
+
+    @property
+    def clock(self) -> tuple[PartitionedInput, ...]:
+        """The numbers of the rows of the feed, where a window leaves some of them out: they say which partitions are.
+
+        Without it, a partition of which nothing passes the body's filters would not be made, although its window has
+        rows in earlier ones.
+        """
+        if not any(isinstance(node, Filter) for node in walk(self.groups.input)):
+            return ()
+        numbers = Project(self.feed.rows, (Named(PARTITION_NUMBER, column(self.feed.rows.fields[0])),))
+        return (PartitionedInput(f"{self.node.name} clock", Distinct(numbers), self.feed.every),)
+
+    @property
+    def slide(self) -> PartitionSlice:
+        """The partitions of the feed that one slide brings."""
+        times = self.node.every // self.feed.every
+        return PartitionSlice(self.feed.name, Subscript(times=times), Subscript(times=times, plus=times - 1))
+
+    def in_slides(self) -> tuple[PartitionedInput, PartitionSlice]:
+        """The feed cut into slides, and the layer that is one of them; where it cannot be cut so, as it is."""
+        match self.feed.rows:
+            case Project(input=rows, outputs=(Named(name, Call("partition_number", (instant, Literal()), of)), *rest)):
+                number = Call("partition_number", (instant, Literal(self.node.every, of)), of)
+                feed = replace(self.feed, rows=Project(rows, (Named(name, number), *rest)), every=self.node.every)
+                return feed, PartitionSlice(feed.name, Subscript(), Subscript())
+        return self.feed, self.slide
+
+    def grouped(self, layer: PartitionSlice) -> Relation:
+        """What the groups are made of, over another layer of the feed."""
+        return _moved(self.groups.input, self.layer.name, layer.name)
+
+
+def find_window(node: TimePartitioned) -> GroupedWindow | None:
+    """The window that ``node`` is, if it is one."""
+    if len(node.layers) != 1 or len(node.feeds) != 1 or canonical(node.initialize) != canonical(node.update):
+        return None
+    (layer,), (feed,) = node.layers, node.feeds
+    length = _length(node, feed, layer)
+    above, groups = split_post_aggregation(node.update)
+    if length is None or not isinstance(groups, Aggregate) or above.times is not None or not _is_plain(groups.input):
+        return None
+    return GroupedWindow(node, above, groups, layer, feed, length)
+
+
+def _length(node: TimePartitioned, feed: PartitionedInput, layer: PartitionSlice) -> int | None:
+    """How many slides a layer is long, where it ends with partition i and begins with a slide."""
+    low, high = layer.low, layer.high
+    if low is None or high is None or not feed.every or node.every % feed.every or layer.feed != feed.name:
+        return None
+    times = node.every // feed.every
+    slides, rest = divmod(high.plus - low.plus + 1, times)
+    ends = (low.times, low.over, high.times, high.over, high.plus) == (times, 1, times, 1, times - 1)
+    return slides if ends and not rest and slides > 0 else None
+
+
+def _is_plain(rows: Relation) -> bool:
+    """Whether rows are taken one by one, so that those of a window are those of its partitions together."""
+    plain = all(isinstance(node, Filter | Project | Scan) for node in walk(rows))
+    return plain and not any(subqueries(scalar) for node in walk(rows) for scalar in expressions(node))
+
+
+def _moved(node: Relation, old: str, new: str) -> Relation:
+    if isinstance(node, Scan) and node.relation == old:
+        return replace(node, relation=new)
+    return with_children(node, [_moved(child, old, new) for child in children(node)])

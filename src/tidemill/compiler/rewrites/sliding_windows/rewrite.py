@@ -1,0 +1,37 @@
+"""Sliding windows made by the method that suits them: the rewrite that the compiler calls."""
+
+from __future__ import annotations
+
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import children, with_children
+from tidemill.compiler.rewrites.sliding_windows.choose_method import MethodChoice, choose_method
+from tidemill.compiler.rewrites.sliding_windows.find_window import find_window
+from tidemill.compiler.rewrites.sliding_windows.methods import made_by
+from tidemill.compiler.rewrites.sliding_windows.partials import partials
+from tidemill.model.errors import Unsupported
+
+
+def rewrite_sliding_windows(
+    view: str, relation: Relation, method: str = "auto"
+) -> tuple[Relation, dict[str, MethodChoice]]:
+    """``relation`` with its windows made by ``method``, and for each which one that was and why."""
+    choices: dict[str, MethodChoice] = {}
+
+    def rewritten(node: Relation) -> Relation:
+        node = with_children(node, [rewritten(child) for child in children(node)])
+        window = find_window(node) if isinstance(node, TimePartitioned) else None
+        if window is None or window.length == 1:
+            return node
+        kept = partials(window.groups)
+        choice = choices[window.node.name] = choose_method(view, method, window.length, kept)
+        return made_by(choice.method, window, None if isinstance(kept, str) else kept)
+
+    made = rewritten(relation)
+    if method != "auto" and not choices:
+        raise Unsupported(
+            f'view "{view}" has no sliding window for method "{method}"',
+            detail="A window groups the last so many partitions of one table or view, and nothing else.",
+            hint="Leave the option method out.",
+        )
+    return made, choices

@@ -1,0 +1,7 @@
+"""A view cut into stages: each a sum of query blocks with at most one grouping on top.
+
+- ``cutting``: which subqueries become stages of their own
+- ``stages``: ``draft_stages``: the stages of a view before a strategy makes their triggers
+- ``recursion``: the maps and the iteration trigger of a recursive stage
+- ``time_partitions``: the maps and bodies of a stage made time partition by time partition
+"""

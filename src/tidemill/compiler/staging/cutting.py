@@ -1,0 +1,252 @@
+"""Where a view is cut into stages: what must stand in a stage of its own is taken out of the tree around it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from math import prod
+from operator import add, or_
+
+from tidemill.algebra.expressions.scalars import Literal, Named, column
+from tidemill.algebra.node import memoized
+from tidemill.algebra.relational.aggregates import needs_multiset
+from tidemill.algebra.relational.relations import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Recursive,
+    Relation,
+    Repeat,
+    Scan,
+    UnionAll,
+    Unnest,
+    Values,
+    With,
+)
+from tidemill.algebra.relational.walk import children, scans, transform, walk, walk_all, with_children, with_subqueries
+from tidemill.compiler.analysis.array_columns import array_columns, found_by_elements
+from tidemill.compiler.analysis.blocks import count_blocks
+from tidemill.compiler.analysis.canonical import CanonicalForm, canonical
+from tidemill.compiler.analysis.common_subqueries import GROUPED, common_subqueries, core, is_grouped, shared
+from tidemill.compiler.analysis.rename import rename, short
+from tidemill.compiler.rewrites.row_identity import identified, sunk
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
+
+MOST_BLOCKS = 9
+"""A join whose sides are sums is the sum of the joins of all pairs; with more of them, a side becomes a stage."""
+
+
+MOST_ALIKE = 6
+"""The change of a relation that a join reads n times has 2**n - 1 terms; where n is larger, a side becomes a stage."""
+
+MOST_JOINED = 50
+"""A join of more relations than this is cut: each of its relations has a trigger that visits all others."""
+
+MANY_BLOCKS = 4
+"""A sum of so many blocks that stands in a view twice is computed once."""
+
+
+class StageCutter:
+    """Takes grouped subqueries out of a tree, innermost first, and sums that would multiply too often."""
+
+    def __init__(self, view: str, relation: Relation, tables: Mapping[str, Table] | None) -> None:
+        self._view = view
+        self._tables = tables
+        self._occurrences = common_subqueries(relation)
+        self._shared = shared(relation)
+        self._recursive = {node.name for node in walk_all(relation) if isinstance(node, Recursive)}
+        self._scans: dict[CanonicalForm, Scan] = {}
+        self._definitions: dict[str, Relation] = {}
+        self.stages: list[tuple[str, Relation]] = []
+        """Name and tree of each stage; a tree reads earlier stages by scans."""
+        self.identities: dict[str, frozenset[str]] = {}
+
+    def opened(self, node: Relation) -> Relation:
+        """The tree of one stage: its own grouping stays, the grouped subqueries below it are cut out."""
+        if isinstance(node, With):
+            self._definitions = dict(node.definitions)
+            return self.opened(self._resolved(node.body))
+        if isinstance(node, Aggregate) and any(map(needs_multiset, node.aggregates)):
+            return replace(node, input=self._single(self._closed(node.input)))
+        if isinstance(node, GROUPED):
+            return replace(node, input=self._closed(node.input))
+        if isinstance(node, Filter | Project | Repeat):
+            return replace(node, input=self.opened(node.input))
+        return self._inside(node)
+
+    def _single(self, node: Relation) -> Relation:
+        """Rows that go to several maps at once: where they come from a join or a sum, that is done once for all."""
+        leaves = sum(isinstance(leaf, Scan) for leaf in walk(node))
+        return node if leaves <= 1 else self._read(node)
+
+    def _closed(self, node: Relation) -> Relation:
+        if is_grouped(node) and (self._is_whole(node) or _is_repeated(node)):
+            return self._read(node)
+        few = isinstance(node, UnionAll) and count_blocks(node) < MANY_BLOCKS
+        if isinstance(node, Join | UnionAll) and not few and canonical(node) in self._shared:
+            return self._read(node)
+        return self._inside(node)
+
+    def _read(self, node: Relation, identity: frozenset[str] | None = None) -> Relation:
+        """The rows of a stage of its own that keeps ``node``. Constants stay outside, where they decide conditions.
+
+        ``identity`` are columns of it that tell its rows apart.
+        """
+        if not self._recursive.isdisjoint(scans(node)):
+            return self._within(node)
+        names = [f.name for f in node.fields]
+        if isinstance(node, Project):
+            shown = tuple(output for output in node.outputs if not isinstance(output.scalar, Literal))
+            if shown and len(shown) < len(names):
+                read = self._read(replace(node, outputs=shown), identity)
+                columns = {f.name: Named(f.name, column(f)) for f in read.fields}
+                return Project(read, tuple(columns.get(output.name, output) for output in node.outputs))
+        return rename(self._stage(node, identity), names)
+
+    def _within(self, node: Relation) -> Relation:
+        """A part of a recursion that goes on from its last rows: these are of its own stage, and no other sees them."""
+        if is_grouped(node):
+            raise Unsupported(
+                "a recursive query cannot ask a subquery about each of its rows",
+                detail="Whether the subquery finds something would have to be known of all rows of a round at once.",
+                hint="Join with a subquery in FROM that has the rows in question, and let that one ask.",
+            )
+        return self._inside(node)
+
+    def _inside(self, node: Relation) -> Relation:
+        if isinstance(node, Scan) and node.relation in self._definitions:
+            return self._defined(node)
+        if isinstance(node, Scan) and self._tables is not None:
+            return self._with_key(node)
+        if isinstance(node, Unnest) and self._tables is not None:
+            below = sunk(node)
+            if below != node:
+                return self._inside(below)
+        if isinstance(node, Join):
+            cut = [found_by_elements(node, side) for side in children(node)]
+            if self._tables is not None:
+                joined = with_children(node, self._told_apart(node, cut))
+                # What tells rows apart stays within reach of the stage, and is no column of the join.
+                return _with_fields(joined, node)
+            sides = zip(children(node), cut, strict=True)
+            return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
+        return with_children(node, [self._closed(child) for child in children(node)])
+
+    def _defined(self, scan: Scan) -> Relation:
+        """The scan of a definition, which is a stage from its first reader on."""
+        stage = self._stage(self._resolved(self._definitions[scan.relation]), None)
+        return rename(replace(stage, alias=scan.alias), [f.name for f in scan.fields])
+
+    def _resolved(self, relation: Relation) -> Relation:
+        """``relation`` where subqueries that stay in expressions read stages, and no definitions."""
+
+        def scanned(node: Relation) -> Relation:
+            return self._defined(node) if isinstance(node, Scan) and node.relation in self._definitions else node
+
+        def within(node: Relation) -> Relation:
+            return with_subqueries(node, lambda nested: replace(nested, relation=transform(nested.relation, scanned)))
+
+        return transform(relation, within)
+
+    def _with_key(self, scan: Scan) -> Relation:
+        """The scan with the key of its table within reach of its stage, and the columns that it had."""
+        assert self._tables is not None
+        whole = identified(scan, self._tables)
+        return scan if whole is None else _with_fields(whole[0], scan)
+
+    def _told_apart(self, join: Join, cut: list[bool]) -> list[Relation]:
+        """The sides of a join, cut out where elements of arrays, or a relation that is read twice, make rows alike."""
+        assert self._tables is not None
+        left, right = children(join)
+        twice = not _read_of(left).isdisjoint(_read_of(right))
+        sides = []
+        for side, found, again in zip((left, right), cut, (False, twice), strict=True):
+            whole = identified(side, self._tables) if found or again or array_columns(side) else None
+            if whole is not None:
+                sides.append(self._read(*whole))
+            else:
+                sides.append(self._read(side) if found else self._closed(side))
+        return self._few(*sides)
+
+    def _few(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join, cut out where their sums would multiply too often, smaller sums first.
+
+        A sum with constant rows is cut out last: its rows decide conditions, and would not if they were stored.
+        """
+        few = self._unlike(*sides)
+        places = [place for place, side in enumerate(few) if count_blocks(side) > 1]
+        for place in sorted(places, key=lambda i: (_has_constants(sides[i]), count_blocks(sides[i]))):
+            if prod(map(count_blocks, few)) > MOST_BLOCKS:
+                few[place] = self._read(few[place])
+        return few
+
+    def _unlike(self, *sides: Relation) -> list[Relation]:
+        """The sides of a join, of which one is cut out where both together read too much, or one relation too often."""
+        times = [count_scans(side) for side in sides]
+        both = times[0] + times[1]
+        often = [name for name, n in both.items() if n > MOST_ALIKE] or (both if both.total() > MOST_JOINED else ())
+        if not often:
+            return list(sides)
+        place = max((0, 1), key=lambda i: sum(times[i][name] for name in often))
+        return [self._read(side) if i == place else side for i, side in enumerate(sides)]
+
+    def _is_whole(self, node: Relation) -> bool:
+        """Whether all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
+        return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
+
+    def _stage(self, node: Relation, identity: frozenset[str] | None) -> Scan:
+        """A scan of the stage that keeps ``node``, made when it is first met."""
+        form = canonical(node)
+        if form not in self._scans:
+            names = short(node.fields)
+            tree = rename(self.opened(node), names)
+            number = len(self.stages) + 1
+            self.stages.append((f"{self._view}/{number}", tree))
+            self._scans[form] = Scan(f"{self._view}/{number}", f"s{number}", tree.fields)
+            if identity is not None:
+                pairs = zip(node.fields, names, strict=True)
+                self.identities[f"{self._view}/{number}"] = frozenset(name for f, name in pairs if f.name in identity)
+        return self._scans[form]
+
+
+def _with_fields(relation: Relation, like: Relation) -> Relation:
+    """``relation`` with the columns of ``like`` alone."""
+    if len(relation.fields) == len(like.fields):
+        return relation
+    return Project(relation, tuple(Named(f.name, column(f)) for f in like.fields))
+
+
+def _read_of(relation: Relation) -> set[str]:
+    """The relations that a block reads itself, and not through a stage."""
+    if isinstance(relation, Scan):
+        return {relation.relation}
+    return set() if isinstance(relation, GROUPED) else set().union(*map(_read_of, children(relation)))
+
+
+@memoized
+def count_scans(relation: Relation) -> Counter[str]:
+    """How often a block of ``relation`` reads each relation, at most.
+
+    >>> edges = Scan("edges", "e", ())
+    >>> count_scans(Join(edges, UnionAll((edges, edges))))
+    Counter({'edges': 2})
+    """
+    if isinstance(relation, Scan):
+        return Counter((relation.relation,))
+    below = [Counter() if isinstance(relation, GROUPED) else count_scans(child) for child in children(relation)]
+    return reduce(or_ if isinstance(relation, UnionAll) else add, below, Counter())
+
+
+def _is_repeated(relation: Relation) -> bool:
+    """Whether the rows of a grouping come as often as it says: that is said of its own rows, in its own stage."""
+    while isinstance(relation, Filter | Project):
+        relation = relation.input
+    return isinstance(relation, Repeat)
+
+
+def _has_constants(relation: Relation) -> bool:
+    return isinstance(relation, UnionAll) and any(isinstance(part, Values) for part in relation.inputs)

@@ -1,0 +1,354 @@
+"""Cutting a view into stages.
+
+A stage is a sum of select-project-join blocks, followed by at most one aggregation, DISTINCT, top-k, window or
+recursion with the filters and projections above it (HAVING and the select list). A grouped subquery inside a block is a
+stage of its own, read by name like a table; the same subquery used twice is one stage, and so is the same join or sum.
+A sum of many blocks that is joined with others is a stage, too, so that the number of blocks stays small. Stages are
+named ``view/1``, ``view/2`` ...; the last has the view's own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.relational.aggregates import AggregateCall, bag, needs_multiset
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
+from tidemill.algebra.relational.relations import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Project,
+    Recursive,
+    Relation,
+    Repeat,
+    Scan,
+    TopK,
+    Window,
+)
+from tidemill.algebra.relational.time_partitions import TimePartitioned
+from tidemill.algebra.relational.walk import (
+    columns_in,
+    conjunction,
+    expressions,
+    subqueries,
+    substitute,
+    walk,
+    walk_all,
+)
+from tidemill.compiler.analysis.blocks import blocks, used_columns
+from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.rewrites.unique_aliases import unique_aliases
+from tidemill.compiler.staging.cutting import StageCutter
+from tidemill.compiler.staging.recursion import recursion
+from tidemill.compiler.staging.time_partitions import CompileBody, time_partition_maps
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import BIGINT, Field
+from tidemill.program.maps import Map, RingField
+from tidemill.program.statements import (
+    Emission,
+    GroupEmission,
+    IterationEmission,
+    MultisetRead,
+    PartitionEmission,
+    Trigger,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMap:
+    """A map that holds what some aggregates look at, entry by entry, and the rows that it sums up."""
+
+    map: Map
+    body: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class StageDraft:
+    """A stage before a strategy makes its triggers.
+
+    ``body`` is what the stage sums up: a tree without aggregates, whose columns are the keys of ``map`` and then its
+    values, or the stage's output where there is no map. ``bags`` are summed up beside it. The body of a recursion reads
+    ``kept``, the map of the rows that count, to which only its rounds add; of a relation made partition by partition
+    it is the map of what was made. ``identity`` are columns that were carried along to tell its rows apart.
+    """
+
+    name: str
+    output: tuple[Field, ...]
+    body: Relation
+    map: Map | None = None
+    finish: Emission | None = None
+    bags: tuple[DraftMap, ...] = ()
+    kept: Map | None = None
+    identity: frozenset[str] | None = None
+
+    @property
+    def sums(self) -> tuple[tuple[str, Relation], ...]:
+        """Every target of the stage and what is summed into it."""
+        return (self.target, self.body), *((bag.map.name, bag.body) for bag in self.bags)
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        """The maps of the stage itself."""
+        return (*(m for m in (self.map, self.kept) if m is not None), *(bag.map for bag in self.bags))
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The maps of the stage that its body reads: they are empty when it is loaded."""
+        return frozenset() if self.kept is None else frozenset((self.kept.name,))
+
+    @property
+    def target(self) -> str:
+        """The map that the body is summed into."""
+        return self.name if self.map is None else self.map.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The relations that the body reads, each once."""
+        leaves = (leaf for _, body in self.sums for leaf in walk_all(body))
+        read = dict.fromkeys(leaf.relation for leaf in leaves if isinstance(leaf, Scan))
+        return tuple(name for name in read if name not in self.own)
+
+    @property
+    def has_subqueries(self) -> bool:
+        """Whether an expression of the stage holds a subquery."""
+        inside = [scalar for _, body in self.sums for node in walk(body) for scalar in expressions(node)]
+        return any(map(subqueries, inside)) or self.has_subqueries_above
+
+    @property
+    def has_subqueries_above(self) -> bool:
+        """Whether a subquery stands in what is computed from the stage's state: in HAVING, or beside aggregates."""
+        if self.finish is None:
+            return False
+        above = [output.scalar for output in self.finish.outputs]
+        above += [] if self.finish.condition is None else [self.finish.condition]
+        return any(map(subqueries, above))
+
+    @property
+    def key(self) -> frozenset[str] | None:
+        """Output columns of which no two rows have the same values: the map's keys, where all of them come out."""
+        if self.identity is not None:
+            return self.identity
+        if self.map is None or not isinstance(self.finish, GroupEmission) or self.finish.times is not None:
+            return None
+        names = {o.scalar.name: o.name for o in self.finish.outputs if isinstance(o.scalar, Column)}
+        keys = [f.name for f in self.map.keys]
+        return frozenset(names[key] for key in keys) if all(key in names for key in keys) else None
+
+
+def draft_stages(
+    view: str, relation: Relation, compile_body: CompileBody, tables: Mapping[str, Table] | None = None
+) -> list[StageDraft]:
+    """The stages of ``view`` in the order in which changes pass through them.
+
+    They are drafted from the last to the first, because a stage gives out only what later ones read: an aggregate that
+    nobody asks for is not even summed. ``compile_body`` compiles the queries that make partitions. Where ``tables`` are
+    given, what joins read is told apart by their keys: relations that a join reads twice and elements of arrays become
+    stages with an identity.
+    """
+    drafts: list[StageDraft] = []
+    cutter = StageCutter(view, relation, tables)
+    last = cutter.opened(relation)
+    needed: dict[str, set[str]] = {name: set(identity) for name, identity in cutter.identities.items()}
+    for name, tree in reversed([*cutter.stages, (view, last)]):
+        draft = _draft(name, tree, needed.get(name), compile_body)
+        draft = replace(draft, identity=cutter.identities.get(name))
+        for _, body in draft.sums:
+            for read, columns in _reads(body):
+                needed.setdefault(read, set()).update(columns)
+        drafts.append(draft)
+    return drafts[::-1]
+
+
+def _reads(body: Relation) -> Iterator[tuple[str, set[str]]]:
+    """Each relation that a body reads, with the columns that it reads of it; a relation may come several times.
+
+    Where nothing is read but how often rows come, the first column is there to carry that. A subquery that stays in an
+    expression may read all columns.
+    """
+    nested = (q.relation for node in walk(body) for scalar in expressions(node) for q in subqueries(scalar))
+    for scan in (node for relation in nested for node in walk_all(relation) if isinstance(node, Scan)):
+        yield scan.relation, {f.name for f in scan.columns}
+    for block in blocks(body):
+        used = set(used_columns(block))
+        for leaf in block.leaves:
+            read = {f.name for f in leaf.columns if f"{leaf.alias}.{f.name}" in used}
+            yield leaf.relation, read or {f.name for f in leaf.columns[:1]}
+
+
+def _draft(name: str, tree: Relation, needed: set[str] | None, compile_body: CompileBody) -> StageDraft:
+    """The stage of one tree, giving out the ``needed`` columns; None means all."""
+    above, node = split_post_aggregation(tree)
+    if needed is not None:
+        # A row must keep one column at least, if only to carry its weight through files and frames.
+        outputs = tuple(o for o in above.outputs if o.name in needed) or above.outputs[:1]
+        above = replace(above, outputs=outputs)
+    if isinstance(node, Distinct):
+        return _draft_distinct(name, node, above)
+    if isinstance(node, TopK | Window | Match):
+        return _draft_parts(name, node, above)
+    if isinstance(node, Recursive):
+        return _draft_recursive(name, node, above)
+    if isinstance(node, TimePartitioned):
+        return _draft_layered(name, node, above, compile_body)
+    if isinstance(node, Aggregate):
+        return _draft_aggregate(name, node, above)
+    return _draft_linear(name, tree, above)
+
+
+def _draft_linear(name: str, tree: Relation, above: PostAggregation) -> StageDraft:
+    kept = [Named(f.name, column(f)) for f in tree.fields if f.name in {o.name for o in above.outputs}]
+    body = tree if len(kept) == len(tree.fields) else Project(tree, tuple(kept))
+    return StageDraft(name, body.fields, unique_aliases(body))
+
+
+def _draft_distinct(name: str, node: Distinct, above: PostAggregation) -> StageDraft:
+    """DISTINCT is a map with no values: a row is out while its weight is positive."""
+    map_ = Map(f"{name}/distinct", node.fields)
+    return StageDraft(name, above.fields, unique_aliases(node.input), map_, above.finish(map_.name))
+
+
+def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> StageDraft:
+    """GROUP BY is a map of sums: each aggregate that is asked for comes from its parts, and equal parts are one sum.
+
+    An aggregate that needs more has a map with the bag of what it looks at; equal bags are one map.
+    """
+    keys = tuple(key.field for key in node.keys)
+    sums: dict[PartialSum, RingField] = {}
+    bags: dict[tuple[tuple[Scalar, ...], Scalar | None], DraftMap] = {}
+    results: dict[str, Scalar] = {}
+    peeks: list[MultisetRead] = []
+    weight = Column(WEIGHT, BIGINT, nullable=False)
+    for call in node.aggregates:
+        if call.name not in above.asked:
+            continue
+        if needs_multiset(call):
+            found = bags.setdefault(bag(call), _bag(f"{name}/bag_{len(bags)}", node, call))
+            columns = map(column, found.map.keys[len(keys) :])
+            peeks.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
+        else:
+            values = [sums.setdefault(part, RingField(_sum_name(len(sums), keys), part.of)) for part in parts(call)]
+            results[call.name] = finish(call, [Column(v.name, v.type, nullable=False) for v in values], weight)
+    map_ = Map(f"{name}/groups", keys, tuple(sums.values()))
+    body = Project(node.input, (*node.keys, *(Named(value.name, part.argument) for part, value in sums.items())))
+    above = above.over(results)
+    shown = replace(above.finish(map_.name), always=not node.keys, peeks=tuple(peeks))
+    return StageDraft(name, above.fields, unique_aliases(body), map_, shown, tuple(bags.values()))
+
+
+def _bag(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
+    """The map of what ``call`` looks at in the rows of each group."""
+    seen, condition = bag(call)
+    taken = {key.name for key in node.keys}
+    entries = tuple(Named(fresh(f"value_{i}", taken), scalar) for i, scalar in enumerate(seen))
+    rows = node.input if condition is None else Filter(node.input, condition)
+    body = Project(rows, (*node.keys, *entries))
+    return DraftMap(Map(name, body.fields), unique_aliases(body))
+
+
+def _draft_parts(name: str, node: TopK | Window | Match, above: PostAggregation) -> StageDraft:
+    """Top-k, windows and patterns are a map of all rows: what parts them, then what orders them, then the rest.
+
+    Rows that are equal in their order stand in the order of their columns. Among such rows the columns that have been
+    moved to the front are equal, so the map's rows have the same order as those of the node.
+    """
+    entries: dict[Scalar, Named] = {}
+    taken = {f.name for f in node.input.fields}
+    for scalar in (*node.partition, *(term.scalar for term in node.order), *map(column, node.input.fields)):
+        own = scalar.name if isinstance(scalar, Column) else fresh(f"by_{len(entries)}", taken)
+        entries.setdefault(_bare(scalar), Named(own, scalar))
+    body = Project(node.input, tuple(entries.values()))
+    map_ = Map(f"{name}/rows", body.fields)
+    partition = tuple(column(entries[_bare(scalar)].field) for scalar in node.partition)
+    order = tuple(replace(term, scalar=column(entries[_bare(term.scalar)].field)) for term in node.order)
+    rows = replace(node, input=Scan(map_.name, "", map_.keys), partition=partition, order=order)
+    return StageDraft(
+        name,
+        above.fields,
+        unique_aliases(body),
+        map_,
+        PartitionEmission(map_.name, rows, above.outputs, above.condition),
+    )
+
+
+def _draft_recursive(name: str, node: Recursive, above: PostAggregation) -> StageDraft:
+    """A recursion is a map of what is found in each round, and one of what counts there."""
+    kept = recursion(name, node)
+    above = above.over(kept.columns)
+    rounds = IterationEmission(
+        kept.found.name, kept.kept.name, node.distinct, Trigger(kept.kept.name, ()), above.outputs, above.condition
+    )
+    return StageDraft(name, above.fields, unique_aliases(kept.body), kept.found, rounds, kept=kept.kept)
+
+
+def _draft_layered(name: str, node: TimePartitioned, above: PostAggregation, compile_body: CompileBody) -> StageDraft:
+    """A relation made partition by partition is a map of each feed, one of its numbers, and one of what was made."""
+    made = time_partition_maps(name, node, compile_body)
+    above = above.over(made.columns)
+    layers = replace(made.layers, outputs=above.outputs, condition=above.condition)
+    numbers, counted = made.numbers
+    feeds = tuple(DraftMap(map_, unique_aliases(rows)) for map_, rows in made.feeds)
+    return StageDraft(name, above.fields, unique_aliases(counted), numbers, layers, feeds, made.kept)
+
+
+def _bare(scalar: Scalar) -> Scalar:
+    """A column is the same one wherever it is read, also where a reader does not know that it is never NULL."""
+    return replace(scalar, nullable=True) if isinstance(scalar, Column) else scalar
+
+
+def _sum_name(number: int, keys: Sequence[Field]) -> str:
+    """A name for the next ring value that no grouping column has, nor begins with (files add suffixes to it)."""
+    return fresh(f"sum_{number}", {f.name.partition(".")[0] for f in keys})
+
+
+@dataclass(frozen=True, slots=True)
+class PostAggregation:
+    """What stands above a grouping, all over its columns: the select list, the condition, how often a row comes."""
+
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None
+    times: Scalar | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns that come out."""
+        return tuple(output.field for output in self.outputs)
+
+    @property
+    def asked(self) -> set[str]:
+        """The columns of the grouping that are read."""
+        scalars = (*(output.scalar for output in self.outputs), self.condition, self.times)
+        return {name for scalar in scalars if scalar is not None for name in columns_in(scalar)}
+
+    def over(self, values: Mapping[str, Scalar]) -> PostAggregation:
+        """The same with expressions in place of columns of the grouping."""
+        return PostAggregation(
+            tuple(Named(o.name, substitute(o.scalar, values)) for o in self.outputs),
+            None if self.condition is None else substitute(self.condition, values),
+            None if self.times is None else substitute(self.times, values),
+        )
+
+    def finish(self, source: str) -> GroupEmission:
+        """The rows of the map ``source``."""
+        return GroupEmission(source, self.outputs, self.condition, times=self.times)
+
+
+def split_post_aggregation(relation: Relation) -> tuple[PostAggregation, Relation]:
+    """What stands above a grouping, and the grouping itself."""
+    if not isinstance(relation, Filter | Project | Repeat):
+        return PostAggregation(tuple(Named(f.name, column(f)) for f in relation.fields)), relation
+    above, node = split_post_aggregation(relation.input)
+    values = {output.name: output.scalar for output in above.outputs}
+    match relation:
+        case Filter():
+            added = substitute(relation.condition, values)
+            condition = conjunction([*([] if above.condition is None else [above.condition]), added])
+            return replace(above, condition=condition), node
+        case Project():
+            outputs = tuple(Named(o.name, substitute(o.scalar, values)) for o in relation.outputs)
+            return replace(above, outputs=outputs), node
+        case Repeat():
+            assert above.times is None, "rows are repeated once"
+            return replace(above, times=substitute(relation.times, values)), node

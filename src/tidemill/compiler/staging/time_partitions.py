@@ -1,0 +1,144 @@
+"""A relation made partition by partition as a stage: what it keeps of its feeds, and the queries that make partitions.
+
+The queries are compiled like views, over the layers as tables. What they read of these says which columns of a feed are
+kept at all. See ``algebra.relational.time_partitions`` for what the relation means, and ``program.stages`` for the
+stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import gcd
+
+from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.relations import Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER, PartitionedInput, TimePartitioned
+from tidemill.algebra.relational.walk import walk_all
+from tidemill.model.schema import Table
+from tidemill.model.types import BIGINT, Field
+from tidemill.program.maps import Map
+from tidemill.program.reads import reads_state, sources_of
+from tidemill.program.stages import InputMap, TimePartitionEmission
+from tidemill.program.statements import Program, RelationLoop
+
+CompileBody = Callable[[str, Relation, Mapping[str, Table]], Program]
+"""The program of a query, given its name and the tables that it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePartitionMaps:
+    """The state of a relation made partition by partition, and what is summed into each map that statements fill.
+
+    ``columns`` say what the columns of the relation are called in the map ``kept``.
+    """
+
+    numbers: tuple[Map, Relation]
+    feeds: tuple[tuple[Map, Relation], ...]
+    kept: Map
+    layers: TimePartitionEmission
+    columns: Mapping[str, Scalar]
+
+
+def time_partition_maps(name: str, node: TimePartitioned, compile_body: CompileBody) -> TimePartitionMaps:
+    """What stage ``name`` keeps of a relation made partition by partition."""
+    scanned = _scanned(node)
+    tables = {layer.name: Table(layer.name, scanned[layer.feed]) for layer in node.layers}
+    update = compile_body(f"{name}/update", node.update, tables)
+    rolls = node.rolls and not reads_state(update)
+    update = update if rolls else _loaded(update)
+    same = node.initialize == node.update
+    initialize = update if same else _loaded(compile_body(f"{name}/initialize", node.initialize, tables))
+    used = _used(node, (initialize, update))
+    # A feed that no layer reads only says which partitions there are, and the numbers tell that.
+    read = [feed for feed in node.feeds if any(layer.feed == feed.name for layer in node.layers)]
+    feeds = [_fed(name, feed, scanned[feed.name], used[feed.name]) for feed in read]
+    numbers = Map(f"{name}/numbers", (_NUMBER,))
+    kept = Map(f"{name}/rows", (_NUMBER, *scanned[node.name]))
+    layers = TimePartitionEmission(
+        node.every,
+        tuple(InputMap(feed.name, map_.name, feed.every) for feed, (map_, _) in zip(read, feeds, strict=True)),
+        node.layers,
+        numbers.name,
+        kept.name,
+        initialize,
+        update,
+        outputs=(),
+        rolls=rolls,
+    )
+    columns = {f.name: column(to) for f, to in zip(node.fields, kept.keys, strict=True)}
+    return TimePartitionMaps((numbers, _numbers(node)), tuple(feeds), kept, layers, columns)
+
+
+_NUMBER = Field(PARTITION_NUMBER, BIGINT, nullable=False)
+
+
+def _loaded(body: Program) -> Program:
+    """A query that is only ever loaded from whole layers: no change reaches it."""
+    return replace(body, stages=tuple(replace(stage, inputs=(), triggers=()) for stage in body.stages))
+
+
+def _scanned(node: TimePartitioned) -> dict[str, tuple[Field, ...]]:
+    """The columns of each feed, and of the relation itself, by the names under which the bodies scan them."""
+    columns = {feed.name: feed.rows.fields[1 if feed.every else 0 :] for feed in node.feeds}
+    columns[node.name] = node.fields[1:]
+    feed_of = {layer.name: layer.feed for layer in node.layers}
+    for leaf in chain(walk_all(node.initialize), walk_all(node.update)):
+        if isinstance(leaf, Scan):
+            columns[feed_of[leaf.relation]] = leaf.columns
+    return columns
+
+
+def _used(node: TimePartitioned, bodies: Sequence[Program]) -> dict[str, set[str]]:
+    """The columns of each feed that the bodies read."""
+    feed_of = {layer.name: layer.feed for layer in node.layers}
+    used: dict[str, set[str]] = {name: set() for name in (node.name, *(feed.name for feed in node.feeds))}
+    for source in (source for body in bodies for source in _sources(body)):
+        if source.relation in feed_of:
+            used[feed_of[source.relation]].update(f.name for f in source.columns)
+    return used
+
+
+def _sources(body: Program) -> Iterator[RelationLoop]:
+    for stage in body.stages:
+        yield from sources_of(stage)
+        yield from (step for add in stage.load for step in add.query.sources if isinstance(step, RelationLoop))
+
+
+def _fed(name: str, feed: PartitionedInput, columns: Sequence[Field], used: set[str]) -> tuple[Map, Relation]:
+    """The map of a feed, and the rows that are summed into it: those that are in a partition."""
+    own = feed.rows.fields
+    kept = [(to, f) for to, f in zip(columns, own[len(own) - len(columns) :], strict=True) if to.name in used]
+    if feed.every:
+        kept.insert(0, (_NUMBER, own[0]))
+    kept = kept or [(columns[0], own[0])]  # of rows that are only counted the first column carries how often they come
+    rows = feed.rows_in_partitions if feed.every else feed.rows
+    outputs = tuple(Named(to.name, column(f)) for to, f in kept)
+    return Map(f"{name}/feed:{feed.name}", tuple(to for to, _ in kept)), Project(rows, outputs)
+
+
+def _numbers(node: TimePartitioned) -> Relation:
+    """For each row of a feed that has partitions, the partition of the relation in which its own begins."""
+    inputs = tuple(
+        Project(feed.rows_in_partitions, (Named(PARTITION_NUMBER, own_number(node.every, feed)),))
+        for feed in node.feeds
+        if feed.every
+    )
+    if not inputs:
+        return Values((), (_NUMBER,))
+    return UnionAll(inputs) if len(inputs) > 1 else inputs[0]
+
+
+def own_number(every: int, feed: PartitionedInput) -> Scalar:
+    """The partition of ``every`` microseconds in which a partition of ``feed`` begins."""
+    common = gcd(feed.every, every)
+    number: Scalar = column(feed.rows.fields[0])
+    if feed.every > common:
+        number = call("multiply", number, Literal(feed.every // common, BIGINT))
+    if every == common:
+        return number
+    # DIV rounds towards zero, and partitions before 1970 have negative numbers.
+    over = Literal(every // common, BIGINT)
+    return call("div", call("subtract", number, call("pmod", number, over)), over)

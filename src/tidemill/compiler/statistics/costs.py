@@ -1,0 +1,211 @@
+"""What one changed row costs a stage: the class of the dearest thing that it does, why, and what would make it cheaper.
+
+The classes are those that EXPLAIN shows and ``tidemill bench sql`` measures. They speak of work; what comes out of it,
+the rows of the view that do change, can be more than any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import TopK, Window
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
+from tidemill.algebra.text import function_text
+from tidemill.algebra.user_functions import aggregate_of
+from tidemill.program.reads import reads_old
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import (
+    Add,
+    ArrayLoop,
+    GroupEmission,
+    IterationEmission,
+    MapRead,
+    MapSeek,
+    MultisetRead,
+    PartitionEmission,
+    Program,
+    RelationLoop,
+    Replace,
+    Stage,
+    Step,
+    Trigger,
+)
+
+
+class CostClass(IntEnum):
+    """Cost classes, cheapest first: of one changed row, in the size of what is there already."""
+
+    CONSTANT = 0
+    LOGARITHMIC = 1
+    MATCHES = 2
+    GROUP = 3
+    PARTITION = 4
+    DATA = 5
+
+    def __str__(self) -> str:
+        return _SPELLED[self]
+
+
+_SPELLED = {
+    CostClass.CONSTANT: "O(1)",
+    CostClass.LOGARITHMIC: "O(log n)",
+    CostClass.MATCHES: "O(matches)",
+    CostClass.GROUP: "O(group)",
+    CostClass.PARTITION: "O(partition)",
+    CostClass.DATA: "O(data)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A class, the reason in words, and where one helps, a way to a better one. ``again`` is true recomputation."""
+
+    kind: CostClass
+    why: str
+    hint: str = ""
+    again: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.why}"
+
+
+def highest_cost(costs: Sequence[Cost]) -> Cost:
+    """The cost that decides. Of equal ones the first."""
+    return max(costs, key=lambda cost: (cost.again, cost.kind))
+
+
+def cost_of_stage(stage: Stage, program: Program) -> Cost:
+    """What a changed row costs ``stage`` at most, whichever of its inputs it belongs to."""
+    costs = [cost_of_trigger(trigger, program) for trigger in stage.triggers]
+    return (
+        highest_cost([*costs, *filter(None, [cost_of_emission(stage)])])
+        if costs
+        else Cost(CostClass.CONSTANT, "it never changes")
+    )
+
+
+def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
+    """What a changed row costs a trigger.
+
+    A lookup costs what it finds, and by all keys of a map that is one entry. A loop over all rows of a relation costs
+    the data, unless that is a global aggregate, which has one row.
+    """
+    keys = {map_.name: {f.name for f in map_.keys} for stage in program.stages for map_ in stage.maps}
+    single = {stage.name for stage in program.stages if isinstance(stage.finish, GroupEmission) and stage.finish.always}
+    single |= {name for name, columns in keys.items() if not columns}
+    steps = list(_steps(trigger))
+    state = list(filter(reads_old, steps))
+    loops = [step for step in state if isinstance(step, RelationLoop)]
+    scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
+    if any(isinstance(statement, Replace) for statement in trigger.statements) and (scanned or not state):
+        return Cost(CostClass.DATA, "everything is computed again", "Let the strategy be auto.", again=True)
+    if scanned and trigger.relation in single:
+        return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}, when its one row is another one")
+    if scanned:
+        hint = "An equality between the tables would make it a lookup."
+        return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}", hint)
+    if any({name for name, _ in source.lookup} != keys.get(source.relation) for source in loops):
+        return Cost(CostClass.MATCHES, "index lookups only")
+    if any(isinstance(step, MapSeek) or (isinstance(step, MapRead) and step.range) for step in state):
+        return Cost(CostClass.LOGARITHMIC, "sums over ranges of ordered keys")
+    if any(isinstance(step, ArrayLoop) for step in steps):
+        return Cost(CostClass.CONSTANT, "the changed row and its elements are enough")
+    why = "single entries of maps, by their keys" if state else "the changed row is enough"
+    return Cost(CostClass.CONSTANT, why)
+
+
+def cost_of_emission(stage: Stage) -> Cost | None:
+    """What it costs to bring the rows of a touched group or part up to date; None where that is the entry itself."""
+    match stage.finish:
+        case GroupEmission(peeks=peeks) if peeks:
+            return highest_cost([_peeking(peek) for peek in peeks])
+        case PartitionEmission(rows=TopK() as rows):
+            return _ranking(rows)
+        case PartitionEmission(rows=Window() as rows):
+            return _windowing(rows)
+        case PartitionEmission(rows=Match() as rows):
+            return _matching(rows)
+        case IterationEmission(again=again):
+            return _going_on(again)
+        case TimePartitionEmission() as layers:
+            return _making(layers)
+    return None
+
+
+EXTREMES = frozenset(("min", "max", "min_by", "max_by"))
+"""The aggregates that look at one end of their bag."""
+
+
+def _peeking(peek: MultisetRead) -> Cost:
+    name = function_text(peek.call.function)
+    if peek.call.function in EXTREMES:
+        return Cost(CostClass.LOGARITHMIC, f"{name} is one end of an ordered bag")
+    registered = aggregate_of(peek.call)
+    if registered is not None and registered.takes_back:
+        return Cost(CostClass.LOGARITHMIC, f"{name} takes rows back from the state of its group")
+    return Cost(CostClass.GROUP, f"{name} goes through the values of a touched group")
+
+
+def _ranking(rows: TopK) -> Cost:
+    if rows.limit is None:
+        return Cost(CostClass.PARTITION, "without a limit all rows of a touched part after the offset are looked at")
+    return Cost(
+        CostClass.LOGARITHMIC, f"an ordered index, of which the first {rows.offset + rows.limit:,} rows are read"
+    )
+
+
+def _windowing(rows: Window) -> Cost:
+    if all(map(_is_near, rows.calls)):
+        return Cost(
+            CostClass.LOGARITHMIC, "an ordered index, and only the neighbours of a changed row are computed again"
+        )
+    if rows.partition:
+        return Cost(CostClass.PARTITION, "only the partitions that a change touches are computed again")
+    hint = "Add PARTITION BY, so that a change touches a part of the rows."
+    return Cost(CostClass.DATA, "without PARTITION BY all rows are one partition", hint, again=True)
+
+
+def _matching(rows: Match) -> Cost:
+    if rows.partition:
+        why = (
+            "a row that comes last is one step of a machine; rows after a late one are read again until nothing changes"
+        )
+        return Cost(CostClass.PARTITION, why)
+    hint = "Part the rows by a key, so that a late row has only rows of its key read again."
+    return Cost(CostClass.DATA, "rows after a late one are read again until nothing changes", hint)
+
+
+def _going_on(again: Trigger) -> Cost:
+    loops = [step for step in filter(reads_old, _steps(again)) if isinstance(step, RelationLoop)]
+    scanned = dict.fromkeys(loop.relation for loop in loops if not loop.lookup)
+    if scanned:
+        hint = "An equality with the rows last found would make it a lookup."
+        return Cost(CostClass.DATA, f"each round that changes visits all of {' and '.join(scanned)}", hint)
+    return Cost(CostClass.MATCHES, "each row whose round changes is looked up where it leads to")
+
+
+def _making(layers: TimePartitionEmission) -> Cost:
+    if any(layers.map_of(layer) == layers.kept for layer in layers.layers):
+        return Cost(CostClass.PARTITION, "touched partitions are made again, and those after them while they change")
+    if any(layer.low is None for layer in layers.layers):
+        hint = "Subscripts for all that it reads would let fewer partitions be touched."
+        return Cost(CostClass.PARTITION, "the touched partition and all later ones are made again", hint)
+    return Cost(CostClass.PARTITION, "the partitions that read a touched one are made again")
+
+
+def _is_near(call: WindowCall) -> bool:
+    """Whether a window function looks no further than some rows around: a change is seen by its neighbours alone."""
+    if call.function in OFFSETS:
+        return not call.ignore_nulls
+    bounded = call.frame.start is not None and call.frame.end is not None
+    return bounded and call.function not in RANKINGS and call.function != SESSION
+
+
+def _steps(trigger: Trigger) -> Iterator[Step]:
+    """What a trigger reads, but for what it does only while a guard fails."""
+    for statement in trigger.statements:
+        for query in (statement.query,) if isinstance(statement, Add) else statement.queries:
+            yield from query.sources

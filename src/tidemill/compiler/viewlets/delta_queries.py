@@ -1,0 +1,100 @@
+"""The change of a query when one relation changes.
+
+The rules of the calculus, for a change of any size and sign:
+
+==============================  ====================================================================
+union, grouping sum, selection  they pass the change through, so expanded queries are taken one by one
+join ``Q1 * Q2``                ``dQ1 * Q2 + Q1 * dQ2 + dQ1 * dQ2``: each choice of atoms that change
+assignment of an aggregate      new minus old: the nested sum before the change, and with what it adds
+==============================  ====================================================================
+
+So the change of a product without nested aggregates has one relation less: its degree falls. A nested aggregate does
+not get simpler, but its change is felt at few keys only: those that the changed row has. Correlation by equality passes
+that on to the query around it, as variables that are *bound* (range restriction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations
+
+from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.functions import call
+from tidemill.algebra.relational.walk import substitute
+from tidemill.compiler.viewlets.plans import EventStep, weight
+from tidemill.compiler.viewlets.ring_calculus.bindings import tied
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, ProductTerm, multiplied, substituted
+from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, Lift
+
+Moves = Mapping[str, tuple[Polynomial, ...]]
+"""For each lift that changes, by how much: its count, then its sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaQuery:
+    """A product with some atoms replaced by events, counted ``sign`` times.
+
+    ``bound`` are variables that are known from the event. Lifts in ``moves`` are read as they will be after the change,
+    all others as they are.
+    """
+
+    query: CalculusQuery
+    sign: int = 1
+    bound: Mapping[str, Scalar] = field(default_factory=dict)
+    moves: Moves = field(default_factory=dict)
+
+
+def delta_queries(query: CalculusQuery, relation: str) -> Iterator[DeltaQuery]:
+    """The products whose sum is the change of ``query`` when ``relation`` changes.
+
+    With nested aggregates over ``relation`` they hold for one row at a time, and every such aggregate must be one that
+    ``is_restricted``.
+    """
+    moves = {lift.alias: moved(lift, relation) for lift in query.lifts if relation in lift.query.relations}
+    for chosen in _choices([atom for atom in query.atoms if atom.relation == relation and not atom.event]):
+        atoms = tuple(replace(atom, event=True) if atom in chosen else atom for atom in query.atoms)
+        yield DeltaQuery(replace(query, atoms=atoms), moves=moves)
+    settled: dict[str, tuple[Polynomial, ...]] = {}
+    for bound, lifts in _restrictions(query, relation):
+        # Telescoping: the lifts before these are new already, those after them still old.
+        yield DeltaQuery(query, -1, bound, dict(settled))
+        settled |= {lift.alias: moves[lift.alias] for lift in lifts}
+        yield DeltaQuery(query, 1, bound, dict(settled))
+
+
+def _choices(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:
+    """All non-empty choices of atoms, those of one atom first."""
+    return chain.from_iterable(combinations(atoms, n) for n in range(1, len(atoms) + 1))
+
+
+def moved(lift: Lift, relation: str) -> tuple[Polynomial, ...]:
+    """What one changed row adds to the numbers of a nested aggregate over ``relation`` alone, where it is read."""
+    (atom,) = lift.query.atoms
+    row = _row(atom, relation)
+    keys = [substitute(key, row) for key in lift.query.keys]
+    conditions = [substitute(condition, row) for condition in lift.query.conditions]
+    conditions += [call("eq", key, own) for key, own in zip(lift.lookup, keys, strict=False)]
+    if lift.lower is not None:
+        conditions.append(call("ge" if lift.lower.closed else "gt", keys[-1], lift.lower.scalar))
+    if lift.upper is not None:
+        conditions.append(call("le" if lift.upper.closed else "lt", keys[-1], lift.upper.scalar))
+    amount: Polynomial = (ProductTerm(1, (weight(EventStep(relation, "").id), *conditions)),)
+    return amount, *(multiplied(amount, substituted(term, row)) for term in lift.query.terms)
+
+
+def _restrictions(query: CalculusQuery, relation: str) -> list[tuple[Mapping[str, Scalar], list[Lift]]]:
+    """The lifts over ``relation``, those that are felt at the same rows together, with the variables that are bound."""
+    groups: dict[tuple[tuple[str, Scalar], ...], list[Lift]] = {}
+    for lift in query.lifts:
+        if relation in lift.query.relations:
+            row = _row(lift.query.atoms[0], relation)
+            bound = tuple((name, substitute(key, row)) for name, key in sorted(tied(lift, query).items()))
+            groups.setdefault(bound, []).append(lift)
+    return [(dict(bound), lifts) for bound, lifts in groups.items()]
+
+
+def _row(atom: Atom, relation: str) -> dict[str, Scalar]:
+    """The variables of an atom as columns of the one changed row."""
+    event = EventStep(relation, "")
+    return {name: event.column(f) for name, f in zip(atom.variables, atom.columns, strict=True)}

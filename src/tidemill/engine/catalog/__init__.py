@@ -1,0 +1,18 @@
+"""The catalog: tables, streams, views, sources, feeds and functions by name, stored in the manifest as SQL.
+
+It is data: it reads no rows and commits nothing. ``engine.definitions`` changes it.
+
+- ``catalog``: ``Catalog``, look-up by name and the rules for adding and dropping
+- ``view``: ``View``, a materialized view with its program, options and freshness
+- ``define_view``: compiles a query into a ``View``
+- ``serialization``: the catalog as JSON, and back
+- ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or every so often
+- ``ddl``: tables as CREATE TABLE statements
+- ``constraints``: foreign keys and checks over all tables
+- ``user_functions``: registered functions and aggregates
+- ``shared_stages``: equal stages that several views share, and their transfer to another view
+- ``source_entry``, ``feed_entry``: sources and folder feeds as the catalog has them
+- ``remote_subplans``: the parts of a view that lie in sources, each with its protocol
+- ``unique_keys``: columns that tell the rows of a view apart
+- ``object_module``: the ODL module of a warehouse; ``oql_queries``: OQL over it
+"""

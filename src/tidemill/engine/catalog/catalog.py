@@ -1,0 +1,543 @@
+"""The catalog: which tables, streams and views there are, in the order in which they were made.
+
+It is kept as SQL. Opening a warehouse reads the statements again and compiles them, so a catalog is legible in the
+manifest and outlives any change of our own structures.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import scans
+from tidemill.algebra.user_functions import Registry, functions_in
+from tidemill.compiler.explain import require_incremental
+from tidemill.compiler.frontends.script.statements import CreateTable, Definition, Oql, Tree
+from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.compiler.frontends.translate import check_column_names, parse, translate
+from tidemill.compiler.passes import compile_view
+from tidemill.engine.catalog.constraints import constraints_of, require_valid_references, without_enforcement
+from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.oql_queries import as_oql, oql_view
+from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
+from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, keep
+from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
+from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.user_functions import declare_function, signature_from_json, signature_to_json
+from tidemill.engine.catalog.view_options import (
+    VIEW_OPTIONS,
+    kept_epochs,
+    requires_incremental,
+    static_tables,
+    with_retention,
+)
+from tidemill.engine.remote.folder_feeds import FeedEntry
+from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
+from tidemill.model.schema import LATE, Partitioning, Table, late_table
+from tidemill.model.types import Field
+from tidemill.program.constraints import Constraints
+from tidemill.program.joingraph import Serve
+from tidemill.program.maps import Map
+from tidemill.program.reads import row_wise
+from tidemill.program.statements import Program
+from tidemill.program.text import text_of_program
+
+
+@dataclass(frozen=True)
+class View:
+    """A materialized view: what it means, what keeps it fresh, and since when it is known.
+
+    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
+    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
+    views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
+    ``order``, if it has one.
+    """
+
+    name: str
+    query: str
+    options: Mapping[str, str]
+    relation: Relation
+    program: Program
+    created: int
+    fresh: int
+    cores: tuple[MaintainedSubplan, ...] = ()
+    partitioning: Partitioning | None = None
+    whole: Program | None = None
+    shares: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[ColumnOrder, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the view."""
+        return self.program.stages[-1].output
+
+    @property
+    def serve(self) -> Serve:
+        """What the view is for."""
+        return self.program.stages[-1].serve
+
+    @property
+    def served_text(self) -> str:
+        """Who is served, and from what, as EXPLAIN says it."""
+        match self.serve:
+            case Serve.READ:
+                return "readers (serve = 'read'): rows are made from its maps when read, changes are not published"
+            case Serve.SUBSCRIBE:
+                kept = f"changes of the last {self.keep} epochs are kept, rows are made from its maps when read"
+                return f"subscribers (serve = 'subscribe'): {kept}"
+        return "readers and subscribers (serve = 'both'): its rows are stored"
+
+    @property
+    def computed_on_read(self) -> bool:
+        """Whether its rows are not stored, but made from its maps."""
+        return self.serve is not Serve.BOTH
+
+    @property
+    def keep(self) -> int | None:
+        """Of how many epochs its changes are kept; None: as far back as everything else."""
+        return kept_epochs(self.options, self.name) if self.serve is Serve.SUBSCRIBE else None
+
+    def reach(self, oldest: int, epoch: int) -> int:
+        """The epoch after which its changes are kept, in a warehouse that reaches from ``oldest`` to ``epoch``.
+
+        The rows that a view began with are a change as well, but not where rows are not stored.
+        """
+        return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether its rows are forgotten after a while."""
+        return self.partitioning is not None and self.partitioning.retain is not None
+
+    @cached_property
+    def refresh(self) -> RefreshMode:
+        """When the view follows its inputs; asked at every epoch."""
+        return RefreshMode.parse(self.options.get("refresh", "immediate"))
+
+    @property
+    def full_program(self) -> Program:
+        """Its program with all stages, also those that another view keeps for it."""
+        return self.whole or self.program
+
+    @property
+    def weight(self) -> float:
+        """How much its staleness counts beside that of other scheduled views."""
+        return staleness_weight(self.options, self.name)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables, streams and views that it reads, each once."""
+        stages = self.full_program.stages
+        own = {stage.name for stage in stages}
+        return tuple(dict.fromkeys(i for stage in stages for i in stage.inputs if i not in own))
+
+    @cached_property
+    def row_wise(self) -> bool:
+        """Whether some stage takes one row at a time; asked at every epoch, and the program does not change."""
+        return any(map(row_wise, self.program.stages))
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the layout of the view's state would: stored state with another one is built again."""
+        return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
+
+
+class Catalog:
+    """Names to tables, views and sources. ``relations`` is what the front end resolves names with."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._entries: dict[str, Table | View] = {}
+        self.tables: dict[str, Table] = {}
+        """Tables and streams by name."""
+        self.views: dict[str, View] = {}
+        """Views by name; each one comes after everything that it reads."""
+        self.late: dict[str, Table] = {}
+        """The tables and streams whose changes may be late."""
+        self.constraints = Constraints()
+        """All that is enforced in every epoch."""
+        self.static: set[str] = set()
+        """The tables of which some view was told that they never change."""
+        self._registry = registry
+        self.origins: dict[str, SourceEntry] = {}
+        self.feeds: dict[str, FeedEntry] = {}
+        self.module: ObjectModule | None = None
+
+    def copy(self) -> Catalog:
+        """The same catalog, to be changed without this one."""
+        copy = Catalog(self._registry)
+        copy._entries, copy.module = dict(self._entries), self.module
+        copy.origins, copy.feeds = dict(self.origins), dict(self.feeds)
+        copy._sort()
+        return copy
+
+    def _sort(self) -> None:
+        """Tables and views apart. An epoch asks for them many times, and only DDL changes them."""
+        self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
+        self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
+        self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
+        self.constraints = constraints_of(self.tables)
+        self.static = {name for view in self.views.values() for name in static_tables(view.options)}
+
+    @property
+    def relations(self) -> dict[str, tuple[Field, ...]]:
+        """The fields of everything that a query over the warehouse may read."""
+        return {name: entry.fields for name, entry in self._entries.items()}
+
+    @property
+    def partitionings(self) -> dict[str, Partitioning]:
+        """How those are cut that have partitions."""
+        return {name: entry.partitioning for name, entry in self._entries.items() if entry.partitioning is not None}
+
+    @property
+    def remote(self) -> dict[str, tuple[Field, ...]]:
+        """The fields of the tables of sources, which views may read, as ``source.table``."""
+        return {name: fields for origin in self.origins.values() for name, fields in origin.relations.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def table(self, name: str) -> Table:
+        """The table or stream called ``name``."""
+        entry = self.entry(name)
+        if isinstance(entry, View):
+            raise UnknownName(
+                f'"{entry.name}" is a view, not a table', hint="A view changes when the tables it reads change."
+            )
+        return entry
+
+    def view(self, name: str) -> View:
+        """The view called ``name``."""
+        entry = self.entry(name)
+        if isinstance(entry, Table):
+            raise UnknownName(f'"{entry.name}" is a table, not a view', hint=f'Use wh.table("{entry.name}").')
+        return entry
+
+    def find(self, name: str) -> Table | View | None:
+        """The table, stream or view called ``name``, if it is there."""
+        return self._entries.get(name.lower())
+
+    def entry(self, name: str) -> Table | View:
+        """The table, stream or view called ``name``."""
+        entry = self._entries.get(name.lower())
+        if entry is None:
+            close = difflib.get_close_matches(name.lower(), self._entries, n=1)
+            known = ", ".join(self._entries) or "nothing yet"
+            hint = f'Did you mean "{close[0]}"?' if close else f"There is: {known}."
+            raise UnknownName(f'there is no table or view "{name}"', hint=hint)
+        return entry
+
+    def add(self, entry: Table | View) -> None:
+        """Add a new table or view; what of a view lies in sources becomes tables of its own, as do late changes."""
+        late = late_table(entry) if isinstance(entry, Table) else None
+        for name in (entry.name, *(() if late is None else (late.name,))):
+            if name in self._entries:
+                raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        require_valid_references(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
+        if isinstance(entry, View):
+            self._entries |= {kept.core.name: kept.table for kept in entry.cores}
+        self._entries[entry.name] = entry
+        if late is not None:
+            self._entries[late.name] = late
+        self._sort()
+
+    def connect(self, origin: SourceEntry) -> None:
+        """Add a source."""
+        if origin.name in self.origins:
+            raise NameTaken(f'source "{origin.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        self.origins[origin.name] = origin
+
+    def disconnect(self, name: str) -> SourceEntry:
+        """Remove a source that no view reads."""
+        if name not in self.origins:
+            known = ", ".join(self.origins) or "none"
+            raise UnknownName(f'there is no source "{name}"', hint=f"Sources: {known}.")
+        readers = [view.name for view in self.views.values() if any(name in kept.homes for kept in view.cores)]
+        if readers:
+            raise Unsupported(
+                f'source "{name}" cannot be dropped',
+                detail=f"It is read by {', '.join(readers)}.",
+                hint="Drop those first.",
+            )
+        return self.origins.pop(name)
+
+    def add_feed(self, feed: FeedEntry) -> None:
+        """Add a feed of a table or stream that is there; a folder belongs to one feed."""
+        if feed.name in self.feeds:
+            raise NameTaken(f'feed "{feed.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        table = self.table(feed.table)
+        self.require_not_object_tables([table.name])
+        for other in self.feeds.values():
+            if other.folder == feed.folder:
+                raise NameTaken(f'feed "{other.name}" has this folder already', where=feed.folder)
+        self.feeds[feed.name] = feed
+
+    def update_view(self, view: View) -> None:
+        """Put a view's new facts in the place of its old ones."""
+        self._entries[view.name] = view
+        self._sort()
+
+    def require_unread(self, name: str, what: str = "dropped") -> None:
+        """Refuse to let go of a table or view that others read."""
+        own = {name, name + LATE} if name in self.late else {name}
+        readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
+        if readers:
+            raise Unsupported(
+                f'"{name}" cannot be {what}', detail=f"It is read by {', '.join(readers)}.", hint="Drop those first."
+            )
+
+    def drop(self, name: str) -> None:
+        """Remove an entry that no view reads."""
+        owner = next((table.name for table in self.late.values() if name == table.name + LATE), None)
+        if owner is not None:
+            raise Unsupported(
+                f'"{name}" cannot be dropped',
+                detail=f'It takes the late changes of "{owner}", and goes with it.',
+                hint=f"DELETE FROM {name} to be rid of them.",
+            )
+        self.require_unread(name)
+        late = self.late.get(name)
+        if self.module is not None:
+            self.module.require_not_class_table(name)
+        feeds = [feed.name for feed in self.feeds.values() if feed.table == name]
+        if feeds:
+            raise Unsupported(
+                f'"{name}" cannot be dropped', detail=f"It is fed by {', '.join(feeds)}.", hint="Drop those first."
+            )
+        gone = self._entries.pop(name)
+        if late is not None:
+            del self._entries[name + LATE]
+        for kept in gone.cores if isinstance(gone, View) else ():
+            del self._entries[kept.core.name]
+        self._sort()
+
+    def define(
+        self,
+        name: str,
+        query: str,
+        options: Mapping[str, str],
+        epoch: int,
+        tree: Tree | Definition | Oql | None = None,
+    ) -> View:
+        """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
+        for option in options:
+            if option not in VIEW_OPTIONS:
+                known = "; ".join(f"{key}: {values}" for key, values in VIEW_OPTIONS.items())
+                raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
+        # A view that is to replace one of its name cannot read that.
+        readable = {other: fields for other, fields in (self.relations | self.remote).items() if other != name}
+        cuts = {other: cut for other, cut in self.partitionings.items() if other != name}
+        meant = as_oql(tree or query, name)
+        if isinstance(meant, Oql):
+            translated = oql_view(meant, self.module, readable)
+        else:
+            translated = translate(meant, readable, name, self._registry.keys, cuts)
+        check_column_names(name, translated.relation.fields)
+        self._require_changes(name, scans(translated.relation))
+        relation, cores = keep(name, translated.relation, options, self.origins.values())
+        program = compile_view(
+            name,
+            relation,
+            self.tables | self._streams() | {kept.core.name: kept.table for kept in cores},
+            strategy=options.get("strategy", "auto"),
+            depth=options.get("depth", "full"),
+            static=static_tables(options),
+            lookahead=options.get("lookahead", "global"),
+            serve=options.get("serve", "both"),
+            method=options.get("method", "auto"),
+        )
+        if requires_incremental(options, name):
+            require_incremental(program)
+        cut = with_retention(options, name, translated.partitioning)
+        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut, order=translated.order)
+        self._require_memory(view)
+        _ = view.refresh, view.weight, view.keep  # a wrong option is refused here and not at the first epoch
+        if "keep" in options and view.keep is None:
+            raise Unsupported(
+                f'view "{name}" has no log of changes to keep',
+                detail=f"Its option keep is for serve = 'subscribe', and it has serve = '{view.serve.value}'.",
+                hint="Leave the option out, or use serve = 'subscribe'.",
+            )
+        return view
+
+    def _streams(self) -> dict[str, Table]:
+        """Views that are only subscribed to, and all that forgets rows, as what they are to other views: streams."""
+        logs = (view for view in self.views.values() if view.serve is Serve.SUBSCRIBE or view.forgets)
+        forgetful = (table for table in self.tables.values() if table.forgets)
+        return {table.name: replace(table, kept=False) for table in forgetful} | {
+            view.name: Table(view.name, view.fields, kept=False) for view in logs
+        }
+
+    def inputs_with_retention(self, view: View) -> list[str]:
+        """What a view reads that forgets rows."""
+        return [name for name in view.inputs if name in self._entries and self._entries[name].forgets]
+
+    def _require_memory(self, view: View) -> None:
+        """Refuse a view that is late where what it reads does not wait for it."""
+        forgetful = self.inputs_with_retention(view)
+        if view.refresh.deferred and forgetful:
+            raise Unsupported(
+                f'view "{view.name}" cannot be refreshed late',
+                detail=f'It reads "{forgetful[0]}", which forgets rows (RETAIN), also those that it has not seen yet.',
+                hint="Let it be immediate, or leave RETAIN out.",
+            )
+
+    def _require_changes(self, name: str, read: Iterable[str]) -> None:
+        """Refuse a view over one that has no changes to follow."""
+        for view in map(self.views.get, read):
+            if view is not None and view.serve is Serve.READ:
+                raise unpublished_error(view.name, f'view "{name}" cannot follow "{view.name}"')
+
+    def maps(self) -> dict[str, Map]:
+        """Every stored map by name: contents of relations and the state of stages."""
+        maps = {name: Map(name, fields) for name, fields in self.relations.items()}
+        for view in self.views.values():
+            for stage in view.program.stages:
+                maps[stage.name] = Map(stage.name, stage.output)
+                maps.update({map_.name: map_ for map_ in stage.maps})
+        return maps
+
+    def ancestors(self, view: View) -> set[str]:
+        """All relations that a view reads, also by way of other views."""
+        views = self.views
+        above = (self.ancestors(views[name]) for name in view.inputs if name in views)
+        return set(view.inputs).union(*above)
+
+    def require_not_static(self, tables: Collection[str]) -> None:
+        """Refuse a change of a table of which a view was told that it never changes."""
+        if self.static.isdisjoint(tables):
+            return
+        for view in self.views.values():
+            for name in static_tables(view.options).intersection(tables):
+                raise DataError(
+                    f'table "{name}" cannot change',
+                    detail=f"View \"{view.name}\" was created with static = '{view.options['static']}'.",
+                    hint="Drop the view and create it without that option.",
+                )
+
+    def require_not_object_tables(self, tables: Iterable[str]) -> None:
+        """Refuse a change of tables that belong to a module of objects."""
+        if self.module is not None:
+            self.module.require_not_object_tables(tables)
+
+    def to_json(self) -> dict[str, Any]:
+        """The catalog as it stands in a manifest."""
+        own = {kept.core.name for view in self.views.values() for kept in view.cores}
+        own |= {name + LATE for name in self.late}
+        entries: dict[str, Any] = {
+            "entries": [_entry_to_json(entry) for name, entry in self._entries.items() if name not in own]
+        }
+        if self.origins:
+            entries["sources"] = [origin.to_json() for origin in self.origins.values()]
+        if self.feeds:
+            entries["feeds"] = [feed.to_json() for feed in self.feeds.values()]
+        if self.module is not None:
+            entries["objects"] = self.module.text
+        called = set().union(*(functions_in(view.relation) for view in self.views.values()))
+        known = [signature_to_json(function.signature) for function in self._registry if function.key in called]
+        return entries | ({"functions": known} if known else {})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], registry: Registry) -> tuple[Catalog, list[View]]:
+        """The catalog, compiled, and the views whose stored state has an outdated layout."""
+        catalog, outdated = cls(registry), []
+        for item in _items(data, "functions"):
+            with _read(item):
+                declare_function(registry, signature_from_json(item))
+        for item in _items(data, "sources"):
+            with _read(item):
+                catalog.connect(SourceEntry.from_json(item))
+        if "objects" in data:
+            with _read(data):
+                catalog.module = ObjectModule.of(data["objects"], "catalog")
+        for item in _items(data, "entries"):
+            with _read(item):
+                entry = catalog._entry_of(item)
+                catalog.add(entry)
+                if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
+                    outdated.append(entry)
+        outdated = [catalog.alone(view) for view in catalog.views.values() if catalog._must_be_rebuilt(view, outdated)]
+        for item in _items(data, "feeds"):
+            with _read(item):
+                catalog.add_feed(FeedEntry.from_json(item))
+        return catalog, outdated
+
+    def _must_be_rebuilt(self, view: View, outdated: list[View]) -> bool:
+        """Whether the state of a view is outdated, or what it shares with one that is."""
+        return view in outdated or any(view in shared_stage_users(other, self.views.values()) for other in outdated)
+
+    def alone(self, view: View) -> View:
+        """The view with stages of its own, which it has to be given."""
+        alone = with_shared_stages(view, {}) if view.shares else view
+        self.update_view(alone)
+        return alone
+
+    def _entry_of(self, item: Mapping[str, Any]) -> Table | View:
+        if item["kind"] == "view":
+            view = self.define(item["name"], item["query"], item["options"], item["created"])
+            shares = item.get("shares", {})
+            if shares and can_still_share(view, shares, self.views.values()):
+                view = with_shared_stages(view, shares)
+            return replace(view, fresh=item["fresh"])
+        (statement,) = parse(item["ddl"], name="catalog")
+        if not isinstance(statement, CreateTable):
+            raise ValueError(item["ddl"])
+        # Without the mark it was written when foreign keys only informed: rows were never checked.
+        return statement.table if item.get("enforced") else without_enforcement(statement.table)
+
+
+def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+    """What a catalog has of a kind, each under a name that can be one: it becomes part of names of stages and files."""
+    for item in data.get(kind, ()):
+        with _read(item):
+            if "name" in item and not re.fullmatch(r"\w+", item["name"]):
+                raise ValueError(f"{item['name']!r} is no name")
+        yield item
+
+
+@contextmanager
+def _read(item: object) -> Iterator[None]:
+    """Read a part of a catalog; one that is not what this Tidemill writes is an error that shows it."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise Corrupt(
+            "the catalog cannot be read",
+            where=str(item)[:500],
+            detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
+            hint="Open the warehouse with the Tidemill that wrote it last.",
+        ) from fault
+
+
+def unpublished_error(view: str, what: str) -> Unsupported:
+    """The error for asking ``what`` of a view that is only read."""
+    return Unsupported(
+        what,
+        detail=f"View \"{view}\" was created with serve = 'read': its changes are not worked out.",
+        hint=f"Create \"{view}\" with serve = 'both', or with 'subscribe' where its rows need not be stored.",
+    )
+
+
+def _entry_to_json(entry: Table | View) -> dict[str, Any]:
+    if isinstance(entry, Table):
+        return {"kind": "table", "ddl": ddl(entry), **({"enforced": True} if entry.references else {})}
+    return {
+        "kind": "view",
+        "name": entry.name,
+        "query": entry.query,
+        "options": dict(entry.options),
+        "created": entry.created,
+        "fresh": entry.fresh,
+        "fingerprint": entry.fingerprint,
+        **({"shares": dict(entry.shares)} if entry.shares else {}),
+    }

@@ -1,0 +1,62 @@
+"""Tables as the statements that make them: how the catalog stores them."""
+
+from __future__ import annotations
+
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.model.schema import CheckConstraint, Partitioning, ReferentialConstraint, Table
+
+__all__ = ["ddl"]
+
+
+def ddl(table: Table) -> str:
+    """The statement that makes ``table``.
+
+    >>> from tidemill.model import types as t
+    >>> from tidemill.model.types import Field
+    >>> ddl(Table("orders", (Field("id", t.BIGINT, nullable=False), Field("note", t.STRING)), primary_key=("id",)))
+    'CREATE TABLE `orders` (`id` BIGINT NOT NULL, `note` STRING, PRIMARY KEY (`id`))'
+    """
+    parts = [f"{_quote(f.name)} {f.declared}{'' if f.nullable else ' NOT NULL'}" for f in table.fields]
+    if table.primary_key:
+        parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)})")
+    for ref in table.references:
+        by = f" ({_quoted(ref.referenced)})" if ref.referenced else ""
+        to = f"REFERENCES {_quote(ref.table)}{by}{_characteristics(ref)}"
+        parts.append(f"{_named(ref)}FOREIGN KEY ({_quoted(ref.columns)}) {to}")
+    parts += [f"{_named(check)}CHECK ({check.text}){_characteristics(check)}" for check in table.checks]
+    kind = "TABLE" if table.kept else "STREAM"
+    cut = table.partitioning
+    along = _along(cut) if cut else ""
+    return f"CREATE {kind} {_quote(table.name)} ({', '.join(parts)}){along}"
+
+
+def _named(constraint: ReferentialConstraint | CheckConstraint) -> str:
+    return f"CONSTRAINT {_quote(constraint.name)} " if constraint.name else ""
+
+
+def _characteristics(constraint: ReferentialConstraint | CheckConstraint) -> str:
+    """The end of a constraint that only informs; nothing for one that is enforced.
+
+    >>> _characteristics(CheckConstraint("positive", "a > 0", enforced=False, rely=True))
+    ' NOT ENFORCED RELY'
+    """
+    return "" if constraint.enforced else f" NOT ENFORCED{' RELY' if constraint.rely else ''}"
+
+
+def _along(cut: Partitioning) -> str:
+    """How a table is cut.
+
+    >>> _along(Partitioning("ts", 60_000_000, lateness=3_600_000_000))
+    ' PARTITION BY `ts` EVERY 1 MINUTE LATENESS 1 HOUR'
+    """
+    bounds = {"EVERY": cut.every, "LATENESS": cut.lateness, "RETAIN": cut.retain}
+    said = "".join(f" {word} {format_duration(length)}" for word, length in bounds.items() if length is not None)
+    return f" PARTITION BY {_quote(cut.column)}{said}"
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_quote, names))

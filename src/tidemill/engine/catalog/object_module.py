@@ -1,0 +1,139 @@
+"""A module of classes as the catalog has it: its text, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tidemill.compiler.frontends.odl.resolve import read_odl
+from tidemill.model.classes import Attribute, ObjectClass, ObjectSchema
+from tidemill.model.errors import DataError, UnknownName, Unsupported
+from tidemill.model.schema import Table
+
+
+@dataclass(frozen=True)
+class ObjectModule:
+    """The classes that objects of a warehouse may have, as they were declared in ODL.
+
+    Much is asked of it for each object, so what follows from the classes alone is worked out once.
+    """
+
+    text: str
+    schema: ObjectSchema
+
+    @classmethod
+    def of(cls, text: str, name: str = "odl") -> ObjectModule:
+        """Read a module; ``name`` is what errors call the text."""
+        return cls(text, read_odl(text, name))
+
+    @cached_property
+    def stored(self) -> dict[str, Table]:
+        """The tables by the names of the classes that have one; parents come first."""
+        return {name: self.schema.table(name) for name in self.schema.classes if self.schema.is_stored(name)}
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The names of all tables that hold objects."""
+        return frozenset(table.name for table in self.stored.values())
+
+    @cached_property
+    def attributes(self) -> dict[str, dict[str, Attribute]]:
+        """The attributes of every class, in the order of its columns."""
+        return {name: self.schema.attributes(name) for name in self.schema.classes}
+
+    def attributes_of(self, cls: str) -> dict[str, Attribute]:
+        """The attributes of a class that can have objects of its own."""
+        if cls not in self.schema.classes:
+            known = ", ".join(self.stored)
+            raise UnknownName(f'there is no class "{cls}"', hint=f"Classes: {known}.")
+        if cls not in self.stored:
+            raise Unsupported(
+                f'class "{cls}" has no objects of its own',
+                detail="It has no extent, and no attribute refers to it.",
+                hint="Create an object of a class that extends it, or give it an extent.",
+            )
+        return self.attributes[cls]
+
+    @cached_property
+    def lines(self) -> dict[str, tuple[str, ...]]:
+        """For every class the stored ones in whose tables its objects stand: itself, and those above."""
+        return {
+            name: tuple(above.name for above in self.schema.line(name) if above.name in self.stored)
+            for name in self.schema.classes
+        }
+
+    @cached_property
+    def children(self) -> dict[str | None, tuple[str, ...]]:
+        """For each stored class the stored ones next below it; for None those that have none above."""
+        found: dict[str | None, list[str]] = {None: []} | {name: [] for name in self.stored}
+        for name in self.stored:
+            above = self.lines[name][1:]
+            found[above[0] if above else None].append(name)
+        return {name: tuple(below) for name, below in found.items()}
+
+    @cached_property
+    def keys(self) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+        """For every class the keys of its objects, each with the class in whose extent it tells them apart."""
+        return {
+            name: tuple((above.name, key) for above in self.schema.line(name) for key in above.keys)
+            for name in self.schema.classes
+        }
+
+    @cached_property
+    def plain(self) -> tuple[tuple[str, Attribute], ...]:
+        """The attributes that refer to objects and have no inverse, each with a class whose table holds it."""
+        return tuple(
+            (home, attribute)
+            for found in self.schema.classes.values()
+            for attribute in found.attributes
+            if attribute.target is not None and attribute.inverse is None
+            for home in self.homes(found)
+        )
+
+    def tops_having(self, names: frozenset[str]) -> tuple[str, ...]:
+        """The uppermost stored classes that have attributes of all these names, or have some that do below them."""
+        if names not in self._tops:
+            wanted = {name.lower() for name in names}
+            self._tops[names] = tuple(
+                top
+                for top in self.children[None]
+                if any(wanted <= self.attributes[below.name].keys() for below in self.schema.below(top))
+            )
+        return self._tops[names]
+
+    @cached_property
+    def _tops(self) -> dict[frozenset[str], tuple[str, ...]]:
+        return {}
+
+    def homes(self, found: ObjectClass) -> Iterator[str]:
+        """The stored classes that together hold all objects of a class, each once: itself, or the next below."""
+        if found.name in self.stored:
+            yield found.name
+        else:
+            for below in self.schema.classes.values():
+                if below.parent == found.name:
+                    yield from self.homes(below)
+
+    def referring_to(self, name: str) -> Iterator[tuple[str, Attribute]]:
+        """The plain references that may lead to objects of a class."""
+        above = {found.name for found in self.schema.line(name)}
+        return ((home, attribute) for home, attribute in self.plain if attribute.target in above)
+
+    def require_not_object_tables(self, tables: Iterable[str]) -> None:
+        """Refuse to change rows of objects past the objects: nobody would look after what refers to what."""
+        for name in self.tables.intersection(tables):
+            raise DataError(
+                f'table "{name}" holds objects',
+                detail=f'It belongs to module "{self.schema.name}", which keeps references and inverses right.',
+                hint="Change them by tidemill.objects(wh): create, modify, insert, remove, delete, load or bulk.",
+            )
+
+    def require_not_class_table(self, table: str) -> None:
+        """Refuse to drop one of the tables."""
+        if table in self.tables:
+            raise Unsupported(
+                f'"{table}" cannot be dropped',
+                detail=f'It holds the objects of module "{self.schema.name}".',
+                hint="Delete the objects instead.",
+            )

@@ -1,0 +1,93 @@
+"""What of a view lies in sources, and which protocol keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.relational.walk import scans
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Table
+from tidemill.protocols.choose_protocol import PROTOCOLS, choose_protocol, explain_choice
+from tidemill.protocols.protocol import InitialView, Level, ViewMaintainer
+from tidemill.protocols.remote_subplans import RemoteSubplan, extract_remote_subplans
+
+COPY_PROTOCOL = "copies"
+"""The protocol for which every table of a source that a view reads is a core: then there is nothing to ask."""
+
+
+@dataclass(frozen=True)
+class MaintainedSubplan:
+    """A core, the protocol that keeps it, and what the sources tell of its relations.
+
+    Unless it is to be ``complete``, its sources are heard in batches.
+    """
+
+    core: RemoteSubplan
+    protocol: str
+    keys: Mapping[str, tuple[str, ...]]
+    complete: bool
+    why: str
+
+    @property
+    def table(self) -> Table:
+        """The table that holds its rows."""
+        return Table(self.core.name, self.core.fields)
+
+    @property
+    def homes(self) -> frozenset[str]:
+        """The sources that it reads."""
+        return frozenset(map(source_name_of, self.core.product.relations))
+
+    @property
+    def level(self) -> Level:
+        """What its protocol promises; in batches, not every state is shown."""
+        return min(PROTOCOLS[self.protocol].level, Level.COMPLETE if self.complete else Level.STRONG)
+
+    def keeper(self, start: InitialView) -> ViewMaintainer:
+        """The protocol at work, from ``start`` on. A copy of one table needs no more than to be told what changes."""
+        return PROTOCOLS["lca" if self.protocol == COPY_PROTOCOL else self.protocol].keeper(start)
+
+
+def keep(
+    view: str, relation: Relation, options: Mapping[str, str], origins: Iterable[SourceEntry]
+) -> tuple[Relation, tuple[MaintainedSubplan, ...]]:
+    """``relation`` with its cores taken out, and a protocol for each of them, as the options want it."""
+    known = list(origins)
+    keys = {name: key for origin in known for name, key in origin.keys.items()}
+    remote = {name for origin in known for name in origin.relations}
+    protocol = options.get("protocol")
+    if not remote.isdisjoint(scans(relation)):
+        relation = push_down_filters(relation)  # only columns that the view needs should travel
+    rest, cores = extract_remote_subplans(view, relation, remote, single=protocol == COPY_PROTOCOL)
+    if not cores:
+        for option in ("protocol", "consistency"):
+            if option in options:
+                raise Unsupported(
+                    f'view "{view}" has the option {option}, and reads no source', hint="Leave the option out."
+                )
+    return rest, tuple(_maintained(core, options, keys) for core in cores)
+
+
+def _maintained(
+    core: RemoteSubplan, options: Mapping[str, str], keys: Mapping[str, tuple[str, ...]]
+) -> MaintainedSubplan:
+    wanted, named = options.get("consistency"), options.get("protocol")
+    homes = {relation: source_name_of(relation) for relation in core.product.relations}
+    protocol = choose_protocol(wanted, core.product, keys, homes, named)
+    # Who asks for a complete protocol by its name, and for nothing less, gets what it promises.
+    complete = wanted == "complete" or (wanted is None and named is not None and PROTOCOLS[named].level > Level.STRONG)
+    why = "asked for by name" if named is not None else explain_choice(protocol, wanted, core.product, keys, homes)
+    return MaintainedSubplan(core, protocol, keys, complete, why)
+
+
+def source_name_of(relation: str) -> str:
+    """The source that a table is in.
+
+    >>> source_name_of("shop.orders")
+    'shop'
+    """
+    return relation.partition(".")[0]

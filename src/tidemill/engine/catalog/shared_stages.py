@@ -1,0 +1,143 @@
+"""Work that several views have in common is done once.
+
+What windows of different lengths over one feed keep of each slide is the same: its groups, and which slides there are.
+These are stages of their own (see ``compiler.sliding``), and equal stages of two views hold the same rows as long as
+both views have seen the same. So a view that is made before anything has come *shares* them: it follows the stage of a
+view that has it already, and neither runs nor stores its own.
+
+Scheduled views share as well, if they read the same. They are a *family* then, and have their turn together. One that
+cannot be refreshed leaves it, with a copy of what it shared.
+
+When the view that has them is dropped, the first of those who follow it inherits them, with all that they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import DOUBLE
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.renaming import renamed
+from tidemill.program.statements import Program, Stage
+
+if TYPE_CHECKING:
+    from tidemill.engine.catalog.catalog import Catalog, View
+    from tidemill.storage.store import Store
+
+__all__ = [
+    "can_still_share",
+    "share_stages",
+    "shared_stage_users",
+    "sharing_group",
+    "transfer_shared_stages",
+    "transferred_contents",
+    "with_shared_stages",
+]
+
+
+def share_stages(view: View, catalog: Catalog, store: Store) -> View:
+    """``view``, with the stages left out that another view has already and that hold nothing yet."""
+    found: dict[str, str] = {}
+    known = {stage.name: stage for stage in _empty_stages(view, catalog, store)}
+    for stage in view.program.stages[:-1]:
+        same = (name for name, other in known.items() if _same(stage, other, found))
+        name = next(same, None)
+        if name is not None:
+            found[stage.name] = name
+    return with_shared_stages(view, found) if found else view
+
+
+def with_shared_stages(view: View, shares: Mapping[str, str]) -> View:
+    """``view``, with stages of others in the place of some of its own."""
+    whole = view.full_program
+    own = tuple(renamed(stage, shares) for stage in whole.stages if stage.name not in shares)
+    return replace(view, program=Program(view.name, own), whole=whole if shares else None, shares=dict(shares))
+
+
+def can_still_share(view: View, shares: Mapping[str, str], views: Iterable[View]) -> bool:
+    """Whether the stages that ``shares`` names are there, and are what the view would have made itself."""
+    known = {stage.name: stage for other in views for stage in other.program.stages}
+    own = {stage.name: stage for stage in view.program.stages}
+    return all(
+        name in own and other in known and _same(own[name], known[other], shares) for name, other in shares.items()
+    )
+
+
+def _may_share(view: View, other: View, catalog: Catalog) -> bool:
+    """Whether two views, both made by partitions, always see the same at the same time."""
+    if view.partitioning is None or other.partitioning is None:
+        return False
+    if not view.refresh.deferred and not other.refresh.deferred:
+        return True
+    together = view.refresh.scheduled and other.refresh.scheduled and set(view.inputs) == set(other.inputs)
+    return together and catalog.views.keys().isdisjoint(view.inputs)
+
+
+def _empty_stages(view: View, catalog: Catalog, store: Store) -> Iterator[Stage]:
+    for other in catalog.views.values():
+        if other.created == view.created and _may_share(view, other, catalog):
+            for stage in other.program.stages[:-1]:
+                if not any(store.rows(map_.name) for map_ in stage.maps) and _may_be_copied(stage):
+                    yield stage
+
+
+def _may_be_copied(stage: Stage) -> bool:
+    """Whether the sums of a stage are the same in any order, so that whoever inherits it can add them up again."""
+    return not any(value.type == DOUBLE for map_ in stage.maps for value in map_.values)
+
+
+def _same(stage: Stage, other: Stage, shares: Mapping[str, str]) -> bool:
+    return renamed(stage, {**shares, stage.name: other.name}) == other
+
+
+# -- those who share --------------------------------------------------------------------------------------------------
+
+
+def sharing_group(view: View, views: Mapping[str, View]) -> set[str]:
+    """The views that must be refreshed together with a late one, itself included: all that share with each other."""
+    owner_of = {stage.name: other.name for other in views.values() for stage in other.program.stages}
+    found, waiting = set[str](), {view.name}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        owners = {owner_of[stage] for stage in views[name].shares.values()}
+        waiting |= owners.union(heir.name for heir in shared_stage_users(views[name], views.values())) - found
+    return found
+
+
+def shared_stage_users(view: View, views: Iterable[View]) -> list[View]:
+    """The views that share stages of ``view``, in their order."""
+    own = {stage.name for stage in view.program.stages}
+    return [other for other in views if not own.isdisjoint(other.shares.values())]
+
+
+def transfer_shared_stages(view: View, heirs: Iterable[View]) -> tuple[list[View], dict[str, str]]:
+    """The heirs of a view, with the first to share a stage as its new owner; and who that is for each stage."""
+    own = {stage.name for stage in view.program.stages}
+    owners: dict[str, str] = {}
+    changed = []
+    for heir in heirs:
+        shares: dict[str, str] = {}
+        for name, other in heir.shares.items():
+            if other not in own:
+                shares[name] = other
+            elif owners.setdefault(other, name) != name:
+                shares[name] = owners[other]
+        changed.append(with_shared_stages(heir, shares))
+    return changed, owners
+
+
+def transferred_contents(stages: Iterable[Stage], owners: Mapping[str, str], store: Store) -> dict[str, ChangeSet]:
+    """What stages hold, under the names of those who are to have it."""
+    found = {}
+    for stage in stages:
+        if stage.name in owners:
+            for map_ in (Map(stage.name, stage.output), *stage.maps):
+                fields = map_fields(map_)
+                rows = store.read(map_.name, fields).select([*(f.name for f in fields), WEIGHT])
+                found[renamed(map_.name, {stage.name: owners[stage.name]})] = ChangeSet.of_arrow(rows, fields)
+    return {name: change for name, change in found.items() if len(change)}

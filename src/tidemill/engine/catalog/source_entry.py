@@ -1,0 +1,96 @@
+"""Sources as the catalog knows them: how each is reached, and which tables it offers to views.
+
+The tables are written down when the source is created. So a warehouse opens and compiles its views without asking
+anybody, and a source that has changed its tables is noticed and not followed blindly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.workers import MANUAL, sync_interval
+from tidemill.model.schema import Table
+from tidemill.model.types import Field
+from tidemill.sources.registry import open_source
+from tidemill.sources.secrets import Secrets
+from tidemill.sources.source import Source
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """A source by name. Its ``options`` are text that may be stored and shown; secrets are not among them."""
+
+    name: str
+    kind: str
+    options: Mapping[str, str]
+    tables: Mapping[str, Table]
+
+    @classmethod
+    def found(cls, name: str, kind: str, options: Mapping[str, str], secrets: Secrets) -> SourceEntry:
+        """The source as it is now; raises where it cannot be reached, or its options are wrong."""
+        sync_interval(options)
+        source = open_source(name, kind, _of_source(options), secrets)
+        try:
+            return cls(name, kind, dict(options), dict(source.tables))
+        finally:
+            source.close()
+
+    @property
+    def relations(self) -> dict[str, tuple[Field, ...]]:
+        """The fields of its tables, by the names that queries have for them."""
+        return {f"{self.name}.{table.name}": table.fields for table in self.tables.values()}
+
+    @property
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """The primary keys of its tables, by the names that queries have for them."""
+        return {f"{self.name}.{t.name}": t.primary_key for t in self.tables.values() if t.primary_key}
+
+    @property
+    def sync(self) -> str:
+        """When views over it are synced, as its options say it."""
+        return self.options.get("sync", MANUAL)
+
+    def open(self, reader: str, secrets: Secrets, patience: float | None = None) -> Source:
+        """A connection that follows the source for ``reader``, who is somebody else for each view.
+
+        ``patience``, where it is given, is the longest for which a lost connection is tried again.
+        """
+        return open_source(self.name, self.kind, self._given(reader, patience), secrets)
+
+    def look(self, reader: str, secrets: Secrets) -> Source:
+        """A connection for a short question about how ``reader`` asks; it makes nothing there."""
+        return open_source(self.name, self.kind, self._given(reader, 2.0) | {"setup": "exists"}, secrets)
+
+    def _given(self, reader: str, patience: float | None) -> dict[str, str]:
+        given = _of_source(self.options)
+        given["reader"] = f"{given.get('reader', self.name)}_{reader}"
+        if patience is not None:
+            given["patience"] = str(min(patience, float(given.get("patience", patience))))
+        return given
+
+    def to_json(self) -> dict[str, Any]:
+        """The source as it stands in the catalog."""
+        tables = [ddl(table) for table in self.tables.values()]
+        return {"name": self.name, "kind": self.kind, "options": dict(self.options), "tables": tables}
+
+    @classmethod
+    def from_json(cls, item: Mapping[str, Any]) -> SourceEntry:
+        """The source that the catalog has."""
+        return cls(item["name"], item["kind"], item["options"], {t.name: t for t in map(_table, item["tables"])})
+
+
+def _of_source(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that are the source's own; ``sync`` says what the warehouse does."""
+    return {name: text for name, text in options.items() if name != "sync"}
+
+
+def _table(text: str) -> Table:
+    (statement,) = parse(text, name="catalog")
+    if not isinstance(statement, CreateTable):
+        raise ValueError(text)
+    return statement.table

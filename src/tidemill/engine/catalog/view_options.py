@@ -1,0 +1,77 @@
+"""The options of a view: what may be said in WITH, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Partitioning
+
+VIEW_OPTIONS = {
+    "strategy": "auto, delta, viewlet, joingraph, lineage, partition or recompute; for comparison also outerjoin",
+    "depth": "full, naive, 1 or 0, for strategy viewlet",
+    "lookahead": "global, local or none, for strategy joingraph",
+    "serve": "both, subscribe or read, for strategy joingraph",
+    "keep": "how many epochs of changes stay, for serve subscribe",
+    "method": "auto, direct, panes, prefix, subtract, intervals or rolling, for sliding windows",
+    "static": "tables that never change while the view is there, separated by commas",
+    "retain": "how long its partitions stay, such as 2 days; for views by partitions",
+    "runtime": "auto, native or spark",
+    "refresh": "immediate, deferred, scheduled or every N seconds, minutes, hours",
+    "weight": "how much its staleness counts beside that of other scheduled views",
+    "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies, recompute or basic",
+    "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
+    "require": "incremental: refuse the view if it would be computed again",
+}
+
+
+DEFAULT_KEPT_EPOCHS = 1_000
+"""Of how many epochs a view that is only subscribed to keeps the changes, where its option ``keep`` does not say."""
+
+
+def kept_epochs(options: Mapping[str, str], name: str) -> int:
+    """How many epochs of changes an option says to keep.
+
+    >>> kept_epochs({"keep": "50"}, "v")
+    50
+    """
+    text = str(options.get("keep", DEFAULT_KEPT_EPOCHS))
+    if not text.isdecimal() or int(text) < 1:
+        raise Unsupported(f'view "{name}" cannot keep "{text}" epochs of changes', hint="Use a number from 1 on.")
+    return int(text)
+
+
+def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | None) -> Partitioning | None:
+    """How a view is cut, with how long an option says that its partitions stay."""
+    if "retain" not in options:
+        return cut
+    count, _, unit = options["retain"].strip().partition(" ")
+    length = interval_of(count, unit.strip()).fixed
+    if cut is None or length <= 0 or length % cut.every:
+        raise Unsupported(
+            f'view "{name}" cannot retain "{options["retain"]}"',
+            detail="It is not made by partitions."
+            if cut is None
+            else f"Its partitions are {format_duration(cut.every)} long.",
+            hint="Views by partitions can retain a number of these: retain = '2 days'.",
+        )
+    return replace(cut, retain=length)
+
+
+def requires_incremental(options: Mapping[str, str], name: str) -> bool:
+    """Whether a view must be incremental."""
+    wanted = options.get("require", "")
+    if wanted not in ("", "incremental"):
+        raise Unsupported(f'view "{name}" requires "{wanted}", which nobody knows', hint="Use require = 'incremental'.")
+    return wanted == "incremental"
+
+
+def static_tables(options: Mapping[str, str]) -> frozenset[str]:
+    """The tables that an option says to be static.
+
+    >>> sorted(static_tables({"static": "nation, Region"}))
+    ['nation', 'region']
+    """
+    return frozenset(word.strip().lower() for word in options.get("static", "").split(",") if word.strip())

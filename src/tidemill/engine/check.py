@@ -1,0 +1,176 @@
+"""Checking a warehouse: which files are not what was written, and which tables, views and epochs that concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.algebra.user_functions import Registry
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.shared_stages import shared_stage_users
+from tidemill.engine.catalog.user_functions import forget_functions
+from tidemill.engine.engine import stored_map_names
+from tidemill.model.errors import TidemillError
+from tidemill.storage.filesystem.durable_files import translate_os_errors
+from tidemill.storage.format import require_warehouse
+from tidemill.storage.layout import Layout
+from tidemill.storage.repair.examine import Damage, Examination, Progress, examine
+from tidemill.storage.runs import epoch_range_text
+
+__all__ = ["CheckReport", "DamagedFile", "check"]
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file that is not what was written, or is missing.
+
+    ``kind`` is what it was. Of rows: ``relation`` is the table or view that they belong to, ``views`` are those that
+    depend on them, and ``epochs`` the first and the last that changed them.
+    """
+
+    file: str
+    kind: str
+    wrong: str
+    relation: str | None = None
+    rows: int | None = None
+    epochs: tuple[int, int] | None = None
+    views: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        held = ""
+        if self.relation is not None and self.rows is not None and self.epochs is not None:
+            held = f' It holds {self.rows:,} rows of "{self.relation}", {epoch_range_text(*self.epochs)}.'
+        views = f" Views affected: {', '.join(self.views)}." if self.views else ""
+        return f"{self.file} ({self.kind}): {self.wrong}{held}{views}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The result of a check. ``acknowledged`` is beyond ``epoch`` where committed epochs are missing.
+
+    ``waiting`` epochs are in the log; ``unknown`` files are named by nothing.
+    """
+
+    path: str
+    epoch: int
+    acknowledged: int
+    manifests: int
+    waiting: int
+    files: int
+    rows: int
+    bytes: int
+    unknown: tuple[str, ...]
+    damages: tuple[DamagedFile, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True where everything is as it was written."""
+        return not self.damages
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        read = (
+            f"{self.path}: epoch {self.epoch}, {self.manifests:,} manifests, {self.waiting:,} epochs in the log, "
+            f"{self.files:,} files with {self.rows:,} rows, {self.bytes:,} bytes"
+        )
+        lines = [read, *map(str, self.damages)]
+        if self.acknowledged > self.epoch:
+            lost = epoch_range_text(self.epoch + 1, self.acknowledged).removeprefix("of ").capitalize()
+            lines.append(f"{lost} can no longer be read, and had been committed.")
+        if self.unknown:
+            lines.append(f"{len(self.unknown):,} files are named by nothing; a vacuum removes those that are ours.")
+        lines.append("as written" if self.ok else f"{len(self.damages):,} damaged; see: tidemill repair --dry-run")
+        return "\n".join(lines)
+
+
+def check(path: str | Path, *, full: bool = False, progress: Progress | None = None) -> CheckReport:
+    """Read every file of a warehouse and compare it with its checksum; works beside a writer, and changes nothing.
+
+    ``full`` also reads every row, and compares their number and epochs with what the manifests say. ``progress`` is
+    told the bytes read so far and in all.
+    """
+    layout = layout_of(path)
+    with translate_os_errors("check the warehouse", layout.root, "Look at the folder and its rights."):
+        return check_report(layout, examine(layout, full=full, progress=progress))
+
+
+def layout_of(path: str | Path) -> Layout:
+    """The folders of a warehouse, whatever state it is in."""
+    layout = Layout(Path(path).absolute())
+    if not layout.manifests.is_dir():
+        require_warehouse(layout.root, create=False)
+    return layout
+
+
+def check_report(layout: Layout, found: Examination) -> CheckReport:
+    """Tell an examination of files in terms of tables and views."""
+    owners = MapOwners.of(found)
+    return CheckReport(
+        path=str(layout.root),
+        epoch=found.epoch,
+        acknowledged=found.acknowledged,
+        manifests=found.manifests,
+        waiting=found.records,
+        files=len(found.parts),
+        rows=sum(part.run.rows for part in found.parts),
+        bytes=found.bytes,
+        unknown=tuple(str(file.relative_to(layout.root)) for file in found.unknown),
+        damages=tuple(_told(layout, damage, owners) for damage in found.damages),
+    )
+
+
+def _told(layout: Layout, damage: Damage, owners: MapOwners) -> DamagedFile:
+    file = str(damage.file.relative_to(layout.root))
+    if damage.part is None:
+        return DamagedFile(file, damage.kind.value, damage.wrong)
+    run, name = damage.part.run, damage.part.name
+    relation = owners.relation_of(name)
+    return DamagedFile(
+        file, damage.kind.value, damage.wrong, relation, run.rows, (run.first, run.last), owners.affected(relation)
+    )
+
+
+@dataclass(frozen=True)
+class MapOwners:
+    """Which table or view each stored map belongs to, and who reads it. Empty where the catalog cannot be read.
+
+    ``functions`` are those that were registered from Python.
+    """
+
+    catalog: Catalog
+    views: Mapping[str, str]
+    functions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: Examination) -> MapOwners:
+        """Those of the newest state that can be read."""
+        registry, keys = Registry(), tuple[str, ...]()
+        try:
+            stored = found.now.state.catalog if found.now else {}
+            catalog, _ = Catalog.from_json(stored, registry)
+            keys = tuple(function.key for function in registry)
+        except TidemillError:
+            catalog = Catalog(registry)
+        finally:
+            forget_functions(registry)
+        return cls(
+            catalog, {name: view.name for view in catalog.views.values() for name in stored_map_names(view)}, keys
+        )
+
+    def relation_of(self, name: str) -> str:
+        """The table or view that a map belongs to; the map itself where that is unknown."""
+        return self.views.get(name, name)
+
+    def is_table(self, relation: str) -> bool:
+        """True for a table, whose rows are nowhere else."""
+        return relation in self.catalog.tables
+
+    def affected(self, relation: str) -> tuple[str, ...]:
+        """The views that a relation's rows are in: itself, if it is one, those that share its state, and readers."""
+        views = self.catalog.views
+        own = {relation} & views.keys()
+        own |= {heir.name for name in own for heir in shared_stage_users(views[name], views.values())}
+        return tuple(name for name, view in views.items() if name in own or relation in self.catalog.ancestors(view))

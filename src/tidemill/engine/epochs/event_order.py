@@ -1,0 +1,44 @@
+"""The order of replayed events, checked: each turn is that of a table, and each table has as many turns as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.epochs.events import EventOrder
+from tidemill.model.errors import InvalidArgument, UnknownName
+
+__all__ = ["parse_event_order"]
+
+
+def parse_event_order(order: Sequence[str] | EventOrder, changes: Mapping[str, ChangeSet]) -> EventOrder:
+    """``order``, names of tables or their places among ``changes``, as places.
+
+    >>> from tidemill.model.types import INT, Field
+    >>> change = ChangeSet.of([((1,), 1), ((2,), 1)], (Field("a", INT),))
+    >>> parse_event_order(["T", "t"], {"t": change}).tolist()
+    [0, 0]
+    """
+    turns = order if isinstance(order, np.ndarray) else _places(order, changes)
+    if turns.ndim != 1 or not (np.issubdtype(turns.dtype, np.integer) or not turns.size):
+        raise InvalidArgument(f'"order" must be an array of whole numbers, and this has {turns.dtype} values')
+    if turns.size and not (turns.min() >= 0 and turns.max() < len(changes)):
+        raise InvalidArgument(f'"order" must have numbers from 0 to {len(changes) - 1}, the places of the tables')
+    turns = turns.astype(np.int64) if not turns.size else turns
+    for (name, change), wanted in zip(changes.items(), np.bincount(turns, minlength=len(changes)), strict=True):
+        if len(change) != wanted:
+            raise InvalidArgument(
+                f'"order" has {wanted} events of "{name}", and {len(change)} rows of it are given',
+                hint="Name a table once for each of its rows.",
+            )
+    return turns
+
+
+def _places(order: Sequence[str], changes: Mapping[str, ChangeSet]) -> EventOrder:
+    places = {name: place for place, name in enumerate(changes)}
+    try:
+        return np.array([places[name.lower()] for name in order], dtype=np.uint8 if len(places) < 256 else np.uint32)
+    except KeyError as error:
+        raise UnknownName(f"no rows of {error} are given", hint=f"There are rows of {', '.join(places)}.") from None

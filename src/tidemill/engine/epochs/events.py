@@ -1,0 +1,444 @@
+"""Events, one at a time: views are fresh after each, epochs hold many.
+
+A commit costs microseconds at best, an event a tenth of one. So events move the views at once, but in an epoch that
+stays open. It closes when somebody looks: reading a view, another ``apply``, any statement, ``flush`` or the end of the
+warehouse. So a reader sees every event before it, and whoever feeds a million events and looks once has paid for a few
+commits.
+
+An event that cannot be (a row that leaves and is not there, an overflow) is refused alone, as if each event had been
+applied by itself. There are two ways in. Where everything that reads a stream is compiled, its feed is machine code
+(``runtimes.native.llvm.stage.event_entry``), and the events of an epoch stand on a tape. Otherwise they stand in a
+list. Events that come as columns (``replay``) go to machine code as they are, and are refused together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.changes.zset import Row
+from tidemill.engine.epochs.pipeline import Propagation, check_tables
+from tidemill.model.coerce import row_coercer
+from tidemill.model.errors import BadValue, DataError, Unsupported
+from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
+from tidemill.program.joingraph import Serve
+from tidemill.runtimes.native.runtime import NativeRuntime
+from tidemill.runtimes.runtime import Runtime
+
+if TYPE_CHECKING:
+    from tidemill.engine.engine import Engine
+    from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
+    from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+
+MAX_OPEN_EVENTS = 100_000
+"""So many events close an epoch by themselves, so that what a crash could lose is bounded, and memory too."""
+
+MAX_PENDING_ROWS = 2_000_000
+"""So many rows that wait to be published close an epoch as well."""
+
+REPLAY_SLICE = 8_192
+"""So many events are replayed before somebody counts the rows that they publish."""
+
+RowEvent = tuple[str, Row, int]
+"""A relation, a row in its inner form, and how often it comes."""
+
+WaitUntilDurable = Callable[[], None]
+"""Waits until an epoch is safe on disk."""
+
+EventOrder = npt.NDArray[np.integer[Any]]
+"""Event by event, whose turn it is."""
+
+
+class EventFeed:
+    """The entry for events of one table or stream: ``feed(+1, *row)``.
+
+    >>> import tidemill
+    >>> with tidemill.open(":memory:") as wh:
+    ...     _ = wh.sql("CREATE STREAM clicks (page STRING)")
+    ...     _ = wh.sql("CREATE MATERIALIZED VIEW hits AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page")
+    ...     click = wh.feed("clicks")
+    ...     click(+1, "home"); click(+1, "home")
+    ...     wh.view("hits").rows()
+    [('home', 2)]
+    """
+
+    def __init__(self, table: Table, events: EventWriter) -> None:
+        self._name = table.name
+        self._convert = row_coercer(table.fields, table.name)
+        self._events = events
+
+    def __call__(self, weight: int, *row: Any) -> None:
+        """Take one event in."""
+        if type(weight) is not int or not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
+            raise BadValue(f"{weight!r} is not a weight", where=self._name, hint="An insert is +1, a delete -1.")
+        self._events.take((self._name, self._convert(row), weight))
+
+
+class EventWriter:
+    """The epoch that events go to, while it is open."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._transaction = engine.transaction
+        self._open: OpenEpoch | None = None
+        self._taken: list[RowEvent] = []
+        self._moving: _InFlightEvents | None = None
+        self._tape: EventBuffer | None = None
+        self._fed: set[str] = set()
+
+    def feed(self, table: Table) -> Callable[..., None]:
+        """The quickest way in for events of ``table``."""
+        with self._engine.settled():
+            stages = self._machine_code(table)
+            if not stages:
+                return EventFeed(table, self)
+            return self._entry(table, stages).call
+
+    def take(self, event: RowEvent) -> None:
+        """Let all views follow one event; a full epoch is closed."""
+        with self._engine.lock:
+            self._transaction.recover()
+            if self._fed or (self._tape is not None and self._tape.used):
+                self.flush()
+            self._handle(event)
+            if len(self._taken) >= MAX_OPEN_EVENTS:
+                self.flush()
+
+    def replay(self, changes: Mapping[str, ChangeSet], turns: EventOrder) -> None:
+        """Take in many events: for each of ``turns`` the next row of the relation at that place among ``changes``."""
+        with self._engine.lock:
+            self._transaction.recover()
+            if not self._fed:
+                self.flush()
+            known = self._engine.catalog.tables
+            stages = [self._machine_code(known[name]) for name in changes]
+            if all(stages):
+                self._replay_columns(changes, turns, [stage for some in stages for stage in some])
+                return
+            self.flush()
+            rows = [zip(repeat(name), change.pairs(), strict=False) for name, change in changes.items()]
+            for turn in turns.tolist():
+                name, (row, weight) = next(rows[turn])
+                self.take((name, row, weight))
+
+    @property
+    def busy(self) -> bool:
+        """Whether an epoch is open."""
+        return self._open is not None
+
+    def flush(self) -> None:
+        """Close the open epoch, if there is one; after an exception, first go back to the last commit.
+
+        Another thread's epoch that is under way is not waited for: who must, has the lock.
+        """
+        if self._transaction.settled or self._transaction.elsewhere:
+            return
+        with self._engine.lock:
+            self._transaction.recover()
+            if self._open is None:  # another thread was first
+                return
+            durable = self._close_open()
+        durable()
+        self._engine.tend()
+
+    def _close_open(self) -> WaitUntilDurable:
+        assert self._open is not None
+        self._transaction.begin()
+        fed = self._fed.union(self._tape.relations() if self._tape is not None else ())
+        self._moving = _InFlightEvents(self._engine.store.epoch, self._taken, fed=bool(fed))
+        open_, self._open, taken, self._taken, self._fed = self._open, None, self._taken, [], set()
+        if self._tape is not None:
+            self._tape.close_until_epoch()
+        try:
+            durable = self._close_with(open_, taken, fed)
+        except DataError:
+            self._moving = None
+            raise
+        self._moving = None
+        return durable
+
+    def _close_with(self, open_: OpenEpoch, taken: list[RowEvent], fed: Iterable[str]) -> WaitUntilDurable:
+        if fed:
+            return _close_fed(open_, fed)
+        if taken:
+            return self._close(open_, taken)
+        open_.undo()
+        return _nothing
+
+    def resume(self) -> None:
+        """Take in again what was fed and is in no epoch, after an exception. The warehouse is at the last commit.
+
+        Events that went to machine code are nowhere else: that they are undone is said to whoever comes next.
+        """
+        moving = self._moving or _InFlightEvents(self._engine.store.epoch, self._taken, fed=self._is_fed)
+        left = moving.left(self._engine.store.epoch)
+        self._moving = _InFlightEvents(self._engine.store.epoch, left)
+        self._open, self._taken, self._fed = None, [], set()
+        if self._tape is not None:
+            self._tape.close_until_epoch()
+        for event in left:
+            self._handle(event)
+        self._moving = None
+        if moving.lost(self._engine.store.epoch):
+            raise DataError(
+                "events that were fed are undone",
+                detail="An interruption came before their epoch was committed.",
+                hint=f"Feed those again that came after epoch {self._engine.store.epoch}.",
+            )
+
+    @property
+    def _is_fed(self) -> bool:
+        """Whether the open epoch has events that went to machine code."""
+        return self._open is not None and bool(self._fed or (self._tape is not None and self._tape.used))
+
+    # -- events in a list ---------------------------------------------------------------------------------------
+
+    def _handle(self, event: RowEvent) -> None:
+        open_ = self._opened()
+        try:
+            open_.take(event)
+        except DataError:
+            self._go_back()
+            raise
+        self._taken.append(event)
+        self._transaction.gather()
+
+    def _opened(self) -> OpenEpoch:
+        """The open epoch, for an event that is about to change it."""
+        if self._open is None:
+            self._open = OpenEpoch(self._engine)
+        else:
+            self._transaction.begin()
+        return self._open
+
+    def _go_back(self) -> None:
+        """Leave out an event that may have done half of its work: the others go through the epoch from its start."""
+        assert self._open is not None
+        self._moving = _InFlightEvents(self._engine.store.epoch, self._taken)
+        taken, self._taken = self._taken, []
+        self._open.undo()
+        self._open = None
+        for earlier in taken:
+            self._handle(earlier)
+        self._moving = None
+
+    def _close(self, open_: OpenEpoch, taken: list[RowEvent]) -> WaitUntilDurable:
+        try:
+            return open_.close()
+        except DataError:
+            if len(taken) == 1:
+                raise
+        return self._close_each(taken)
+
+    def _close_each(self, taken: list[RowEvent]) -> WaitUntilDurable:
+        """Find the event whose row of some view cannot be: each gets an epoch of its own, up to that one."""
+        durable: WaitUntilDurable = _nothing
+        self._moving = _InFlightEvents(self._engine.store.epoch, taken, each=True)
+        for place, event in enumerate(taken):
+            try:
+                self._handle(event)
+                assert self._open is not None
+                open_, self._open, self._taken = self._open, None, []
+                durable = open_.close()
+            except DataError:
+                self._moving = _InFlightEvents(self._engine.store.epoch, taken[place + 1 :])
+                for later in taken[place + 1 :]:
+                    self._handle(later)
+                raise
+        return durable
+
+    # -- events on a tape ---------------------------------------------------------------------------------------
+
+    def _machine_code(self, table: Table) -> list[LlvmStage]:
+        """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""
+        if table.kept or late_table(table) is not None or table.checks_rows or self._engine.keeps_rows_of(table.name):
+            return []
+        found = []
+        for placed, stage in self._engine.pipeline.readers(table.name):
+            compiled = placed.runtime.compiled(stage) if isinstance(placed.runtime, NativeRuntime) else None
+            if compiled is None:
+                return []
+            found.append(compiled)
+        return found
+
+    def _entry(self, table: Table, stages: list[LlvmStage]) -> EventEntry:
+        from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
+
+        if self._tape is None:
+            self._tape = EventBuffer()
+            self._tape.close_until_epoch()
+        known = [entry for entry in self._tape.entries if entry.table is table and list(entry.stages) == stages]
+        return known[0] if known else EventEntry(table, stages, self._tape, partial(self._begin_tape, table, stages))
+
+    def _begin_tape(self, table: Table, stages: list[LlvmStage]) -> None:
+        """Make room for an event of ``table``: close the epoch that is open, and begin another.
+
+        A feed whose stages are gone must not run again, neither the one that asks for room nor any other.
+        """
+        assert self._tape is not None
+        with self._engine.settled():
+            for entry in self._tape.entries:
+                if not self._is_current(entry.table, list(entry.stages)):
+                    entry.retire(partial(_refuse_outdated, entry.table.name))
+            if not self._is_current(table, stages):
+                _refuse_outdated(table.name)
+            self._open = OpenEpoch(self._engine)
+            for stage in stages:
+                stage.prepare()
+            self._tape.open()
+            self._transaction.gather()
+
+    def _is_current(self, table: Table, stages: list[LlvmStage]) -> bool:
+        return self._engine.catalog.tables.get(table.name) is table and self._machine_code(table) == stages
+
+    # -- events in columns --------------------------------------------------------------------------------------
+
+    def _replay_columns(self, changes: Mapping[str, ChangeSet], turns: EventOrder, stages: Iterable[LlvmStage]) -> None:
+        """Hand the events to machine code; where their views publish every row, some at a time, to bound what waits."""
+        own = list({stage.stage.name: stage for stage in stages}.values())
+        tables = {name: change.arrow() for name, change in changes.items()}
+        publishing = any(stage.stage.serve is Serve.SUBSCRIBE for stage in own)
+        for some, rows in _slices(turns, tables, REPLAY_SLICE if publishing else len(turns)):
+            self._run_columns(some, rows, own)
+            if sum(stage.pending_rows for stage in own) >= MAX_PENDING_ROWS:
+                self.flush()
+
+    def _run_columns(self, turns: EventOrder, tables: Mapping[str, pa.Table], stages: Iterable[LlvmStage]) -> None:
+        open_ = self._opened()
+        self._fed.update(tables)
+        try:
+            for stage in stages:
+                stage.run(turns, tables)
+        except DataError as error:
+            self._fed = set()
+            open_.undo()
+            self._open = None
+            raise _all_undone(error) from error
+        self._transaction.gather()
+
+
+def _slices(
+    turns: EventOrder, tables: Mapping[str, pa.Table], size: int
+) -> Iterator[tuple[EventOrder, dict[str, pa.Table]]]:
+    """So many events at a time, with their rows."""
+    done = np.zeros(len(tables), dtype=np.int64)
+    for start in range(0, len(turns), max(size, 1)):
+        some = turns[start : start + size]
+        taken = np.bincount(some, minlength=len(tables))
+        yield some, {name: t.slice(at, n) for (name, t), at, n in zip(tables.items(), done, taken, strict=True)}
+        done += taken
+
+
+class OpenEpoch:
+    """An epoch that changes are handed to one by one. Until it is closed nobody else sees it."""
+
+    def __init__(self, engine: Engine) -> None:
+        engine.require_writable()
+        self._engine = engine
+        self._number = engine.store.epoch + 1
+        self._stack = ExitStack()
+        self._runtimes: list[Runtime] = self._stack.enter_context(engine.between(self._number, 1))
+        self._walk: Propagation = engine.pipeline.start(self._runtimes)
+        self._static = engine.catalog.static
+        self._gate = engine.lateness_filter(self._number)
+        self._taken: dict[str, list[tuple[Row, int]]] = {}
+
+    def take(self, event: RowEvent) -> None:
+        """Carry one event to every view."""
+        name, row, weight = event
+        if name in self._static:
+            self._engine.catalog.require_not_static([name])
+        change = ChangeSet.of([(row, weight)], self._engine.fields_of(name))
+        admitted = self._gate.admit({name: change})
+        catalog = self._engine.catalog
+        for taken, possible in check_tables(admitted, catalog.tables, catalog.constraints, self._runtimes[0]).items():
+            self._walk.take(taken, possible)
+            self._walk.recompute_pending(taken)
+            self._taken.setdefault(taken, []).extend(admitted[taken].pairs())
+
+    def undo(self) -> None:
+        """Leave everything as it was before the epoch."""
+        with suppress(_RollBack), self._stack:
+            raise _RollBack("undone")
+
+    def close(self) -> WaitUntilDurable:
+        """Commit the epoch with all that it has taken; what is returned waits until it is durable."""
+        fields_of = self._engine.fields_of
+        return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in self._taken.items()})
+
+    def close_fed(self, relations: Iterable[str]) -> WaitUntilDurable:
+        """Commit the epoch, in which events of ``relations`` went to machine code directly."""
+        for relation in relations:
+            self._walk.fed(relation)
+            for placed, stage in self._engine.pipeline.readers(relation):
+                assert isinstance(placed.runtime, NativeRuntime)
+                placed.runtime.fed(stage)
+        return self._finish({})
+
+    def _finish(self, stored: Mapping[str, ChangeSet]) -> WaitUntilDurable:
+        with self._stack:
+            self._walk.stored.update(stored)
+            self._walk.finish()
+            changes = self._engine.collect(self._walk, self._runtimes)
+        return self._engine.commit(Epoch(self._number, changes, self._gate.moved))
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlightEvents:
+    """Events on their way into epochs, or once more into the open one: what an exception must not lose.
+
+    ``epoch`` is the one before them; they get one together, or ``each`` its own. Those ``fed`` went to machine code.
+    """
+
+    epoch: int
+    events: list[RowEvent]
+    each: bool = False
+    fed: bool = False
+
+    def left(self, epoch: int) -> list[RowEvent]:
+        """Those that are in no epoch, now that the last one is ``epoch``."""
+        if self.each:
+            return self.events[epoch - self.epoch :]
+        return [] if epoch > self.epoch else list(self.events)
+
+    def lost(self, epoch: int) -> bool:
+        """Whether there are some that cannot be had again."""
+        return self.fed and epoch == self.epoch
+
+
+class _RollBack(DataError):
+    """Ends an epoch as a change that is refused would."""
+
+
+def _nothing() -> None:
+    """There was no epoch to wait for."""
+
+
+def _close_fed(open_: OpenEpoch, relations: Iterable[str]) -> WaitUntilDurable:
+    try:
+        return open_.close_fed(relations)
+    except DataError as error:
+        raise _all_undone(error) from error
+
+
+def _all_undone(error: DataError) -> DataError:
+    """The error of an epoch whose events nobody has kept one by one."""
+    error.detail = f"{error.detail or ''} All events since the last look are undone.".strip()
+    return error
+
+
+def _refuse_outdated(table: str) -> None:
+    raise Unsupported(
+        f'this feed of "{table}" is out of date',
+        detail="Views have been made, dropped or moved since it was asked for.",
+        hint=f'Ask for a new one: wh.feed("{table}").',
+    )

@@ -1,0 +1,142 @@
+"""How far a view is behind: the oldest change that it does not show, and how many epochs and partitions came since.
+
+A view that may be late has a *mark* while it is: the epoch that brought that change, and when. Marks are committed
+with the epochs that make them, among the positions, so they outlive the process and readers beside it see them. A view
+over a late view is as late as that one, whatever it has seen of it, and when the late one is refreshed, the mark goes
+on to those that have yet to follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.changes.changeset import Epoch
+from tidemill.model.schema import EPOCH, Table
+from tidemill.model.types import Field
+
+if TYPE_CHECKING:
+    from tidemill.engine.catalog.catalog import Catalog, View
+    from tidemill.engine.engine import Engine
+
+__all__ = ["Staleness", "StalenessMark", "is_caught_up", "is_mark", "late_since", "mark_of", "marks_of", "staleness_of"]
+
+MARK_PREFIX = "late:"
+"""Marks stand among the positions under this and the name of the view."""
+
+
+@dataclass(frozen=True, order=True)
+class StalenessMark:
+    """The oldest change that a view does not show: the epoch that brought it, and when, in seconds since 1970.
+
+    >>> StalenessMark.read(str(StalenessMark(7, 1.5)))
+    StalenessMark(epoch=7, time=1.5)
+    """
+
+    epoch: int
+    time: float
+
+    def __str__(self) -> str:
+        return f"{self.epoch} {self.time:.3f}"
+
+    @classmethod
+    def read(cls, text: str) -> StalenessMark | None:
+        """The mark that ``text`` spells; none where it is empty."""
+        epoch, _, moment = text.partition(" ")
+        return cls(int(epoch), float(moment)) if epoch else None
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """What a view does not show: epochs of its tables, their partitions (None where they have none), for how long."""
+
+    epochs: int = 0
+    partitions: int | None = None
+    seconds: float = 0.0
+
+
+def is_mark(position: str) -> bool:
+    """Whether a position is a mark, and no source's."""
+    return position.startswith(MARK_PREFIX)
+
+
+def mark_of(positions: Mapping[str, str], view: str) -> StalenessMark | None:
+    """The mark that a view has itself: there are changes for it to catch up with."""
+    return StalenessMark.read(positions.get(MARK_PREFIX + view, ""))
+
+
+def is_caught_up(positions: Mapping[str, str], view: str) -> bool:
+    """Whether a late view has seen all changes of its inputs, and is known to have."""
+    return positions.get(MARK_PREFIX + view) == ""
+
+
+def late_since(catalog: Catalog, positions: Mapping[str, str], view: View) -> StalenessMark | None:
+    """The oldest change that a view does not show, be it late itself or what it reads."""
+    views = catalog.views
+    above = (late_since(catalog, positions, views[name]) for name in view.inputs if name in views)
+    return _earliest(mark for mark in (mark_of(positions, view.name), *above) if mark)
+
+
+def marks_of(
+    catalog: Catalog, positions: Mapping[str, str], epoch: Epoch, refreshed: Collection[str] = ()
+) -> dict[str, str]:
+    """The marks that an epoch changes, in which the views ``refreshed`` catch up."""
+    gone = {name for name in filter(is_mark, positions) if name.removeprefix(MARK_PREFIX) not in catalog.views}
+    found = {name: "" for name in gone if positions[name]}
+    views = catalog.views
+    if not any(view.refresh.deferred for view in views.values()):
+        return found
+    now = StalenessMark(epoch.number, time.time())
+    changed = {name for name, change in epoch.changes.items() if name in catalog and len(change)}
+    waited = dict.fromkeys(changed, now)  # since when it was there to be seen, what has changed in each relation
+    for view in views.values():
+        before = mark_of(positions, view.name)
+        brought = _earliest(waited[name] for name in view.inputs if name in waited)
+        if view.name in changed:
+            waited[view.name] = (before if view.name in refreshed else brought) or now
+        if not view.refresh.deferred:
+            continue
+        behind = view.fresh < epoch.number and view.name not in refreshed
+        after = _earliest(mark for mark in (before, brought) if mark) if behind else None
+        if after != before or (view.name in refreshed and MARK_PREFIX + view.name not in positions):
+            found[MARK_PREFIX + view.name] = str(after or "")
+    return found
+
+
+def _earliest(marks: Iterable[StalenessMark]) -> StalenessMark | None:
+    return min(marks, default=None)
+
+
+def staleness_of(engine: Engine, view: View) -> Staleness:
+    """How far a view is behind at present; reads the times of what it does not show."""
+    catalog = engine.catalog
+    tables = [catalog.tables[name] for name in catalog.ancestors(view) if name in catalog.tables]
+    cut = any(table.partitioning is not None for table in tables)
+    mark = late_since(catalog, engine.store.positions, view)
+    if mark is None:
+        return Staleness(partitions=0 if cut else None)
+    since = max(mark.epoch - 1, engine.store.oldest)
+    epochs: set[int] = set()
+    partitions = []
+    for table in tables:
+        unseen, numbers = _unseen(engine, table, since)
+        epochs |= unseen
+        partitions.append(len(numbers))
+    return Staleness(len(epochs), max(partitions) if cut else None, max(time.time() - mark.time, 0.0))
+
+
+def _unseen(engine: Engine, table: Table, since: int) -> tuple[set[int], set[int]]:
+    """The epochs after ``since`` that changed a table, and the partitions that they touched."""
+    cut = table.partitioning
+    fields: tuple[Field, ...] = tuple(f for f in table.fields if cut is not None and f.name == cut.column)
+    rows = engine.store.read(table.name, fields, since=since)
+    epochs = set(np.unique(rows.column(EPOCH).to_numpy()).tolist())
+    if cut is None:
+        return epochs, set()
+    instants = rows.column(cut.column).drop_null().cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+    return epochs, set(np.unique(instants // cut.every).tolist())

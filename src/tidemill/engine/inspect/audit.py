@@ -1,0 +1,116 @@
+"""Views over sources held against the sources themselves: what was certified, and what they would answer now.
+
+A database cannot be asked about its past, so what a view showed earlier is taken as its certificates have it. What it
+shows now is compared: the view is brought up to date, the sources are asked, and the view is brought up to date again.
+Where nothing came the second time, the view was the whole time in the state that the sources answered in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tidemill.changes.zset import ZSet
+from tidemill.engine.catalog.catalog import View
+from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.differences import differences
+from tidemill.engine.inspect.verify import verify
+from tidemill.engine.remote.initial_load import InitialLoad
+from tidemill.engine.remote.source_maintainer import source_position_name
+from tidemill.engine.results import Verification
+from tidemill.model.errors import SourceSlow
+from tidemill.protocols.protocol import Level
+from tidemill.sources.source import Position
+from tidemill.storage.folder_store import FolderStore
+
+__all__ = ["Audit", "audit_view", "certified"]
+
+AUDIT_READER = "audit"
+"""Part of the name under which sources are asked, so that the view's own place in them stays as it is."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A view over sources beside what they answer in the state that it shows.
+
+    ``cores`` compares each part of the view that lies in sources with their answer, ``whole`` the view with its
+    recomputation from these parts. Both together say that it is what the sources would show.
+    """
+
+    view: str
+    level: Level
+    positions: Mapping[str, Position]
+    cores: tuple[Verification, ...]
+    whole: Verification
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is equal, duplicates counted."""
+        return self.whole.ok and all(self.cores)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def certified(engine: Engine, view: View) -> dict[int, Mapping[str, Position]]:
+    """Which states of its sources the view showed, by the epoch that it came to show them, as far as is remembered."""
+    now = engine.source_views.certificate(view).positions
+    store = engine.store
+    past = store.history() if isinstance(store, FolderStore) else {store.epoch: store.positions}
+    found: dict[int, Mapping[str, Position]] = {}
+    last: dict[str, Position] = {}
+    for epoch, positions in past.items():
+        shown = {
+            name: positions[source_position_name(view.name, name)]
+            for name in now
+            if source_position_name(view.name, name) in positions
+        }
+        if shown and shown != last and epoch >= view.created:
+            found[epoch], last = shown, shown
+    return found
+
+
+def audit_view(engine: Engine, view: View, patience: float) -> Audit:
+    """Compare a view with its sources; ``SourceSlow`` where they never rest for so long as it takes to ask them."""
+    deadline = time.monotonic() + patience
+    engine.source_views.sync(view.name, patience)
+    while True:
+        found = _audited(engine, view, _answers(engine, view, patience))
+        if not engine.source_views.sync(view.name, patience):
+            return found
+        if time.monotonic() > deadline:
+            raise SourceSlow(
+                f'view "{view.name}" cannot be compared with its sources',
+                detail=f"They went on changing for {patience:g} seconds, each time while they were asked.",
+                hint="Audit it when less is written, or allow more time.",
+            )
+
+
+def _audited(engine: Engine, view: View, answers: Mapping[str, ZSet]) -> Audit:
+    """The view as it is beside ``answers``; only who calls knows whether both are of one state."""
+    with engine.settled():
+        shown = engine.source_views.certificate(view)
+        cores = tuple(_compared(engine, view, name, rows) for name, rows in answers.items())
+        return Audit(view.name, shown.level, shown.positions, cores, verify(engine, view.name))
+
+
+def _answers(engine: Engine, view: View, patience: float) -> dict[str, ZSet]:
+    """The rows of each core, as the sources give them; what they keep for us meanwhile is taken out again."""
+    names = sorted({name for kept in view.cores for name in kept.homes})
+    with ExitStack() as ends:
+        sources = {}
+        for name in names:
+            sources[name] = engine.catalog.origins[name].open(f"{view.name}_{AUDIT_READER}", engine.secrets)
+            ends.callback(sources[name].remove)
+        filling = InitialLoad(view.cores, sources)
+        filling.fetch(patience)
+        return {kept.core.name: filling.rows(kept) for kept in view.cores}
+
+
+def _compared(engine: Engine, view: View, core: str, expected: ZSet) -> Verification:
+    (fields,) = [kept.core.fields for kept in view.cores if kept.core.name == core]
+    actual = engine.contents(core).zset()
+    missing, extra = differences(expected, actual, fields)
+    return Verification(core, sum(actual.values()), missing, extra)

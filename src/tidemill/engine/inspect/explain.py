@@ -1,0 +1,91 @@
+"""What can be known of a view while it is kept: how it is run and why, what it holds, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidemill.compiler.explain import explain
+from tidemill.compiler.lineage.self_maintenance import event_maintenance
+from tidemill.engine.catalog.catalog import View
+from tidemill.engine.engine import Engine, stored_map_names
+from tidemill.engine.epochs.pipeline import PlacedProgram
+from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies
+from tidemill.engine.partitions.listing import partition_facts
+from tidemill.engine.results import MapSize
+from tidemill.runtimes.native.runtime import NativeRuntime
+
+__all__ = ["base_reads_of", "explanation_of", "sizes_of"]
+
+
+def sizes_of(engine: Engine, name: str) -> list[MapSize]:
+    """The maps behind a view; where this process does not hold them, as many entries as are stored."""
+    with engine.lock:
+        engine.transaction.recover()
+        placed = engine.pipeline[engine.catalog.view(name).name]
+        found: list[MapSize] = []
+        for stage in placed.program.stages:
+            if isinstance(placed.runtime, NativeRuntime):
+                found += [MapSize(map_, *size) for map_, size in placed.runtime.sizes(stage).items()]
+            else:
+                found += [MapSize(map_.name, engine.store.rows(map_.name), None) for map_ in stage.maps]
+        return found
+
+
+def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
+    """How many rows of each relation were read to keep a view with lineage fresh, since the warehouse was opened."""
+    with engine.lock:
+        engine.transaction.recover()
+        placed = engine.pipeline[engine.catalog.view(name).name]
+        own = {stage.name for stage in placed.program.stages}
+        reads = dict.fromkeys((read for stage in placed.program.stages for read in stage.inputs if read not in own), 0)
+        for stage in placed.program.stages:
+            for relation, rows in engine.placement.base_reads(stage.name).items():
+                if relation in reads:
+                    reads[relation] += rows
+        return reads
+
+
+def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
+    """What a view with lineage listens to, and what it has read."""
+    if any(stage.strategy == "lineage" for stage in view.program.stages):
+        found = event_maintenance(view.program, engine.catalog.tables)
+        yield "listens to", "\n".join(map(str, found))
+        read = {name for verdict in found for name in verdict.reads}
+        reads = base_reads_of(engine, view.name)
+        yield "never reads", ", ".join(name for name in reads if name not in read) or "it may read each of its inputs"
+        yield "base reads", ", ".join(f"{rows:,} rows of {name}" for name, rows in reads.items() if rows) or "none"
+
+
+def explanation_of(engine: Engine, name: str) -> str:
+    """Strategy, runtime, program, predicted and measured cost of a view, and why."""
+    over_sources = engine.source_views.facts(engine.catalog.view(name))
+    with engine.settled():
+        view = engine.catalog.view(name)
+        placed = engine.pipeline[view.name]
+        option = view.options.get("runtime", "auto")
+        cut = view.partitioning is not None
+        _, reason = engine.placement.choose(
+            placed.measured.last_work, option, row_wise=view.row_wise, by_partitions=cut
+        )
+        facts = {
+            "runtime": f"{placed.runtime.name} ({reason})",
+            "back end": _backend(placed),
+            "refresh": view.options.get("refresh", "immediate")
+            + (f", weight {view.weight:g}" if view.refresh.scheduled else ""),
+            "shows epoch": str(view.fresh if view.refresh.deferred else engine.store.epoch),
+            "serves": view.served_text,
+            "stored rows": "none" if view.computed_on_read else str(engine.store.rows(view.name)),
+            "measured": placed.measured.summary(),
+        }
+        if view.shares:
+            facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
+        facts |= over_sources | dict(partition_facts(engine, view)) | dict(_lineage_facts(engine, view))
+        sizes = {map_: engine.store.rows(map_) for map_ in stored_map_names(view)}
+        comparison = compare_stored_strategies(view, engine.catalog, engine.store)
+        return explain(view.program, facts=facts, sizes=sizes, comparison=comparison)
+
+
+def _backend(placed: PlacedProgram) -> str:
+    if not isinstance(placed.runtime, NativeRuntime):
+        return "DataFrames"
+    return "; ".join(dict.fromkeys(placed.runtime.backend(stage) for stage in placed.program.stages))

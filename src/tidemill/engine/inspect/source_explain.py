@@ -1,0 +1,67 @@
+"""What a view over sources asks of them, for EXPLAIN: what goes there as SQL, and what is evaluated here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+
+from tidemill.changes.zset import ZSet
+from tidemill.engine.catalog.remote_subplans import COPY_PROTOCOL, MaintainedSubplan, source_name_of
+from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.remote.initial_load import in_source_names
+from tidemill.protocols.algorithms.sweep_hops import sweep_hops
+from tidemill.sources.remote_queries.signed_query import SignedQuery
+from tidemill.sources.secrets import Secrets
+from tidemill.sources.source import Source
+
+
+def source_queries(kept: MaintainedSubplan) -> Iterator[tuple[str, str, SignedQuery]]:
+    """What may be asked about a core: the source, when that is, and the query, with a row of NULLs for changed ones.
+
+    Other questions differ in which relations are replaced by changed rows. Of several sources each is asked what joins
+    with the rows that come from the others.
+    """
+    product = kept.core.product
+    if len(kept.homes) == 1:
+        (source,) = kept.homes
+        yield source, "for the first rows", product.query
+        if kept.protocol == COPY_PROTOCOL:
+            return
+        for relation in product.relations if len(product.leaves) > 1 else ():
+            width = next(len(leaf.columns) for leaf in product.leaves if leaf.relation == relation)
+            query = product.query.after(relation, ZSet({(None,) * width: 1}))
+            yield source, f"when {relation} changes", query
+        return
+    homes = {relation: source_name_of(relation) for relation in product.relations}
+    for source in sorted(kept.homes):
+        first = next(other for other in sorted(kept.homes) if other != source)
+        leg = next(leg for leg in sweep_hops(first, product, homes) if leg.source == source)
+        width = next(len(leaf.columns) for leaf in leg.view.leaves if leaf.alias == leg.swept)
+        yield source, f"when {first} changes", leg.query_for(ZSet({(None,) * width: 1}))
+
+
+def describe_source_queries(kept: MaintainedSubplan, sources: Mapping[str, Source]) -> list[str]:
+    """The questions as text: what is evaluated where, once for each source, and the SQL for each question."""
+    lines: list[str] = []
+    told: set[str] = set()
+    for name, when, query in source_queries(kept):
+        where, sql = _described(sources[name], in_source_names(query, name))
+        lines += [f"{name}: {line}" for line in where if name not in told]
+        lines.append(f"{name} {when}: {sql}")
+        told.add(name)
+    return lines
+
+
+def _described(source: Source, query: SignedQuery) -> tuple[list[str], str]:
+    _, *lines = [line.strip() for line in source.describe(query).split("\n")]
+    where = [line for line in lines if line.startswith(("there: ", "here: "))]
+    return where, " ".join(lines[len(where) :])
+
+
+@contextmanager
+def connect_for_explain(
+    origins: Mapping[str, SourceEntry], reader: str, secrets: Secrets
+) -> Iterator[dict[str, Source]]:
+    """Connections to sources that are only to tell what ``reader`` would ask them."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(closing(origin.look(reader, secrets))) for name, origin in origins.items()}

@@ -1,0 +1,36 @@
+"""What is stored, as figures for the compiler's predictions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow.compute as pc
+
+from tidemill.compiler.compare_strategies import COMPARED_STRATEGIES, compare_strategies
+from tidemill.engine.catalog.catalog import Catalog, View
+from tidemill.storage.store import Store
+
+MAX_COUNTED_ROWS = 1_000_000
+"""The values of a column are counted in tables of up to so many rows: that takes some hundredths of a second."""
+
+
+def compare_stored_strategies(view: View, catalog: Catalog, store: Store) -> list[str]:
+    """What viewlets and a join graph would keep and cost, for a view that has no other strategy of its own."""
+    if view.options.get("strategy", "auto") not in ("auto", *COMPARED_STRATEGIES):
+        return []
+    sizes = {name: store.rows(name) for name in view.inputs if _is_kept(name, catalog)}
+    return compare_strategies(view.name, view.relation, catalog.tables, sizes, partial(_distinct, catalog, store))
+
+
+def _is_kept(name: str, catalog: Catalog) -> bool:
+    table = catalog.tables.get(name)
+    return not catalog.view(name).computed_on_read if table is None else table.kept
+
+
+def _distinct(catalog: Catalog, store: Store, relation: str, column: str) -> int | None:
+    """How many values a column of a table has, where they are soon counted."""
+    table = catalog.tables.get(relation)
+    if table is None or not table.kept or store.rows(relation) > MAX_COUNTED_ROWS:
+        return None
+    fields = [f for f in table.fields if f.name == column]
+    return int(pc.count_distinct(store.read(relation, fields).column(column)).as_py())

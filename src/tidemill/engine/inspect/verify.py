@@ -1,0 +1,224 @@
+"""Views beside their recomputation: what must hold, whatever keeps them fresh.
+
+Who recomputes is an *oracle*, and a ``Verification`` names the one that was asked:
+
+- Spark, with the text of the view as its author wrote it, over the rows of the base tables. It shares nothing with us,
+  neither parser nor types, so it is the one that can tell that we have misread a text.
+- Spark, with what we have made of the text: where Spark does not take it (our extensions, functions of users), or
+  where SQL leaves open which rows are right and Spark chose others.
+- The evaluator, in this process: the meaning of our algebra, and quick for small tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Aggregate, Relation, TopK, Window
+from tidemill.algebra.relational.walk import walk_all
+from tidemill.algebra.relational.windows import LISTS, OFFSETS, RANKINGS, VALUES, WindowCall
+from tidemill.algebra.user_functions import functions_in
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import ZSet
+from tidemill.compiler.frontends.script.statements import Oql
+from tidemill.compiler.passes import compile_view
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.engine.catalog.catalog import View
+from tidemill.engine.catalog.oql_queries import as_oql
+from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.differences import differences
+from tidemill.engine.results import Verification
+from tidemill.model.errors import SetupError, Unsupported
+from tidemill.model.types import Field
+from tidemill.program.joingraph import Serve
+from tidemill.program.reads import row_wise
+from tidemill.program.statements import Program, Stage
+
+ORDER_DEPENDENT_AGGREGATES = frozenset(("array_agg", "string_agg", "mode", "min_by", "max_by"))
+"""Lists, whose order is not fixed or not to the last, and picks of which several may be equally right."""
+
+
+SPARK, EVALUATOR = "spark", "evaluator"
+ORACLES = (SPARK, EVALUATOR)
+"""What a view can be verified against; left out, small views go to the evaluator and large ones to Spark."""
+
+OWN_TEXT = "Spark, by the view's own text"
+TRANSLATED = "Spark, by the view's translation"
+IN_PROCESS = "the evaluator"
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """The rows that a view must have, who says so, and their columns where these are not ours by construction."""
+
+    rows: ZSet
+    oracle: str
+    fields: Sequence[Field] | None = None
+
+
+def verify(engine: Engine, name: str, against: str | None = None) -> Verification:
+    """A view beside its recomputation from the base tables, as of the epoch that it shows; see ``ORACLES``."""
+    if against not in (None, *ORACLES):
+        raise SetupError(f'views cannot be verified against "{against}"', hint=f"Use one of {', '.join(ORACLES)}.")
+    with engine.settled():
+        view = engine.catalog.view(name)
+        actual = engine.contents(view.name).zset()
+        found = _compared(view, actual, _answer(engine, view, against))
+        if not found.ok and found.oracle == OWN_TEXT and _is_open(engine, view):
+            found = _compared(view, actual, _translated(engine, view))
+        return found
+
+
+def recompute(engine: Engine, name: str) -> ZSet:
+    """A view from the base tables alone, as of the epoch that it shows: by Spark itself, or by the evaluator."""
+    with engine.settled():
+        return _answer(engine, engine.catalog.view(name), None).rows
+
+
+def _compared(view: View, actual: ZSet, expected: Recomputation) -> Verification:
+    missing, extra = differences(expected.rows, actual, view.fields)
+    columns = () if expected.fields is None else _retyped(view.fields, expected.fields)
+    return Verification(view.name, sum(actual.values()), missing, extra, expected.oracle, columns)
+
+
+def _retyped(ours: Sequence[Field], theirs: Sequence[Field]) -> tuple[str, ...]:
+    """The columns whose types differ, with both."""
+    if len(ours) != len(theirs):
+        return (f"{len(theirs)} columns instead of {len(ours)}",)
+    pairs = zip(ours, theirs, strict=True)
+    return tuple(f"{a.name} is {a.type}, not {b.type}" for a, b in pairs if str(a.type).lower() != str(b.type).lower())
+
+
+def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
+    until = view.fresh if view.refresh.deferred else None
+    if against is None:
+        quick = until is not None or _is_open(engine, view) or not _is_on_spark(engine, view)
+        against = EVALUATOR if quick or _is_beyond_spark(engine, view) else SPARK
+    if against == EVALUATOR:
+        return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
+    if not _is_beyond_spark(engine, view):
+        with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
+            answer = engine.placement.spark.recompute(view.query, _definitions(engine, view, until))
+            return Recomputation(answer.zset(), OWN_TEXT, answer.fields)
+    return _translated(engine, view)
+
+
+def _translated(engine: Engine, view: View) -> Recomputation:
+    """The view by Spark from what we have made of its text; by the evaluator where Spark has no form of that."""
+    until = view.fresh if view.refresh.deferred else None
+    if until is None:
+        program = Program(view.name, tuple(_stages(engine, view)))
+        if not any(map(row_wise, program.stages)):
+            with suppress(Unsupported):
+                return Recomputation(engine.placement.spark.answer(program).zset(), TRANSLATED)
+    return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
+
+
+def _stages(engine: Engine, view: View) -> Iterator[Stage]:
+    """The stages that compute a view from the base tables, those of the views that it reads before its own."""
+    for name in view.inputs:
+        below = _below(engine, name, view)
+        if below is not None and not below.refresh.deferred:
+            yield from _stages(engine, below)
+    yield from compile_view(view.name, view.relation, engine.catalog.tables, strategy="recompute").stages
+
+
+def _is_beyond_spark(engine: Engine, view: View) -> bool:
+    """Whether Spark cannot know what the text means: tables of sources, partitions, OQL, functions of users."""
+    if view.cores or view.partitioning or isinstance(as_oql(view.query, view.name), Oql):
+        return True
+    if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
+        return True
+    return any(_is_beyond_spark(engine, below) for below in _views_below(engine, view))
+
+
+def _is_open(engine: Engine, view: View) -> bool:
+    """Whether SQL leaves open what the rows of a view are: then Spark's choice is as good as ours and may differ."""
+    if depends_on_row_order(view.relation) or "any_value" in view.query.lower():
+        return True
+    return any(_is_open(engine, below) for below in _views_below(engine, view))
+
+
+def _views_below(engine: Engine, view: View) -> list[View]:
+    return [engine.catalog.views[name] for name in view.inputs if name in engine.catalog.views]
+
+
+def depends_on_row_order(relation: Relation) -> bool:
+    """Whether ``relation`` depends on an order that it does not fix: of values in a list, or of rows that tie.
+
+    >>> from tidemill.algebra.relational.relations import Scan
+    >>> from tidemill.model.types import INT, Field
+    >>> rows = Scan("t", "t", (Field("a", INT),))
+    >>> depends_on_row_order(rows), depends_on_row_order(TopK(rows, (), (), limit=3))
+    (False, True)
+    """
+    return any(
+        isinstance(node, TopK)
+        or (
+            isinstance(node, Aggregate) and any(call.function in ORDER_DEPENDENT_AGGREGATES for call in node.aggregates)
+        )
+        or (isinstance(node, Window) and any(map(_counts_rows, node.calls)))
+        or isinstance(node, Match)
+        for node in walk_all(relation)
+    )
+
+
+def _counts_rows(call: WindowCall) -> bool:
+    """Whether a window function tells rows apart that tie."""
+    if call.function in RANKINGS:
+        return call.function in ("row_number", "ntile")
+    over_rows = call.frame.rows and (call.frame.start, call.frame.end) != (None, None)
+    return over_rows or call.function in OFFSETS | VALUES | LISTS
+
+
+def _is_on_spark(engine: Engine, view: View) -> bool:
+    work = sum(engine.store.rows(name) for name in _definitions(engine, view, None))
+    return engine.placement.choose(work, view.options.get("runtime", "auto"))[0] == "spark"
+
+
+def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:
+    """The view by the plain evaluator: views that it reads are computed anew as well, from tables alone."""
+    inputs = {}
+    for name in view.inputs:
+        below = _below(engine, name, view)
+        if below is None or below.refresh.deferred:
+            inputs[name] = engine.contents(name, until).zset()
+        else:
+            inputs[name] = _evaluated(engine, below, until)
+    return evaluate(push_down_filters(view.relation), inputs)
+
+
+def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str | ChangeSet | None]:
+    """What the view stands on, lowest first: a view's query, rows as they were, or None for rows as they are stored."""
+    found: dict[str, str | ChangeSet | None] = {}
+    for name in view.inputs:
+        below = _below(engine, name, view)
+        if below is None or below.refresh.deferred:
+            found[name] = None if until is None else engine.contents(name, until)
+        else:
+            found.update(_definitions(engine, below, until))
+            found[name] = below.query
+    return found
+
+
+def _below(engine: Engine, name: str, reader: View) -> View | None:
+    """The view of that name, or None where it is a table; refused where it is a stream to its reader."""
+    below = engine.catalog.views.get(name)
+    if below is None:
+        table = engine.catalog.table(name)
+        if not table.kept:
+            raise _unverifiable(reader, f'the stream "{name}", whose rows are not kept', "Declare it as a TABLE")
+        if table.forgets:
+            raise _unverifiable(reader, f'"{name}", which forgets rows (RETAIN)', "Leave RETAIN out")
+    elif below.serve is Serve.SUBSCRIBE:
+        raise _unverifiable(reader, f'the changes of "{name}", whose rows are not kept', "Serve it with 'both'")
+    return below
+
+
+def _unverifiable(view: View, read: str, remedy: str) -> Unsupported:
+    return Unsupported(
+        f'view "{view.name}" cannot be verified', detail=f"It reads {read}.", hint=f"{remedy} while you test."
+    )

@@ -1,0 +1,111 @@
+"""How much was taken in: whatever takes rows counts them, and whoever asked for it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+__all__ = ["IntakeCounts", "IntakeEpoch", "IntakeTotals", "with_noun"]
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeCounts:
+    """What was taken in: so many rows, from so many files, ``late`` of the rows into tables of late changes.
+
+    ``rejected`` rows and ``aside`` files, those that were refused whole, are not among them; neither are files that
+    were ``skipped`` by their names.
+    """
+
+    rows: int = 0
+    files: int = 0
+    late: int = 0
+    rejected: int = 0
+    aside: int = 0
+    skipped: tuple[str, ...] = ()
+
+    def __add__(self, other: IntakeCounts) -> IntakeCounts:
+        return IntakeCounts(
+            self.rows + other.rows,
+            self.files + other.files,
+            self.late + other.late,
+            self.rejected + other.rejected,
+            self.aside + other.aside,
+            (*self.skipped, *other.skipped),
+        )
+
+    def __sub__(self, before: IntakeCounts) -> IntakeCounts:
+        """What came since, where these are running totals."""
+        return IntakeCounts(
+            self.rows - before.rows,
+            self.files - before.files,
+            self.late - before.late,
+            self.rejected - before.rejected,
+            self.aside - before.aside,
+            self.skipped[len(before.skipped) :],
+        )
+
+    @classmethod
+    def total(cls, counts: Iterable[IntakeCounts]) -> IntakeCounts:
+        """All of them together."""
+        return sum(counts, cls())
+
+    def __str__(self) -> str:
+        """The figures in words, those that are zero left out.
+
+        >>> print(IntakeCounts(rows=1234, files=2, late=1, skipped=("_SUCCESS",)))
+        1,234 rows from 2 files, 1 of them late; skipped _SUCCESS
+        """
+        text = with_noun(self.rows, "row")
+        text += f" from {with_noun(self.files, 'file')}" if self.files else ""
+        text += f", {self.late:,} of them late" if self.late else ""
+        text += f"; {with_noun(self.rejected, 'bad row')} set aside" if self.rejected else ""
+        text += f"; {with_noun(self.aside, 'file')} set aside" if self.aside else ""
+        more = f" and {len(self.skipped) - 3:,} more" if len(self.skipped) > 3 else ""
+        return text + (f"; skipped {', '.join(self.skipped[:3])}{more}" if self.skipped else "")
+
+
+class IntakeTotals:
+    """A running total. Rows are counted before they are shown: who sees an epoch finds what it brought in the total."""
+
+    def __init__(self) -> None:
+        self.total = IntakeCounts()
+        self._lock = threading.Lock()
+
+    def add(self, counts: IntakeCounts) -> None:
+        """Count what came."""
+        with self._lock:
+            self.total += counts
+
+    @contextmanager
+    def counting(self, counts: IntakeCounts) -> Iterator[None]:
+        """Count what the block takes in, unless it fails."""
+        self.add(counts)
+        try:
+            yield
+        except BaseException:
+            self.add(IntakeCounts() - counts)
+            raise
+
+
+class IntakeEpoch(int):
+    """The epoch that took rows in, or the last of them: a number that also knows how many, in ``counts``."""
+
+    counts: IntakeCounts
+
+    def __new__(cls, epoch: int, counts: IntakeCounts) -> Self:
+        """Epoch ``epoch``, which took in so much."""
+        taken = super().__new__(cls, epoch)
+        taken.counts = counts
+        return taken
+
+
+def with_noun(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> with_noun(1, "row"), with_noun(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

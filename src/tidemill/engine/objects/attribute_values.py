@@ -1,0 +1,81 @@
+"""Values that users give for attributes, as they are kept: converted, elements sorted, names of enums looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidemill.model.classes import Attribute, Collection
+from tidemill.model.coerce import coerce
+from tidemill.model.errors import BadValue, NullViolation
+
+__all__ = ["attribute_value", "collection_element", "collection_elements", "normalize_elements"]
+
+
+def attribute_value(attribute: Attribute, value: Any, where: str) -> Any:
+    """The inner value of an attribute. References are checked by whoever knows the objects."""
+    return (
+        collection_elements(attribute, value, where)
+        if attribute.collection is not None
+        else _one(attribute, value, where)
+    )
+
+
+def collection_element(attribute: Attribute, value: Any, where: str) -> Any:
+    """The inner value of an element of a collection."""
+    if value is None:
+        raise NullViolation("a collection has no NULL among its elements", where=where)
+    return _one(attribute, value, where)
+
+
+def collection_elements(attribute: Attribute, values: Any, where: str) -> tuple[Any, ...]:
+    """The elements of a collection as they are kept; None is the empty one."""
+    if values is None:
+        return ()
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise BadValue(
+            f"{values!r} is no collection",
+            where=where,
+            detail=f'Attribute "{attribute.name}" is a {_kind(attribute).value}.',
+            hint="Give a list.",
+        )
+    return normalize_elements(
+        attribute, [collection_element(attribute, value, f"{where}[{i}]") for i, value in enumerate(values)]
+    )
+
+
+def normalize_elements(attribute: Attribute, elements: Iterable[Any]) -> tuple[Any, ...]:
+    """Elements in the order in which they are kept: sorted, but for lists; in a set each once.
+
+    >>> from tidemill.model.types import BIGINT
+    >>> normalize_elements(Attribute("xs", BIGINT, collection=Collection.SET), [3, 1, 3])
+    (1, 3)
+    """
+    match _kind(attribute):
+        case Collection.LIST:
+            return tuple(elements)
+        case Collection.SET:
+            return tuple(sorted(set(elements), key=_rank))
+        case Collection.BAG:
+            return tuple(sorted(elements, key=_rank))
+
+
+def _kind(attribute: Attribute) -> Collection:
+    assert attribute.collection is not None
+    return attribute.collection
+
+
+def _rank(value: Any) -> tuple[bool, Any]:
+    """As Spark sorts an array: NaN is above all numbers."""
+    return (True, 0) if value != value else (False, value)
+
+
+def _one(attribute: Attribute, value: Any, where: str) -> Any:
+    inner = coerce(value, attribute.type, where=where)
+    if inner is not None and attribute.among and inner not in attribute.among:
+        raise BadValue(
+            f'"{inner}" is no value of attribute "{attribute.name}"',
+            where=where,
+            hint=f"Use one of {', '.join(attribute.among)}.",
+        )
+    return inner

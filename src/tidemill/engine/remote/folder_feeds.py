@@ -1,0 +1,234 @@
+"""Feeds: folders that receive files, each file an epoch of a table or stream, taken in exactly once.
+
+The name of a file is its position. It is committed with the file's rows, and the file is moved away after that; so
+after a crash the last name tells whether what still lies there was taken in. A file that is refused, by its own rows or
+by a view that cannot take them, is set aside whole with the reason, and the feed goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
+from tidemill.engine.partitions.lateness import late_change_count
+from tidemill.engine.workers import MANUAL, Trouble, Worker, not_started, sync_interval
+from tidemill.model.errors import DataError, OutOfBudget, SetupError, SqlError, TidemillError, UnknownName, Unsupported
+from tidemill.sources.ingest.files import FORMATS, IngestedFiles, read_files
+from tidemill.sources.ingest.inbox import InboxFolder
+from tidemill.storage.filesystem.durable_files import fault
+
+if TYPE_CHECKING:
+    from tidemill.engine.engine import Engine
+
+__all__ = ["FAULT_POINTS", "FeedEntry", "FeedState", "FolderFeeds"]
+
+FAULT_POINTS = ("fed", "put-away", "set-aside")
+"""Where a feed can be cut short: before a file that was taken in is moved away, after that, and before one is set aside
+of which the reason is written already."""
+
+FEED_OPTIONS = {
+    "sync": "continuous, manual or every N seconds, minutes, hours",
+    "format": f"{', '.join(sorted(set(FORMATS.values())))}; else the ending of a file tells",
+}
+
+POLL_SECONDS = 0.2
+"""How often a feed that is followed continuously looks into its folder."""
+
+CLOSE_SECONDS = 10.0
+"""How long ``close`` waits for a file that is being taken in."""
+
+
+@dataclass(frozen=True)
+class FeedEntry:
+    """A feed as the catalog knows it: what comes to ``folder`` becomes changes of ``table``."""
+
+    name: str
+    table: str
+    folder: str
+    options: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for option in self.options.keys() - FEED_OPTIONS.keys():
+            known = "; ".join(f"{key}: {values}" for key, values in FEED_OPTIONS.items())
+            raise Unsupported(f'feed "{self.name}" has an unknown option "{option}"', hint=f"Options are {known}.")
+        if self.options.get("format", "csv") not in FORMATS.values():
+            raise Unsupported(f'there is no reader for "{self.options["format"]}" files', hint=FEED_OPTIONS["format"])
+        sync_interval(self.options)
+
+    @property
+    def sync(self) -> str:
+        """When files are taken in, as its options say it."""
+        return self.options.get("sync", MANUAL)
+
+    @property
+    def position(self) -> str:
+        """The name under which the last file that was taken in is stored."""
+        return f"feed:{self.name}"
+
+    @property
+    def arrivals(self) -> InboxFolder:
+        """What waits in its folder."""
+        return InboxFolder(Path(self.folder), self.options.get("format"))
+
+    def to_json(self) -> dict[str, Any]:
+        """The feed as it stands in the catalog."""
+        return {"name": self.name, "table": self.table, "folder": self.folder, "options": dict(self.options)}
+
+    @classmethod
+    def from_json(cls, item: Mapping[str, Any]) -> FeedEntry:
+        """The feed that the catalog has."""
+        return cls(item["name"], item["table"], item["folder"], item["options"])
+
+
+@dataclass(frozen=True)
+class FeedState:
+    """Where a feed stands: how many files wait, the last one that was taken in, how many were set aside, what is wrong.
+
+    Where its folder cannot be read, nobody knows how many there are.
+    """
+
+    waiting: int | None
+    last: str | None
+    aside: int | None
+    trouble: str | None
+
+
+class FolderFeeds:
+    """The feeds of a warehouse at work. One thread at a time takes in the files of a feed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._locks: dict[str, threading.RLock] = {}
+        self._threads: dict[str, Worker] = {}
+        self._all = False
+        self.tally = IntakeTotals()
+        """All that was taken in since the warehouse was opened."""
+
+    def follow(self, feed: FeedEntry) -> None:
+        """Let a feed take in files by itself, if it wants that, or all feeds do."""
+        interval = 0.0 if self._all else sync_interval(feed.options)
+        if feed.name not in self._threads and not math.isinf(interval):
+            turn = partial(self.sync, feed.name)
+            self._threads[feed.name] = Worker(f"feed {feed.name}", turn, max(interval, POLL_SECONDS))
+
+    def follow_all(self) -> None:
+        """Let all feeds take in files by themselves, also those to come."""
+        self._engine.require_writable()
+        self._all = True
+        for feed in self._engine.catalog.feeds.values():
+            self.follow(feed)
+
+    def sync(self, name: str | None = None) -> IntakeCounts:
+        """Take in all files that wait, of one feed or of all; returns how much that was."""
+        feeds = self._engine.catalog.feeds
+        wanted = list(feeds.values()) if name is None else [self.find(name)]
+        return IntakeCounts.total(map(self._take, wanted))
+
+    def find(self, name: str) -> FeedEntry:
+        """The feed of that name."""
+        feeds = self._engine.catalog.feeds
+        if name.lower() not in feeds:
+            raise UnknownName(f'there is no feed "{name}"', hint=f"Feeds: {', '.join(feeds) or 'none'}.")
+        return feeds[name.lower()]
+
+    def state(self, feed: FeedEntry) -> FeedState:
+        """Where a feed stands."""
+        last, arrivals = self._engine.store.positions.get(feed.position) or None, feed.arrivals
+        known = self.troubles().get(feed.name)
+        trouble = None if known is None else str(known)
+        try:
+            waiting = [item for item in arrivals.waiting() if item.name != last]
+            return FeedState(len(waiting), last, len(arrivals.aside()), trouble)
+        except TidemillError as error:
+            return FeedState(None, last, None, trouble or str(error).partition("\n")[0])
+
+    def troubles(self) -> dict[str, Trouble]:
+        """Which feeds cannot take in files at present though they should, and why."""
+        found = {name: thread.trouble for name, thread in self._threads.items() if thread.trouble is not None}
+        if self._engine.read_only:
+            return found
+        feeds = self._engine.catalog.feeds.values()
+        idle = (f for f in feeds if f.name not in self._threads and not math.isinf(sync_interval(f.options)))
+        return found | {feed.name: not_started() for feed in idle}
+
+    def drop(self, name: str) -> None:
+        """No further file is taken in."""
+        if name in self._threads:
+            self._threads.pop(name).end()
+
+    def keep(self, names: Collection[str]) -> None:
+        """All feeds are gone but these."""
+        for name in self._threads.keys() - set(names):
+            self.drop(name)
+
+    def close(self) -> None:
+        """Take in no further files; the one that is under way comes to its end."""
+        for thread in self._threads.values():
+            thread.end()
+        for thread in self._threads.values():
+            thread.join(CLOSE_SECONDS)
+        self._threads.clear()
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def _take(self, feed: FeedEntry) -> IntakeCounts:
+        """Take in what waits, each file as an epoch; returns how much there was."""
+        arrivals, taken = feed.arrivals, IntakeCounts()
+        with self._locks.setdefault(feed.name, threading.RLock()):
+            self._engine.require_writable()
+            last = self._engine.store.positions.get(feed.position)
+            if last:
+                arrivals.archive(last)
+            for item in arrivals.waiting():
+                if self._engine.closed or feed.name not in self._engine.catalog.feeds:
+                    break
+                taken += self._take_or_set_aside(feed, arrivals, item)
+        return taken
+
+    def _take_or_set_aside(self, feed: FeedEntry, arrivals: InboxFolder, item: Path) -> IntakeCounts:
+        try:
+            return self._take_one(feed, arrivals, item)
+        except TidemillError as error:
+            if not _is_refused(error):
+                raise
+            arrivals.set_aside(item.name, error.render())
+            self.tally.add(IntakeCounts(aside=1))
+            return IntakeCounts(aside=1)
+
+    def _take_one(self, feed: FeedEntry, arrivals: InboxFolder, item: Path) -> IntakeCounts:
+        if arrivals.is_known(item.name):
+            raise DataError("something of this name was taken in before", where=str(item), hint="Give it another name.")
+        arrivals.refuse_links(item)
+        read = _read(self._engine, feed, item)
+        came = IntakeCounts(len(read.change), read.files)
+        with self.tally.counting(came):
+            epoch = self._engine.apply({feed.table: read.change}, {feed.position: item.name})
+        fault("fed")
+        arrivals.archive(item.name)
+        fault("put-away")
+        late = IntakeCounts(late=late_change_count(self._engine, self._engine.catalog.table(feed.table), epoch))
+        self.tally.add(late)
+        return came + late
+
+
+def _read(engine: Engine, feed: FeedEntry, item: Path) -> IngestedFiles:
+    try:
+        return read_files(engine.catalog.table(feed.table), [item], format=feed.options.get("format"))
+    except pa.ArrowException as error:
+        raise DataError("the file cannot be read", where=str(item), detail=str(error)) from error
+
+
+def _is_refused(error: TidemillError) -> bool:
+    """Whether it is the file that is at fault. Else it stays, and is tried again."""
+    if isinstance(error, SetupError):
+        # Arrow complains of what stands in a file as the system does of the disk, but without a number.
+        return isinstance(error.__cause__, OSError) and error.__cause__.errno is None
+    return isinstance(error, (DataError, SqlError)) and not isinstance(error, OutOfBudget)

@@ -1,0 +1,75 @@
+"""The first rows of a view over sources: asked for in one state of each source, whatever else it does meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.changes.zset import ZSet
+from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
+from tidemill.model.errors import SourceSlow
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
+from tidemill.sources.source import Answered, Position, Source
+
+
+@dataclass
+class InitialLoad:
+    """The first rows of cores. One of a single source is asked for as it is; of others, the relations are fetched."""
+
+    cores: tuple[MaintainedSubplan, ...]
+    sources: Mapping[str, Source]
+    positions: dict[str, Position] = field(default_factory=dict)
+    _found: dict[SpjView, ZSet] = field(default_factory=dict)
+
+    def fetch(self, timeout: float) -> None:
+        """Ask every source for all that is needed of it."""
+        for name, source in self.sources.items():
+            source.start(None)
+            wanted = [
+                p for kept in self.cores for p in _initial_queries(kept) if source_name_of(p.relations[0]) == name
+            ]
+            self._fetch(name, source, wanted, time.monotonic() + timeout)
+
+    def _fetch(self, name: str, source: Source, wanted: list[SpjView], deadline: float) -> None:
+        """Ask one source. Where it has changed between two answers, all are asked for again: they show one state."""
+        states: set[Position] = set()
+        while len(states) != 1:
+            asked = {source.ask(in_source_names(product.query, name)): product for product in wanted}
+            states = set()
+            while asked:
+                message = source.receive(0.1)
+                if isinstance(message, Answered):
+                    self._found[asked.pop(message.number)] = message.rows
+                    states.add(message.position)
+                if time.monotonic() > deadline:
+                    raise SourceSlow(
+                        f'the rows of a view over "{name}" did not come in time',
+                        detail=f"It has answered {len(wanted) - len(asked)} of {len(wanted)} queries.",
+                        hint="Create the view while the source has less to do.",
+                    )
+        (self.positions[name],) = states
+
+    def rows(self, kept: MaintainedSubplan) -> ZSet:
+        """The rows of a core, once all is fetched."""
+        product = kept.core.product
+        if product in self._found:
+            return self._found[product]
+        contents = {part.leaves[0].relation: self._found[part] for part in _initial_queries(kept)}
+        return product.query.answer(contents)
+
+
+def _initial_queries(kept: MaintainedSubplan) -> list[SpjView]:
+    """What to ask for, for the rows of a core: itself, or each of its relations where no source has all of them."""
+    product = kept.core.product
+    if len(kept.homes) == 1:
+        return [product]
+    leaves = {leaf.relation: leaf for leaf in product.leaves}
+    return [SpjView((leaf,), (), tuple(Named(f.name, column(f)) for f in leaf.fields)) for leaf in leaves.values()]
+
+
+def in_source_names(query: SignedQuery, source: str) -> SignedQuery:
+    """The query with the relations called as the source itself calls them."""
+    leaves = tuple(replace(leaf, relation=leaf.relation.removeprefix(f"{source}.")) for leaf in query.view.leaves)
+    return replace(query, view=replace(query.view, leaves=leaves))

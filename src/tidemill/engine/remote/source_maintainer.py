@@ -1,0 +1,239 @@
+"""Views over sources at work: messages go to the protocols, and what these install becomes epochs.
+
+A view has one connection to each of its sources, and one keeper for each of its cores. All cores of a view show the
+same states of the sources: where there are several, an epoch is made when all keepers are idle. Nothing here needs to
+survive a crash. The position of what was installed is committed with it, and the source delivers again what came after.
+
+Sources are heard in batches: all that waits at a source is one round, and a round ends however busy the source is
+(``protocols.batched_source``). Only a view of one core that is to show every state hears each update as it comes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import ZSet
+from tidemill.engine.catalog.catalog import View
+from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
+from tidemill.engine.remote.initial_load import InitialLoad, in_source_names
+from tidemill.protocols.batched_source import BatchedSource
+from tidemill.protocols.protocol import Action, AskSource, InitialView, InstallChange, Level, ViewMaintainer
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
+from tidemill.sources.source import Answered, Committed, Message, Position, Source
+
+ApplyChanges = Callable[[Mapping[str, ChangeSet], Mapping[str, str]], int]
+"""Commits changes of tables together with positions; returns the epoch."""
+
+FORGET_SECONDS = 1.0
+"""A source is told that often, at most, what it need not remember: to a replication slot that is work."""
+
+IDLE_SECONDS = 60.0
+"""After so long without an epoch a view moves on to the present state of its sources.
+
+What changed there was not the view's, but a replication slot keeps the log of all tables.
+"""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a view over sources shows: how right that is, and which state of each source it is."""
+
+    level: Level
+    positions: Mapping[str, Position]
+
+
+def source_position_name(view: str, source: str) -> str:
+    """The name under which the position of a view in a source is stored.
+
+    >>> source_position_name("v", "shop")
+    'shop/v'
+    """
+    return f"{source}/{view}"
+
+
+class SourceMaintainer:
+    """One view over sources, kept as long as somebody calls ``step``."""
+
+    def __init__(self, view: View, sources: Mapping[str, Source], apply: ApplyChanges) -> None:
+        self._view = view
+        self._sources = dict(sources)
+        self._apply = apply
+        self._heard: dict[str, Source | BatchedSource] = {}
+        self._keepers: dict[str, ViewMaintainer] = {}
+        self._asked: dict[tuple[str, int], tuple[str, int]] = {}
+        self._marks: set[tuple[str, int]] = set()
+        self._goals: dict[str, int] = {}
+        self._told: Counter[str] = Counter()
+        self._installed: Counter[str] = Counter()
+        self._pending: dict[str, ZSet] = {}
+        self._positions: dict[str, Position] = {}
+        self._committed = self._rested = self._forgot = -math.inf
+        self.taken = 0
+        """How many updates or batches of them have come."""
+
+    def fill(self, timeout: float) -> None:
+        """Fetch the view's first rows, and follow it from there on."""
+        filling = InitialLoad(self._view.cores, self._sources)
+        filling.fetch(timeout)
+        rows = {kept.core.name: filling.rows(kept) for kept in self._view.cores}
+        self._begin(filling.positions, rows)
+        self._pending = rows
+        self._commit()
+
+    def resume(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
+        """Go on from rows of the cores that show the states ``positions``."""
+        for name, source in self._sources.items():
+            source.start(positions[name])
+        self._begin(positions, rows)
+
+    def _begin(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
+        self._positions = dict(positions)
+        self._heard = {name: self._hear(source, positions[name]) for name, source in self._sources.items()}
+        for kept in self._view.cores:
+            homes = {relation: source_name_of(relation) for relation in kept.core.product.relations}
+            own = {source: positions[source] for source in kept.homes}
+            start = InitialView(kept.core.product, rows[kept.core.name], own, kept.keys, homes)
+            self._keepers[kept.core.name] = kept.keeper(start)
+
+    def _hear(self, source: Source, position: Position) -> Source | BatchedSource:
+        first, *others = self._view.cores
+        if first.level is Level.NONE or (first.complete and not others):
+            return source
+        return BatchedSource(source, position, merged=not first.complete)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked, and all that was told is installed."""
+        return not self._asked and all(keeper.idle for keeper in self._keepers.values())
+
+    def step(self, timeout: float | None = None) -> bool:
+        """Take in one message of each source, if there is one; tells whether any came.
+
+        While something is asked, only those are heard who must answer. The others go on to remember what they do.
+        """
+        came = False
+        for name in list(self._heard):
+            if not (self.idle or any(source == name for source, _ in self._asked)):
+                continue
+            message = self._heard[name].receive(0 if came else timeout)
+            if message is not None:
+                came = True
+                self._heard[name] = self._heard.pop(name)  # the next time the others go first
+                self._take(name, message)
+        return came
+
+    def catch_up(self, timeout: float | None = None) -> None:
+        """Show all that the sources have committed until now, whatever they go on to do, or until the time is up."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._mark()
+        while not self._caught_up and (deadline is None or time.monotonic() < deadline):
+            self.step(0.0 if self.idle else 0.05)
+
+    def rest(self) -> None:
+        """Where nothing has come for long, find out where the sources are by now; the answer comes with a ``step``."""
+        now = time.monotonic()
+        if self.idle and now - max(self._committed, self._rested) >= IDLE_SECONDS:
+            self._rested = now
+            self._mark()
+
+    def _mark(self) -> None:
+        """Ask each source for nothing: the answer comes after all that it has committed until now."""
+        self._marks.clear()
+        self._goals.clear()
+        leaves = [leaf for kept in self._view.cores for leaf in kept.core.product.leaves]
+        for name, source in self._heard.items():
+            leaf = next(leaf for leaf in leaves if source_name_of(leaf.relation) == name)
+            self._marks.add((name, source.ask(in_source_names(SignedQuery(SpjView((leaf,), (), ()), ()), name))))
+
+    @property
+    def _caught_up(self) -> bool:
+        if self._marks:
+            return False
+        # An epoch of several cores needs them all idle; one core may have gone on to what came later.
+        one = len(self._view.cores) == 1
+        return self.idle or (one and all(self._installed[core] >= goal for core, goal in self._goals.items()))
+
+    def close(self) -> None:
+        """Let go of the sources."""
+        for source in self._sources.values():
+            source.close()
+
+    def remove(self) -> None:
+        """Let the sources forget this view for good."""
+        for source in self._sources.values():
+            source.remove()
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def _take(self, source: str, message: Message) -> None:
+        if isinstance(message, Committed):
+            self._update(source, message)
+        elif (source, message.number) in self._asked:
+            self._answer(source, message)
+        else:
+            self._reach(source, message)
+            return
+        if len(self._view.cores) > 1 and self.idle:
+            self._commit()
+
+    def _update(self, source: str, message: Committed) -> None:
+        self.taken += 1
+        changes = {f"{source}.{name}": rows for name, rows in message.changes.items()}
+        for kept in self._view.cores:
+            if source in kept.homes:
+                self._told[kept.core.name] += 1
+                self._do(kept, self._keepers[kept.core.name].updated(changes, message.position, source))
+
+    def _answer(self, source: str, message: Answered) -> None:
+        core, number = self._asked.pop((source, message.number))
+        (kept,) = [one for one in self._view.cores if one.core.name == core]
+        self._do(kept, self._keepers[core].answered(number, message.rows, message.position, source))
+
+    def _reach(self, source: str, message: Answered) -> None:
+        """The answer to nothing: what was told by now is what must be installed.
+
+        Where all of it is, the view shows this very state, and after a long rest says so.
+        """
+        self._marks.discard((source, message.number))
+        self._goals |= {kept.core.name: self._told[kept.core.name] for kept in self._view.cores if source in kept.homes}
+        moved = self._positions[source] != message.position
+        if self.idle and moved and time.monotonic() - self._committed >= IDLE_SECONDS:
+            self._positions[source] = message.position
+            self._commit()
+
+    def _do(self, kept: MaintainedSubplan, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case AskSource(number=number, query=query, source=wished):
+                    source = wished or next(iter(kept.homes))
+                    asked = self._heard[source].ask(in_source_names(query, source))
+                    self._asked[source, asked] = kept.core.name, number
+                case InstallChange(change=change, positions=positions):
+                    self._installed[kept.core.name] += 1
+                    self._pending[kept.core.name] = self._pending.get(kept.core.name, ZSet()) + change
+                    self._positions |= positions
+                    if len(self._view.cores) == 1:
+                        self._commit()
+
+    def _commit(self) -> None:
+        """Make what is pending an epoch, with the states that it shows; then the sources may forget them."""
+        changes = {
+            kept.core.name: ChangeSet.of(self._pending.get(kept.core.name, ZSet()).items(), kept.core.fields)
+            for kept in self._view.cores
+        }
+        self._pending.clear()
+        self._apply(changes, {source_position_name(self._view.name, name): at for name, at in self._positions.items()})
+        self._committed = time.monotonic()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let the sources forget what is committed here. What they are not told now, they are told with the next."""
+        if self._committed - self._forgot >= FORGET_SECONDS:
+            self._forgot = self._committed
+            for name, at in self._positions.items():
+                self._sources[name].forget(at)

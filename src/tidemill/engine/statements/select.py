@@ -1,0 +1,69 @@
+"""Queries asked once: the bag comes from a runtime, order and limit are put on top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.relational.walk import scans
+from tidemill.changes.zset import Row
+from tidemill.compiler.frontends.oql import OqlAnswer
+from tidemill.compiler.frontends.script.statements import Oql, Tree
+from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.compiler.frontends.translate import TranslatedQuery, translate
+from tidemill.engine.catalog.oql_queries import read_oql
+from tidemill.engine.engine import Engine
+from tidemill.engine.results import Result, present_rows
+from tidemill.model.errors import ParseError
+
+
+def select(engine: Engine, query: str | Tree, *, until: int | None = None) -> Result:
+    """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
+    translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
+    if until is None:
+        return _shown(engine, translated, engine.answer(translated.relation).zset().expand())
+    tables = {name: engine.contents(name, until).zset() for name in scans(translated.relation)}
+    return _shown(engine, translated, evaluate(translated.relation, tables).expand())
+
+
+def select_oql(engine: Engine, query: Oql) -> Result:
+    """The answer to a query in OQL over the present contents, in the order that it asks for."""
+    found = read_oql(query, engine.catalog.module, engine.catalog.relations)
+    if len(found) != 1 or not isinstance(found[0], OqlAnswer):
+        raise ParseError("one query was expected", where=query.name, hint="A view is made by define().")
+    asked = TranslatedQuery(found[0].relation, found[0].visible, found[0].order)
+    return _shown(engine, asked, engine.answer(asked.relation).zset().expand())
+
+
+def _shown(engine: Engine, query: TranslatedQuery, rows: Iterable[Row]) -> Result:
+    fields = query.relation.fields[: query.visible]
+    shown = [row[: query.visible] for row in order_and_limit(list(rows), query)]
+    return Result(present_rows(shown, fields), fields, frame=engine.placement.frame)
+
+
+def order_and_limit(rows: Sequence[Row], query: TranslatedQuery) -> Sequence[Row]:
+    """The rows in the order that the query asks for, cut to its limit."""
+    ordered = ordered_rows(rows, query.order)
+    start = query.offset or 0
+    return ordered[start:] if query.limit is None else ordered[start : start + query.limit]
+
+
+def ordered_rows(rows: Iterable[Row], order: Sequence[ColumnOrder]) -> list[Row]:
+    """The rows by some of their columns; those that are equal in them stay as they are."""
+    ordered = list(rows)
+    for position, descending, nulls_first in reversed(order):
+        ordered.sort(key=lambda row, i=position: _rank(row[i]), reverse=descending)  # type: ignore[misc]
+        ordered.sort(key=lambda row, i=position: (row[i] is None) != nulls_first)  # type: ignore[misc]
+    return ordered
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """A key that compares any two values of one column: NULL anywhere (it is sorted apart), NaN above all numbers."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        return (2, 0.0) if value != value else (1, value)
+    if isinstance(value, tuple):
+        return (1, tuple(map(_rank, value)))
+    return (1, value)

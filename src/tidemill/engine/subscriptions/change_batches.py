@@ -1,0 +1,163 @@
+"""What an epoch changed in a view, as readers get it, and as the store still has it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.engine.boundary import public_class
+from tidemill.engine.catalog.catalog import View, unpublished_error
+from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.results import present_rows
+from tidemill.engine.subscriptions.row_filter import RowFilter
+from tidemill.model.errors import EpochGone, FellBehind
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.program.joingraph import Serve
+
+if TYPE_CHECKING:
+    from tidemill.engine.engine import Engine
+
+UserRow = tuple[Any, ...]
+"""A row as users see it."""
+
+
+@public_class
+class ChangeBatch:
+    """What one epoch changed in a view: iterate for ``(weight, row)`` pairs, or ask for it sorted out.
+
+    ``inserts`` and ``deletes`` are rows, ``updates`` pairs of an old and a new row with one key; a row is in one of the
+    three. Without a key of the view an update is a delete and an insert. What is not asked for is not made.
+    """
+
+    def __init__(self, epoch: int, change: ChangeSet, key: tuple[int, ...] | None = None) -> None:
+        self.epoch = epoch
+        self._change = change
+        self._key = key
+
+    @cached_property
+    def changes(self) -> list[tuple[int, UserRow]]:
+        """The rows with their weights, each once."""
+        net = self.net
+        return list(zip(net.values(), present_rows(net, self._change.fields), strict=True))
+
+    @property
+    def inserts(self) -> list[UserRow]:
+        """The rows that came, as often as they did."""
+        return self._sorted_out[0]
+
+    @property
+    def deletes(self) -> list[UserRow]:
+        """The rows that left, as often as they did."""
+        return self._sorted_out[1]
+
+    @property
+    def updates(self) -> list[tuple[UserRow, UserRow]]:
+        """The rows that changed: as they were, and as they are."""
+        return self._sorted_out[2]
+
+    @property
+    def rows(self) -> int:
+        """How many weighted rows it has, before equal ones are summed; known without making any."""
+        return len(self._change)
+
+    def arrow(self) -> pa.Table:
+        """The rows as Arrow, with their weights as ``_weight``."""
+        return self._change.arrow()
+
+    def encoded(self) -> Sequence[pa.Table]:
+        """The rows as Arrow as they lie in memory: tables in which columns that repeat may be run-end encoded.
+
+        What a join makes of one row is many rows that differ in a column or two. The others are not written out here.
+        """
+        return self._change.encoded()
+
+    @cached_property
+    def net(self) -> ZSet:
+        """The rows with their weights, summed, in their inner form."""
+        return self._change.zset()
+
+    @cached_property
+    def _sorted_out(self) -> tuple[list[UserRow], list[UserRow], list[tuple[UserRow, UserRow]]]:
+        pairs = _updates_in(self.net, self._key)
+        paired = {row for pair in pairs for row in pair}
+        come = [row for row, weight in self.net.items() for _ in range(weight) if row not in paired]
+        left = [row for row, weight in self.net.items() for _ in range(-weight) if row not in paired]
+        fields = self._change.fields
+        old, new = (present_rows([pair[side] for pair in pairs], fields) for side in (0, 1))
+        return present_rows(come, fields), present_rows(left, fields), list(zip(old, new, strict=True))
+
+    def __iter__(self) -> Iterator[tuple[int, UserRow]]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __repr__(self) -> str:
+        return f"ChangeBatch(epoch={self.epoch}, changes={self.changes})"
+
+
+def _updates_in(net: ZSet, key: tuple[int, ...] | None) -> list[tuple[Row, Row]]:
+    """The rows that changed: one left and one came with the same key, once each, and no other row has it."""
+    if key is None:
+        return []
+    by_key: dict[Row, list[Row]] = defaultdict(list)
+    for row in net:
+        by_key[tuple([row[place] for place in key])].append(row)
+    both = (sorted(rows, key=net.weight) for rows in by_key.values() if len(rows) == 2)
+    return [(old, new) for old, new in both if (net.weight(old), net.weight(new)) == (-1, 1)]
+
+
+def stored_batches(
+    engine: Engine, view: View, since: int, until: int | None = None, where: RowFilter | None = None
+) -> list[ChangeBatch]:
+    """The batches of epochs in ``(since, until]`` as the store has them; ``FellBehind`` where it no longer does."""
+    if view.serve is Serve.READ:
+        raise unpublished_error(view.name, f'view "{view.name}" has no changes to follow')
+    store, fields = engine.store, view.fields
+    try:
+        table = store.read(view.name, fields, since=since, until=until)
+    except EpochGone:
+        require_reach(engine, view, since)
+        raise
+    # What was forgotten while we read counts as well: a log has holes then, and not an error.
+    require_reach(engine, view, since)
+    if where is not None:
+        table = where.matching(table)
+    key = key_of_view(view, engine.catalog)
+    found = ((epoch, _summed(change)) for epoch, change in _by_epoch(table, view))
+    return [ChangeBatch(epoch, change, key) for epoch, change in found if len(change)]
+
+
+def require_reach(engine: Engine, view: View, since: int) -> None:
+    """Refuse to go on from an epoch after which changes are missing."""
+    reach = engine.logs.reach(view)
+    if since < reach:
+        raise FellBehind(view.name, since, reach, engine.store.epoch)
+
+
+def _by_epoch(table: pa.Table, view: View) -> Iterator[tuple[int, ChangeSet]]:
+    """The rows of each epoch, in order."""
+    table = table.take(pa.array(np.argsort(table.column(EPOCH).to_numpy(), kind="stable")))
+    epochs = table.column(EPOCH).to_numpy()
+    starts = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(epochs)]
+    rows = table.select([*(field.name for field in view.fields), WEIGHT])
+    for start, end in pairwise(starts):
+        if end > start:
+            yield int(epochs[start]), ChangeSet.of_arrow(rows.slice(start, end - start), view.fields)
+
+
+MAX_SUMMED_ROWS = 10_000
+"""Changes of up to so many rows are summed by row when they are read again; larger ones are as they were emitted."""
+
+
+def _summed(change: ChangeSet) -> ChangeSet:
+    """The change with each row once. What was emitted is; a view that was built again takes back all it had."""
+    return change if len(change) > MAX_SUMMED_ROWS else ChangeSet.of(change.zset().items(), change.fields)

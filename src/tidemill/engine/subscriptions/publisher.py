@@ -1,0 +1,256 @@
+"""Publishing: what an epoch changed goes to all who asked for it, in one pass, and waits for them in one place.
+
+Each view that somebody listens to has a queue of its last epochs, shared by its listeners and bounded. A listener that
+asks for certain values only (see ``filters``) is found by them: one hash lookup for each row and each set of columns
+that anybody filters by, however many listeners there are. Who has nothing in an epoch is not even woken. Who is slower
+than the queue is long is *behind*, and reads the store until it has caught up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.engine.subscriptions.listener_index import FilterColumns, Inbox, ListenerIndex, RowSpans, rows_in_spans
+from tidemill.engine.subscriptions.row_filter import RowFilter
+from tidemill.model.types import Field
+
+
+@dataclass
+class _QueuedEpoch:
+    """An epoch in a queue: the rows that were asked for, by the columns that they were asked for by."""
+
+    changes: dict[FilterColumns, ChangeSet]
+    unread: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.changes.values()))
+
+
+class Publisher:
+    """All that is listened to. Epochs are *offered* as they are committed and *published* once they are durable."""
+
+    def __init__(self, epoch: int) -> None:
+        self.lock = threading.Lock()
+        self.published = epoch
+        self.closed = False
+        self._offered: deque[Epoch] = deque()
+        self._views: dict[str, ChangeQueue] = {}
+        self._abandoned: deque[Inbox] = deque()
+        self._ending: set[str] = set()
+
+    def offer(self, epoch: Epoch) -> None:
+        """Remember an epoch that has just been committed; callers come in the order of epochs."""
+        with self.lock:
+            self._offered.append(epoch)
+
+    def publish(self, number: int) -> None:
+        """Hand out all epochs up to ``number``. Whoever waited for that one has waited for those before it."""
+        with self.lock:
+            while self._abandoned:
+                self._leave(self._abandoned.popleft())
+            while self._offered and self._offered[0].number <= number:
+                epoch = self._offered.popleft()
+                self._end(self._ending.intersection(epoch.dropped))
+                for name in self._views and self._views.keys() & {*epoch.changes, *epoch.replaced, *epoch.dropped}:
+                    change = epoch.changes.get(name)
+                    # Files are the store's by now, and it may merge them.
+                    if change is None or name in epoch.replaced or change.files is not None:
+                        self._views[name].read_from_store(self.published)
+                    else:
+                        self._views[name].publish(epoch.number, change)
+                self.published = max(self.published, epoch.number)
+            self.published = max(self.published, number)
+
+    def look(self, number: int) -> None:
+        """Another process has committed epochs up to ``number``: everybody finds them in the store."""
+        with self.lock:
+            for publication in self._views.values():
+                publication.read_from_store(self.published)
+            self.published = max(self.published, number)
+
+    def resume(self, number: int, views: Collection[str]) -> None:
+        """Let everybody look in the store, after an exception.
+
+        Epochs up to ``number`` are durable, and may not have been handed out, or not to all. Listeners of views that
+        are not among ``views`` end.
+        """
+        with self.lock:
+            self._offered.clear()
+            for view in self._views.keys() - set(views):
+                for inbox in list(self._views[view].listeners):
+                    self._leave(inbox)
+        self.look(number)
+
+    def join(
+        self, view: str, fields: tuple[Field, ...], since: int, now: int, where: RowFilter | None, buffer: int
+    ) -> Inbox:
+        """A new listener that has seen epoch ``since``, in a warehouse whose last epoch is ``now``."""
+        inbox = Inbox(threading.Condition(self.lock), view, since, since < now, where, buffer)
+        with self.lock:
+            self._views.setdefault(view, ChangeQueue(fields)).add(inbox)
+        return inbox
+
+    def leave(self, inbox: Inbox) -> None:
+        """Forget a listener; whoever waits for it is woken."""
+        with self.lock:
+            self._leave(inbox)
+
+    def abandon(self, inbox: Inbox) -> None:
+        """Forget a listener at the next epoch: the garbage collector may call this while somebody holds the lock."""
+        self._abandoned.append(inbox)
+
+    def _leave(self, inbox: Inbox) -> None:
+        publication = self._views.get(inbox.view)
+        if publication is not None and not inbox.ended:
+            publication.remove(inbox)
+            if not publication.listeners:
+                del self._views[inbox.view]
+        inbox.ended = True
+        inbox.wake.notify_all()
+
+    def take(self, inbox: Inbox) -> tuple[int, ChangeSet] | None:
+        """The next epoch that waits for a listener; None where none does, or where it must look in the store."""
+        with self.lock:
+            publication = self._views.get(inbox.view)
+            return None if publication is None or inbox.ended else publication.take(inbox)
+
+    def caught_up(self, inbox: Inbox, seen: int) -> bool:
+        """Let a listener that has seen everything up to ``seen`` hear what comes, unless there is more already."""
+        with self.lock:
+            if seen >= self.published:
+                inbox.behind, inbox.since = False, seen
+            return not inbox.behind
+
+    def position(self, inbox: Inbox, seen: int) -> int:
+        """The epoch up to which a listener that has taken in ``seen`` has missed nothing."""
+        with self.lock:
+            if inbox.behind or inbox.ended:
+                return max(seen, inbox.since)
+            return max(seen, inbox.waiting[0][0] - 1 if inbox.waiting else self.published)
+
+    @contextmanager
+    def ending(self, view: str) -> Iterator[None]:
+        """Let the listeners of a view end with an epoch of this block that drops it, should that be published."""
+        self._ending.add(view)
+        try:
+            yield
+        finally:
+            self._ending.discard(view)
+
+    def _end(self, gone: set[str]) -> None:
+        """Views are gone, though others may have their names: so are their listeners."""
+        for view in self._views.keys() & gone:
+            for inbox in list(self._views[view].listeners):
+                self._leave(inbox)
+
+    def close(self) -> None:
+        """Wake everybody for the last time."""
+        with self.lock:
+            self.closed = True
+            for publication in self._views.values():
+                for inbox in publication.listeners:
+                    inbox.wake.notify_all()
+
+
+class ChangeQueue:
+    """The listeners of one view and the queue that they share."""
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.listeners: dict[Inbox, None] = {}
+        self._routes: dict[FilterColumns, ListenerIndex] = {}
+        self._fields = fields
+        self._queue: dict[int, _QueuedEpoch] = {}
+        self._rows = 0
+        self._room = 0
+
+    def add(self, inbox: Inbox) -> None:
+        """Take in a listener; the queue is as long as the most patient one allows."""
+        self.listeners[inbox] = None
+        self._routes.setdefault(inbox.columns, ListenerIndex(self._fields, inbox.columns)).add(inbox)
+        self._room = max(self._room, inbox.buffer)
+
+    def remove(self, inbox: Inbox) -> None:
+        """Forget a listener and what waits for it."""
+        self._empty(inbox)
+        del self.listeners[inbox]
+        # One that asks for none of all values is on no route, and may be the last of its columns.
+        route = self._routes.get(inbox.columns)
+        if route is not None:
+            route.remove(inbox)
+            if route.idle:
+                del self._routes[inbox.columns]
+
+    def publish(self, epoch: int, change: ChangeSet) -> None:
+        """Sort the rows of an epoch by who asked for them; rows that nobody asked for are not touched."""
+        published = _QueuedEpoch({})
+        for columns, route in self._routes.items():
+            sorted_, parts = route.sort(change)
+            heard = sum(self._push(inbox, epoch, columns, spans) for inbox, spans in parts.items())
+            if heard:
+                published.changes[columns] = sorted_
+                published.unread += heard
+        if published.unread:
+            self._queue[epoch] = published
+            self._rows += published.rows
+        while self._rows > self._room and len(self._queue) > 1:
+            self._forget(next(iter(self._queue)))
+
+    def read_from_store(self, published: int) -> None:
+        """Let all listeners look in the store for what comes after the epochs that are published."""
+        for inbox in self.listeners:
+            self._fall_behind(inbox, published)
+            inbox.wake.notify_all()
+
+    def take(self, inbox: Inbox) -> tuple[int, ChangeSet] | None:
+        """The next epoch for a listener; one that the queue has let go of puts the listener behind."""
+        if not inbox.waiting:
+            return None
+        epoch, columns, spans = inbox.waiting[0]
+        if epoch not in self._queue:
+            self._fall_behind(inbox)
+            return None
+        change = rows_in_spans(self._queue[epoch].changes[columns], spans)
+        inbox.waiting.popleft()
+        inbox.since = epoch
+        self._read(epoch)
+        return epoch, change
+
+    def _push(self, inbox: Inbox, epoch: int, columns: FilterColumns, spans: RowSpans) -> bool:
+        if inbox.behind or epoch <= inbox.since:
+            return False
+        if inbox.waiting and inbox.waiting[0][0] not in self._queue:
+            self._fall_behind(inbox)
+            return False
+        inbox.waiting.append((epoch, columns, spans))
+        if inbox.awaited:
+            inbox.wake.notify_all()
+        return True
+
+    def _fall_behind(self, inbox: Inbox, published: int = 0) -> None:
+        """Let a listener look in the store, after all that it has had or that was not for it."""
+        if not inbox.behind:
+            inbox.since = max(inbox.since, inbox.waiting[0][0] - 1 if inbox.waiting else published)
+        self._empty(inbox)
+        inbox.behind = True
+
+    def _empty(self, inbox: Inbox) -> None:
+        for epoch, _, _ in inbox.waiting:
+            self._read(epoch)
+        inbox.waiting.clear()
+
+    def _read(self, epoch: int) -> None:
+        """One listener less waits for an epoch; it goes with the last of them."""
+        published = self._queue.get(epoch)
+        if published is not None:
+            published.unread -= 1
+            if not published.unread:
+                self._forget(epoch)
+
+    def _forget(self, epoch: int) -> None:
+        self._rows -= self._queue.pop(epoch).rows

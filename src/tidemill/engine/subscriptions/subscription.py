@@ -1,0 +1,175 @@
+"""Subscriptions: the changes of a view, epoch by epoch, as they happen."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from tidemill.engine.boundary import public_class
+from tidemill.engine.catalog.catalog import View, unpublished_error
+from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.engine import Engine
+from tidemill.engine.subscriptions.change_batches import ChangeBatch, require_reach, stored_batches
+from tidemill.engine.subscriptions.row_filter import Where, parse_where
+from tidemill.model.errors import EpochGone, SetupError
+from tidemill.program.joingraph import Serve
+
+DEFAULT_BUFFER_ROWS = 1_000_000
+"""How many rows of changes wait in memory for the slowest subscriber of a view; older ones it reads from the store."""
+
+BATCH_FORMS = ("rows", "arrow")
+"""What subscribers mean to ask batches for. Those of columns take them as they come, and no row is made of them."""
+
+MAX_EPOCHS_PER_READ = 1024
+"""So many epochs are read from the store at once, at most."""
+
+
+@public_class
+class Subscription:
+    """One ``ChangeBatch`` for each epoch that changes the view, in order: iterate, or ask for the ``next``.
+
+    Ends when the warehouse is closed, when the view is dropped, or when nothing came for ``timeout`` seconds; asked
+    again after that, it waits again. ``epoch`` is where to resume: everything up to it has been handed out.
+
+    >>> import tidemill
+    >>> with tidemill.open(":memory:") as wh:
+    ...     _ = wh.sql("CREATE TABLE t (a INT)")
+    ...     _ = wh.sql("CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
+    ...     sevens = wh.subscribe("v", where={"a": 7})
+    ...     _ = wh.apply({"t": [(+1, (7,)), (+1, (8,))]})
+    ...     _ = wh.apply({"t": [(+1, (7,))]})
+    ...     next(sevens).inserts, next(sevens).updates, sevens.epoch
+    ([(7, 1)], [((7, 1), (7, 2))], 2)
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        view: str,
+        *,
+        since: int | None = None,
+        timeout: float | None = None,
+        where: Where | None = None,
+        buffer: int = DEFAULT_BUFFER_ROWS,
+        form: str = "rows",
+    ) -> None:
+        if form not in BATCH_FORMS:
+            raise SetupError(f'there is no form "{form}"', hint=f"Use one of {', '.join(BATCH_FORMS)}.")
+        with engine.settled():
+            self._view = engine.catalog.view(view)
+            if self._view.serve is Serve.READ:
+                raise unpublished_error(self._view.name, f'view "{self._view.name}" cannot be subscribed to')
+            self._where = None if not where else parse_where(where, self._view.fields, self._view.name)
+            now = engine.store.epoch
+            self._seen = now if since is None else since
+            require_reach(engine, self._view, self._seen)
+            if self._seen > now:
+                raise EpochGone(f"epoch {since} is still to come", detail=f"The last one is {now}.")
+            self._key = key_of_view(self._view, engine.catalog)
+            fields, name = self._view.fields, self._view.name
+            self._inbox = engine.publisher.join(name, fields, self._seen, now, self._where, max(buffer, 1))
+        self._engine = engine
+        self._publications = engine.publisher
+        self._timeout = timeout
+        self._buffer = max(buffer, 1)
+        self._arrow = form == "arrow"
+        self._found: deque[ChangeBatch] = deque()
+        self._read = self._seen
+        self._step = 1
+        # A subscription that is let go without being closed must not be served for ever.
+        weakref.finalize(self, self._publications.abandon, self._inbox)
+
+    @property
+    def epoch(self) -> int:
+        """Where to resume: the changes up to this epoch have been handed out."""
+        if self._found:
+            return self._seen
+        return self._publications.position(self._inbox, max(self._seen, self._read))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ChangeBatch:
+        deadline = None
+        while not self._inbox.ended:
+            batch = self._next_batch()
+            if batch is not None:
+                self._seen = batch.epoch
+                # Rows that came and went within the epoch are no change; as columns they are not summed.
+                if self._arrow or batch.changes:
+                    return batch
+                continue
+            if self._publications.closed:
+                break
+            if self._inbox.behind:
+                self._catch_up()
+                continue
+            if deadline is None and self._timeout is not None:
+                deadline = time.monotonic() + self._timeout
+            if self._timeout == 0 or not self._wait(deadline):
+                break
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the subscription; whoever waits for its next batch is woken."""
+        self._publications.leave(self._inbox)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _next_batch(self) -> ChangeBatch | None:
+        if self._found:
+            return self._found.popleft()
+        if not self._inbox.waiting:
+            if not self._inbox.behind:
+                # What was fed one by one is in an epoch once somebody looks.
+                self._engine.events.flush()
+            if not self._inbox.waiting:
+                return None
+        taken = self._publications.take(self._inbox)
+        return None if taken is None else ChangeBatch(*taken, self._key)
+
+    def _catch_up(self) -> None:
+        """Read a few epochs from the store; more of them at once as long as they are small."""
+        if not self._is_current():
+            self.close()
+            return
+        read = max(self._read, self._seen, self._inbox.since)
+        until = min(read + self._step, self._publications.published)
+        if until <= read:
+            self._publications.caught_up(self._inbox, read)
+            return
+        self._found.extend(stored_batches(self._engine, self._view, read, until, self._where))
+        self._read = until
+        rows = sum(batch.rows for batch in self._found)
+        self._step = min(2 * self._step, MAX_EPOCHS_PER_READ) if 4 * rows < self._buffer else max(self._step // 2, 1)
+
+    def _is_current(self) -> bool:
+        """Whether the view is still there, and still has the columns that were subscribed to."""
+        view = self._engine.catalog.find(self._view.name)
+        if not isinstance(view, View) or view.fields != self._view.fields:
+            return False
+        self._view = view
+        return True
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Wait for something to look at, or until the deadline; whether it has not passed yet."""
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        pause = self._engine.poll_seconds
+        if pause is not None:
+            left = pause if left is None else min(left, pause)
+        with self._inbox.wake:
+            if not (self._inbox.waiting or self._inbox.behind or self._inbox.ended or self._publications.closed):
+                self._inbox.awaited = True
+                self._inbox.wake.wait(left)
+        if pause is not None:
+            self._engine.look()
+        return True

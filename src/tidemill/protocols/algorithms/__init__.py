@@ -1,0 +1,10 @@
+"""The maintenance algorithms, one module each; all implement ``protocols.protocol``.
+
+- ``eca``: the Eager Compensating Algorithm; strong consistency.
+- ``eca_key``: ECA-Key, for views that show the key of every relation.
+- ``eca_local``: ECA-Local, which answers what it can without the source.
+- ``lca``: the Lazy Compensating Algorithm; complete consistency.
+- ``sweep``: SWEEP, for several sources; ``sweep_hops`` plans the queries from source to source.
+- ``copies``: copies of the relations, stored here.
+- ``recompute``: the whole view, asked for again.
+"""

@@ -1,0 +1,58 @@
+"""What of an update and of a query can be known to be nothing, whatever the source holds.
+
+Rows that differ only in columns that the view does not read cancel each other (an update of those columns). A condition
+on bound leaves alone that no combination of their tuples meets makes a term empty: the paper's *irrelevant* update, and
+many a compensation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.errors import ArithmeticFault
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm, SpjView
+
+
+def changes_read_by(view: SpjView, changes: Mapping[str, ZSet]) -> dict[str, ZSet]:
+    """The changes of relations that ``view`` reads, as far as it reads them.
+
+    Rows that agree in the columns that are read become one of them, with their weights summed.
+    """
+    read = set[str]().union(*map(columns_in, view.conditions), *(columns_in(output.scalar) for output in view.outputs))
+    result = {}
+    for relation in view.relations:
+        leaves = [leaf for leaf in view.leaves if leaf.relation == relation]
+        places = {place for leaf in leaves for place, field in enumerate(leaf.fields) if field.name in read}
+        result[relation] = _net(changes.get(relation, ZSet()), sorted(places))
+    return result
+
+
+def _net(rows: ZSet, places: list[int]) -> ZSet:
+    one_of: dict[Row, Row] = {}
+    return ZSet.summed(
+        (one_of.setdefault(tuple([row[place] for place in places]), row), weight) for row, weight in rows.items()
+    )
+
+
+def drop_irrelevant_terms(query: SignedQuery) -> SignedQuery:
+    """``query`` without the terms that add nothing in any state."""
+    return replace(query, terms=tuple(term for term in query.terms if _can_match(query.view, term)))
+
+
+def _can_match(view: SpjView, term: SignedTerm) -> bool:
+    """Whether some tuples of the bound leaves meet the conditions on these leaves alone."""
+    pairs = zip(view.conditions, view.ties, strict=True)
+    conditions = tuple(condition for condition, tie in pairs if tie <= term.bound.keys())
+    if not conditions:
+        return all(term.bound.values())
+    leaves = tuple(leaf for leaf in view.leaves if leaf.alias in term.bound)
+    outputs = tuple(Named(field.name, column(field)) for leaf in leaves for field in leaf.fields)
+    try:
+        return not leaves or bool(IndexedRelations().rows(SpjView(leaves, conditions, outputs), term))
+    except ArithmeticFault:
+        return True  # whether the fault is met at all depends on the other relations

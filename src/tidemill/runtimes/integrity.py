@@ -1,0 +1,177 @@
+"""Changes that no table takes, whichever runtime looks: a row leaves that is not there, a constraint is violated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.errors import ArithmeticFault, CheckViolation, DanglingReference, DuplicateKey, MissingRow
+from tidemill.model.schema import LARGEST_WEIGHT, Table
+from tidemill.program.constraints import CheckCondition, ForeignKey
+
+SAFE_WEIGHT = 1 << 32
+"""Weights up to this one are not summed to see whether a row comes too often: it would take billions of epochs."""
+
+WeightOf = Callable[[Row], int]
+RowsByKey = Callable[[Row], Iterable[tuple[Row, int]]]
+WeightsByKey = Callable[[str, tuple[int, ...], Collection[Row]], Mapping[Row, int]]
+
+
+def check_change(table: Table, change: ZSet, weight_of: WeightOf, rows_with: RowsByKey) -> None:
+    """Refuse ``change`` where ``table`` cannot take it.
+
+    ``weight_of`` says how often the table holds a row, ``rows_with`` which weighted rows it holds under a primary key.
+    Both are asked only about rows and keys of the change, so the cost is O(|change|). An update (-old +new) is no
+    duplicate, in whichever order its two rows come: the sum is judged.
+
+    >>> from tidemill.model.types import BIGINT, Field
+    >>> table = Table("t", (Field("id", BIGINT),), primary_key=("id",))
+    >>> check_change(table, ZSet({(1,): -1}), weight_of=lambda row: 0, rows_with=lambda key: ())
+    Traceback (most recent call last):
+    tidemill.model.errors.MissingRow: a row leaves table "t" that is not there
+      t (1,)
+    """
+    for row, weight in change.items():
+        if weight < 0 and (held := weight_of(row)) + weight < 0:
+            raise _missing(table, row, held, -weight)
+        if weight > SAFE_WEIGHT:
+            require_countable(weight_of(row) + weight, f"{table.name} {row!r}")
+    if table.primary_key:
+        _check_keys(table, change, rows_with)
+
+
+def require_countable(weight: int, where: str) -> None:
+    """Refuse a row or group that would occur more often than 64 bits can count.
+
+    >>> require_countable(1 << 63, "t (1,)")
+    Traceback (most recent call last):
+    tidemill.model.errors.ArithmeticFault: a row would occur 9,223,372,036,854,775,808 times
+      t (1,)
+    detail: A row can occur up to 9,223,372,036,854,775,807 times.
+    """
+    if not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
+        raise ArithmeticFault(
+            f"a row would occur {weight:,} times",
+            where=where,
+            detail=f"A row can occur up to {LARGEST_WEIGHT:,} times.",
+        )
+
+
+def _check_keys(table: Table, change: ZSet, rows_with: RowsByKey) -> None:
+    positions = table.key_positions()
+    taken: dict[Row, Row] = {}
+    for row, weight in change.items():
+        if weight <= 0:
+            continue
+        key = tuple(row[position] for position in positions)
+        if weight > 1 or key in taken:
+            raise _duplicate(table, key, taken.get(key, row), row)
+        for held, count in rows_with(key):
+            # Of the rows that the table holds, those that this change takes away do not count.
+            if count + (0 if held == row else change.weight(held)) > 0:
+                raise _duplicate(table, key, held, row)
+        taken[key] = row
+
+
+def _missing(table: Table, row: Row, held: int, leaving: int) -> MissingRow:
+    return MissingRow(
+        f'a row leaves table "{table.name}" that is not there',
+        where=f"{table.name} {row!r}",
+        detail=f"It is to leave {leaving} times and is there {held} times." if held or leaving > 1 else None,
+    )
+
+
+def _duplicate(table: Table, key: Row, first: Row, second: Row) -> DuplicateKey:
+    return DuplicateKey(
+        f'table "{table.name}" would have two rows with the primary key {_named(table.primary_key, key)}',
+        where=f"{table.name} {first!r} and {second!r}",
+        hint="Send the old row with weight -1 in the same epoch, or use UPDATE.",
+    )
+
+
+# -- constraints ------------------------------------------------------------------------------------------------------
+
+
+def check_violated(condition: CheckCondition, row: Row) -> CheckViolation:
+    """The error for a row of which a CHECK is false."""
+    table, check = condition.table, condition.check
+    return CheckViolation(
+        f'a row of "{table.name}" violates "{check.name}"',
+        where=f"{table.name} {row!r}",
+        detail=f"CHECK ({check.text}) is false.",
+    )
+
+
+def check_foreign_key(key: ForeignKey, changes: Mapping[str, ZSet], held: WeightsByKey) -> None:
+    """Refuse an epoch after which a row of the child would name no row of the parent.
+
+    ``changes`` are the summed changes of the epoch, ``held(table, places, keys)`` says how many rows a table holds
+    under each of some keys before it. Rows that arrive must find their parent and parents that leave must have no
+    children, in the state after the whole epoch: the order within it is no matter, and tables may refer to each other
+    in circles. Only keys of the change are asked for, so the cost is O(|change|).
+    """
+    children, parents = changes.get(key.child.name, _NOTHING), changes.get(key.parent.name, _NOTHING)
+    moved = count_by_key(parents, key.parent_places)
+    coming = zip(_keys(children, key.child_places), children, children.values(), strict=True)
+    arriving = {named: row for named, row, weight in coming if weight > 0 and None not in named}
+    unknown = {named for named in arriving if not moved.get(named)}
+    found = held(key.parent.name, key.parent_places, unknown) if unknown and not key.absent else {}
+    for named, row in arriving.items():
+        # Of a primary key there is one row at most, so one that comes is there, and one that goes is not.
+        if (moved.get(named) or found.get(named, 0)) <= 0:
+            raise missing_parent(key, row, named)
+    left = {named for named, weight in moved.items() if weight < 0}
+    if left:
+        _check_left(key, left, children, held)
+
+
+def _check_left(key: ForeignKey, left: Collection[Row], children: ZSet, held: WeightsByKey) -> None:
+    """Refuse that parents leave which the child still names after the epoch."""
+    moved = count_by_key(children, key.child_places)
+    for named, count in held(key.child.name, key.child_places, left).items():
+        if count + moved.get(named, 0) > 0:
+            raise parent_still_referenced(key, named, count + moved.get(named, 0))
+
+
+def count_by_key(rows: Mapping[Row, int], places: Sequence[int]) -> dict[Row, int]:
+    """How many rows come or go under each key; a NULL is no key."""
+    totals: dict[Row, int] = {}
+    for key, weight in zip(_keys(rows, places), rows.values(), strict=True):
+        if None not in key:
+            totals[key] = totals.get(key, 0) + weight
+    return totals
+
+
+def _keys(rows: Iterable[Row], places: Sequence[int]) -> Iterator[Row]:
+    """The key of each row."""
+    return zip(*(map(itemgetter(place), rows) for place in places), strict=True)
+
+
+def missing_parent(key: ForeignKey, row: Row, named: Row) -> DanglingReference:
+    """The error for a row that names no row of the parent."""
+    return DanglingReference(
+        f'a row of "{key.child.name}" violates "{key.reference.name}": '
+        f'"{key.parent.name}" has no row with {_named(key.parent.primary_key, named)}',
+        where=f"{key.child.name} {row!r}",
+        detail=f'There is no table "{key.parent.name}" yet.' if key.absent else None,
+        hint="Send the row that it names in the same epoch, or before.",
+    )
+
+
+def parent_still_referenced(key: ForeignKey, named: Row, children: int) -> DanglingReference:
+    """The error for a row of the parent that leaves though it is named."""
+    rows = "1 row names" if children == 1 else f"{children} rows name"
+    return DanglingReference(
+        f'a row cannot leave "{key.parent.name}": it would violate "{key.reference.name}" of "{key.child.name}"',
+        where=f"{key.parent.name} {_named(key.parent.primary_key, named)}",
+        detail=f"{rows} it by {', '.join(key.child_columns)}.",
+        hint=f'Take these rows of "{key.child.name}" out in the same epoch, or before.',
+    )
+
+
+def _named(columns: Sequence[str], key: Row) -> str:
+    return ", ".join(f"{column} = {value!r}" for column, value in zip(columns, key, strict=True))
+
+
+_NOTHING = ZSet()

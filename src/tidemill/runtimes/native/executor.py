@@ -1,0 +1,494 @@
+"""Generated Python at work: the functions of a stage, run over dictionaries and over rows looked up for them."""
+
+from __future__ import annotations
+
+import decimal
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes import split
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Field
+from tidemill.program import statements
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import ArrayLoop, ChangeSubset, IterationEmission, Program, Stage, Version
+from tidemill.runtimes.garbage_collection import garbage_collection_paused
+from tidemill.runtimes.native.fault_location import locate_fault
+from tidemill.runtimes.native.operators import groups as finishing
+from tidemill.runtimes.native.operators.iteration import iterate
+from tidemill.runtimes.native.operators.joingraph import stage_graphs
+from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, GroupRows
+from tidemill.runtimes.native.operators.time_partitions import make
+from tidemill.runtimes.native.python.access import Access, AccessForm
+from tidemill.runtimes.native.python.compile import (
+    CompiledQuery,
+    CompiledStage,
+    CompiledStatement,
+    CompiledTrigger,
+    KeyProbe,
+    compile_probes,
+)
+from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
+from tidemill.runtimes.native.state.maps import RingMap, RowMap, WeightedRows
+from tidemill.runtimes.native.state.overlay import OverlaidRelation
+from tidemill.runtimes.native.state.snapshot import ColumnPositions
+from tidemill.runtimes.native.state.table_lookup import group_by_columns
+
+NO_TRIGGER = CompiledTrigger((), each=False)
+
+SnapshotBacked = OverlaidRelation | RowMap | RingMap
+"""What stands on a base: from there it takes what a routine is going to look up."""
+
+
+class PythonExecutor:
+    """Runs the stages that are generated Python, on the state of a runtime."""
+
+    def __init__(self, state: RuntimeState, fields_of: Callable[[str], tuple[Field, ...]]) -> None:
+        self._state = state
+        self._fields_of = fields_of
+        self._outputs: dict[str, dict[Row, int]] = {}
+        self._replaces: dict[str, dict[str, CompiledStatement]] = {}
+        self.base_reads: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        # Weak, because a query's routines end with its answer; the routines of stages live with the runtime.
+        self._probes: WeakKeyDictionary[Callable[..., None], tuple[KeyProbe, ...]] = WeakKeyDictionary()
+
+    def clear(self) -> None:
+        """Forget the epoch."""
+        self._outputs.clear()
+        self._replaces.clear()
+
+    def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
+        """Run the trigger for ``relation``. A ``Replace`` waits until ``freshen``, when all inputs are new."""
+        with exact_evaluation(compiled):
+            inputs = StatementInputs(self._state.maps(compiled), {}, change)
+            if stage_graphs.walks(compiled.stage) and not self._state.left(compiled.stage):
+                self._walk(compiled, relation, inputs)
+            else:
+                self._fire(compiled, relation, inputs)
+
+    def recompute_pending(self, compiled: CompiledStage) -> None:
+        """Compute anew what waits for all inputs, and settle what goes on in rounds or from partition to partition."""
+        with exact_evaluation(compiled):
+            stage = compiled.stage
+            anew = self._replaces.pop(stage.name, {})
+            for step in anew.values():
+                self._replace(step, stage, self._state.maps(compiled))
+            if isinstance(stage.finish, IterationEmission):
+                self._settle(compiled, stage.finish, StatementInputs(self._state.maps(compiled), {}), anew=bool(anew))
+            if isinstance(stage.finish, TimePartitionEmission):
+                self._make(compiled, stage.finish, self._state.maps(compiled))
+
+    def emit(self, compiled: CompiledStage) -> ChangeSet:
+        """The net change of the stage's rows."""
+        self.recompute_pending(compiled)
+        with exact_evaluation(compiled):
+            return self._emitted(compiled, self._state.maps(compiled))
+
+    def _emitted(self, compiled: CompiledStage, maps: StageMaps) -> ChangeSet:
+        stage = compiled.stage
+        net = self._outputs.pop(stage.name, {})
+        if compiled.finish is not None:
+            net = compiled.finish.changed(maps)
+        return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
+
+    def fill(self, compiled: CompiledStage, maps: StageMaps, beside: Mapping[str, RowMap]) -> ZSet:
+        """Load empty maps from whole inputs (``beside`` has those that are only of this query); returns the rows."""
+        rows = ZSet()
+        stage = compiled.stage
+        with exact_evaluation(compiled):
+            if any(trigger.each for trigger in stage.triggers):
+                rows = self._fire_whole(compiled, maps, beside)
+            for target, steps in groupby(compiled.load, attrgetter("target")):
+                sums: dict[Row, Any] = {}
+                for step in steps:
+                    self._sum(step.routines, stage, StatementInputs(maps, beside), sums)
+                if target in maps:
+                    maps[target].add(sums)
+                else:
+                    rows.update_by(ZSet(sums))
+            if isinstance(stage.finish, IterationEmission):
+                self._settle(compiled, stage.finish, StatementInputs(maps, beside))
+            if isinstance(stage.finish, TimePartitionEmission):
+                self._make(compiled, stage.finish, maps)
+            if compiled.finish is not None:
+                rows = compiled.finish.whole(maps)
+        return rows
+
+    def answer(self, query: Sequence[CompiledStage], beside: Mapping[str, RowMap]) -> ZSet:
+        """The rows of a query, by its stages; ``beside`` has rows that are only of this query."""
+        rows = dict(beside)
+        *before, last = query
+        for compiled in before:
+            contents = rows[compiled.stage.name] = RowMap()
+            contents.restore(self.fill(compiled, compiled.empty_maps(), rows).items())
+        return self.fill(last, last.empty_maps(), rows)
+
+    def follow(
+        self, query: Sequence[CompiledStage], maps: Sequence[StageMaps], relation: str, rows: WeightedRows
+    ) -> GroupRows:
+        """Let a change of ``relation`` go through a query that reads changes alone, and whose ``maps`` are kept.
+
+        Gives the keys of its last stage that are touched, and the row of each.
+        """
+        changes = {relation: ChangeSet.of(rows, ())}
+        groups: GroupRows = []
+        for compiled, own in zip(query, maps, strict=True):
+            with exact_evaluation(compiled):
+                for name in compiled.triggers.keys() & changes.keys():
+                    self._fire(compiled, name, StatementInputs(own, {}, changes[name]))
+                if compiled is query[-1]:
+                    assert isinstance(compiled.finish, finishing.GroupOutput), "a window groups rows"
+                    groups = list(compiled.finish.now(own))
+                else:
+                    changes[compiled.stage.name] = self._emitted(compiled, own)
+            for map_ in own.values():
+                map_.settle()
+        return groups
+
+    def read(self, compiled: CompiledStage, reader: CompiledStage, maps: StageMaps) -> ZSet:
+        """The rows of a stage that does not store them. ``maps`` has its members, and what its ``reader`` fills."""
+        if not stage_graphs.reads(compiled.stage):
+            return self.fill(reader, maps, {})
+        with exact_evaluation(compiled):
+            sums: dict[str, dict[Row, Any]] = {}
+            for step in reader.load:
+                constant = [routine for routine in step.routines if not routine.query.sources]
+                self._sum(constant, reader.stage, StatementInputs(maps, {}), sums.setdefault(step.target, {}))
+            stage_graphs.fill(compiled.graphs, maps, sums)
+            for target in maps.keys() & sums.keys():
+                maps[target].add(sums[target])
+            rows = sums.get(reader.stage.name, {})
+            return ZSet.summed(rows.items()) if reader.finish is None else reader.finish.whole(maps)
+
+    def planned_lookups(
+        self, compiled: CompiledStage, relation: str, change: ChangeSet
+    ) -> Iterator[Iterator[PlannedLookup]]:
+        """For each routine that ``change`` will run, the lookups in large relations and maps that it will make."""
+        stage = compiled.stage
+        trigger = compiled.triggers.get(relation, NO_TRIGGER)
+        inputs = StatementInputs(self._state.maps(compiled), {}, change)
+        each = trigger.each and not self._state.left(stage)
+        adds = [step for step in trigger.steps if not step.replaces and not each]
+        yield from (self._entries_to_change(step, stage, inputs) for step in adds)
+        for routine in (routine for step in adds for routine in step.routines):
+            # Where a loop goes through all rows of a relation there is nothing to look up by.
+            looks_up = all(
+                access.positions or access.changes or access.form is AccessForm.ENTRIES for access in routine.accesses
+            )
+            if looks_up and not self._change_is_empty(routine, inputs):
+                yield self._look_up(routine, stage, {access: self._rows(access, inputs) for access in routine.accesses})
+
+    def _entries_to_change(
+        self, step: CompiledStatement, stage: Stage, inputs: StatementInputs
+    ) -> Iterator[PlannedLookup]:
+        """The entries that a change itself will move, of a map that is left in the store."""
+        held = inputs.maps.get(step.target)
+        alone = [routine for routine in step.routines if all(access.changes for access in routine.accesses)]
+        if held is not None and held.is_partial and self._state.left(stage):
+            sums: dict[Row, Any] = {}
+            self._sum(alone, stage, inputs, sums)
+            yield PlannedLookup(held, held.first, sums)
+
+    def _fire(self, compiled: CompiledStage, relation: str, inputs: StatementInputs) -> None:
+        trigger = compiled.triggers.get(relation, NO_TRIGGER)
+        stage = compiled.stage
+        for step in trigger.steps:
+            if step.replaces:
+                self._replaces.setdefault(stage.name, {})[step.target] = step
+        adds = [step for step in trigger.steps if not step.replaces]
+        # What is left in the store is looked up for the whole change: statements say what that is to add, too.
+        if trigger.each and not self._state.left(stage):
+            self._add_each(adds, stage, inputs)
+            return
+        sums: dict[str, dict[Row, Any]] = {}
+        for step in adds:
+            self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
+        self._add_all(stage, inputs.maps, sums)
+
+    def _walk(self, compiled: CompiledStage, relation: str, inputs: StatementInputs) -> None:
+        """Let a change go through the join graphs of a stage, which finds what statements of several loops would.
+
+        Those of a single loop are run as they are: the growth of the members' maps, and what meets no others.
+        """
+        sums: dict[str, dict[Row, Any]] = {}
+        for step in compiled.triggers.get(relation, NO_TRIGGER).steps:
+            alone = [routine for routine in step.routines if len(routine.query.sources) == 1]
+            self._sum(alone, compiled.stage, inputs, sums.setdefault(step.target, {}))
+        stage_graphs.fire(compiled.graphs, relation, inputs.maps, sums)
+        self._add_all(compiled.stage, inputs.maps, sums)
+
+    def _add_each(self, steps: list[CompiledStatement], stage: Stage, inputs: StatementInputs) -> None:
+        """Run the statements of a trigger for one row of the change after the other, on maps that move meanwhile."""
+        assert inputs.change is not None
+        # Maps and their indexes move in place, so they are found once, for all rows.
+        routines = [
+            (step.target, routine.run, [(a, None if a.changes else self._rows(a, inputs)) for a in routine.accesses])
+            for step in steps
+            for routine in step.routines
+        ]
+        for pair in inputs.change.pairs():
+            sums: dict[str, dict[Row, Any]] = {}
+            for target, run, given in routines:
+                found = [_changed((pair,), access) if rows is None else rows for access, rows in given]
+                run(sums.setdefault(target, {}), *found)
+            self._add_all(stage, inputs.maps, sums)
+
+    def _add_all(self, stage: Stage, maps: StageMaps, sums: Mapping[str, dict[Row, Any]]) -> None:
+        """Add what a trigger has summed, by target, to maps and to the change of the stage's own rows.
+
+        Only the sum of all terms of a change is a state that can be: between two of them a weight may be zero by
+        chance, and the map would let go of an entry that is not empty.
+        """
+        for target, added in sums.items():
+            if target in maps:
+                maps[target].add(added)
+                continue
+            output = self._outputs.setdefault(stage.name, added)
+            if output is not added:
+                for row, weight in added.items():
+                    output[row] = output.get(row, 0) + weight
+
+    def _replace(self, step: CompiledStatement, stage: Stage, maps: StageMaps) -> None:
+        """Run a statement that computes its target anew; what changed is the difference."""
+        negative = any(maps[name].negatives(number) for name, number in step.guards)
+        sums: dict[Row, Any] = {}
+        self._sum(step.otherwise if negative else step.routines, stage, StatementInputs(maps, {}), sums)
+        if step.target in maps:
+            maps[step.target].replace(sums)
+            return
+        for row, weight in self._state.scan(stage.name):
+            sums[row] = sums.get(row, 0) - weight
+        self._outputs[stage.name] = sums
+
+    def _settle(
+        self, compiled: CompiledStage, rounds: IterationEmission, inputs: StatementInputs, *, anew: bool = False
+    ) -> None:
+        """Let the rounds of a recursion follow from what was found in them."""
+        steps = compiled.triggers[rounds.kept].steps
+
+        def go_on(change: dict[Row, int]) -> dict[Row, int]:
+            found: dict[Row, int] = {}
+            changed = replace(inputs, change=ChangeSet.of(change.items(), ()))
+            for step in steps:
+                self._sum(step.routines, compiled.stage, changed, found)
+            return found
+
+        iterate(rounds, inputs.maps, go_on, anew=anew)
+
+    def _make(self, compiled: CompiledStage, layers: TimePartitionEmission, maps: StageMaps) -> None:
+        """Make the touched partitions of a stage."""
+        columns = {map_.name: map_.keys for map_ in compiled.stage.maps}
+        rows = {name: map_ for name, map_ in maps.items() if isinstance(map_, RowMap)}
+        make(layers, rows, columns, CompiledPartitionQueries(self, compiled.bodies))
+
+    def _fire_whole(self, compiled: CompiledStage, maps: StageMaps, beside: Mapping[str, RowMap]) -> ZSet:
+        """Fire the triggers of a stage with the contents of one input after the other."""
+        stage = compiled.stage
+        for relation in stage.inputs:
+            # A row that has come and gone must not be met on its way: no sum is ever below what it can be.
+            whole = ZSet.summed(self._rows(Access(relation, Version.STATE), StatementInputs(maps, beside)))
+            self._fire(compiled, relation, StatementInputs(maps, beside, ChangeSet.of(whole.items(), ())))
+        for step in self._replaces.pop(stage.name, {}).values():
+            self._replace(step, stage, maps)
+        return ZSet.summed(self._outputs.pop(stage.name, {}).items())
+
+    def _sum(
+        self, routines: Iterable[CompiledQuery], stage: Stage, inputs: StatementInputs, sums: dict[Row, Any]
+    ) -> None:
+        """Add up the queries of a statement into ``sums``."""
+        counts = stage.strategy == "lineage" and inputs.change is not None
+        for routine in routines:
+            if self._change_is_empty(routine, inputs):
+                continue
+            accesses = routine.accesses
+            # Lists, for they are made for each routine in each epoch, and what is read takes long to hash.
+            given = [self._rows(access, inputs) for access in accesses]
+            if any(isinstance(rows, SnapshotBacked) for rows in given):
+                known = dict(zip(accesses, given, strict=True))
+                deque(self._look_up(routine, stage, known), maxlen=0)
+                given = list(known.values())
+            if counts:
+                given = [
+                    self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
+                ]
+            routine.run(sums, *given)
+
+    def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
+        """Whether the part of the change that a routine is for has no rows: then nothing at all is read for it."""
+        return any(access.part is not None and not inputs.changed(access) for access in routine.accesses)
+
+    def _counted(self, access: Access, rows: Any, stage: Stage, inputs: StatementInputs) -> Any:
+        """The same rows; those that are read of relations, and not of maps of the stage, are counted."""
+        if access.changes or inputs.held(access.relation) is not None:
+            return rows
+        reads = self.base_reads[stage.name]
+        if access.form is AccessForm.INDEX:
+            return CountedIndex(rows, access.relation, reads)
+        reads[access.relation] += len(rows)
+        return rows
+
+    def _look_up(self, routine: CompiledQuery, stage: Stage, given: dict[Access, Any]) -> Iterator[PlannedLookup]:
+        """Put in the place of large relations the rows that ``routine`` will ask for, source after source.
+
+        Each lookup is shown before it is made, so that somebody who follows many routines can make theirs together.
+        """
+        large = {access: rows for access, rows in given.items() if isinstance(rows, SnapshotBacked)}
+        # A remote relation is asked for the keys of all rows, also of those that filters leave out: so the lookups of
+        # many views are the same, and all but the first are answered from what it has fetched. Only columns are sure
+        # to have a value in such rows: a filter may be there to keep an expression from failing. Maps are of one view.
+        plain = all(isinstance(scalar, Column) for step in routine.query.sources for scalar in _computed(step))
+        filtered = not plain or not any(isinstance(rows, OverlaidRelation) and rows.remote for rows in large.values())
+        if routine.run not in self._probes:
+            self._probes[routine.run] = compile_probes(stage, routine.query, self._fields_of, filtered)
+        # What is shown of a map follows it, whatever it takes in; of a relation, what was fetched is.
+        given |= {a: {} if isinstance(rows, OverlaidRelation) else _in_form(rows, a) for a, rows in large.items()}
+        maps = {access.relation: rows for access, rows in large.items() if not isinstance(rows, OverlaidRelation)}
+        for probe in self._probes[routine.run]:
+            held = large.get(probe.access) or maps.get(probe.access.relation)
+            if held is not None:
+                keys: dict[Row, int] = {}
+                probe.keys.run(keys, *(given[access] for access in probe.keys.accesses))
+                sought = [key for key in keys if None not in key]
+                if isinstance(held, OverlaidRelation):
+                    lookup = PlannedLookup(
+                        held, probe.access.positions, sought, self._state.used(probe.access.relation)
+                    )
+                    yield lookup
+                    given[probe.access] |= lookup.rows()
+                else:
+                    yield PlannedLookup(held, probe.access.positions, sought)
+                    held.bring(probe.access.positions, sought)
+
+    def _rows(self, access: Access, inputs: StatementInputs) -> Any:
+        """What a routine asks for, in the form that it wants; of a large relation the whole."""
+        if access.version is Version.CHANGE:
+            return inputs.changed(access)
+        own = inputs.held(access.relation)
+        if own is not None:
+            return own if own.is_partial else _in_form(own, access)
+        if access.form is AccessForm.ROWS:
+            return self._state.scan(access.relation)
+        held = self._state.relation(access.relation)
+        return held if isinstance(held, OverlaidRelation) else held.index(access.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPartitionQueries:
+    """The queries that make the partitions of a stage, by name."""
+
+    running: PythonExecutor
+    compiled: Mapping[str, Sequence[CompiledStage]]
+
+    def answer(self, body: Program, rows: Mapping[str, RowMap]) -> ZSet:
+        """The rows of a query, given those of the layers that it reads."""
+        return self.running.answer(self.compiled[body.view], rows)
+
+    def following(self, body: Program, layer: str) -> ApplyToQuery:
+        """A query over a layer that has no rows yet, with maps of its own."""
+        query = self.compiled[body.view]
+        maps = [compiled.empty_maps() for compiled in query]
+        return lambda rows: self.running.follow(query, maps, layer, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLookup:
+    """What a routine is about to ask a large relation or map for: the rows under ``keys``.
+
+    Of rows of a relation it reads ``columns``.
+    """
+
+    relation: SnapshotBacked
+    positions: ColumnPositions
+    keys: Collection[Row]
+    columns: ColumnPositions | None = None
+
+    def rows(self) -> dict[Any, list[tuple[Row, int]]]:
+        """The rows of a relation by key, fetched where they have not been."""
+        assert isinstance(self.relation, OverlaidRelation)
+        return self.relation.lookup(self.positions, self.keys, self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementInputs:
+    """What a statement reads beside the stored relations: maps of its stage, rows of this query only, the change."""
+
+    maps: StageMaps
+    beside: Mapping[str, RowMap]
+    change: ChangeSet | None = None
+    parted: dict[split.SplitColumns, tuple[split.WeightedRows, split.WeightedRows]] = field(
+        default_factory=dict, init=False
+    )
+
+    def held(self, name: str) -> RowMap | RingMap | None:
+        """The map or the rows called ``name``, where they are among these."""
+        found = self.maps.get(name)
+        return found if found is not None else self.beside.get(name)
+
+    def changed(self, access: Access) -> Any:
+        """The rows of the change, or the part of them that is asked for."""
+        assert self.change is not None
+        if access.part is None:
+            return _changed(self.change.pairs(), access)
+        parts = self.parted.get(access.places)
+        if parts is None:
+            parts = self.parted[access.places] = split.split_change(self.change.pairs(), access.places)
+        staying, arriving = parts
+        return staying if access.part is ChangeSubset.STAYING else arriving
+
+
+@dataclass(frozen=True, slots=True)
+class CountedIndex:
+    """An index that counts the rows which are found in it."""
+
+    rows: Mapping[Any, Collection[Any]]
+    relation: str
+    reads: Counter[str]
+
+    def get(self, key: Any, default: Collection[Any]) -> Collection[Any]:
+        """The rows under a key."""
+        found = self.rows.get(key, default)
+        self.reads[self.relation] += len(found)
+        return found
+
+
+@contextmanager
+def exact_evaluation(compiled: CompiledStage) -> Iterator[None]:
+    """Decimals are exact within, and a fault names the view and the row."""
+    try:
+        with garbage_collection_paused(), decimal.localcontext(EXACT):
+            yield
+    except (ArithmeticFault, ArithmeticError) as fault:
+        raise locate_fault(fault, compiled) from fault
+
+
+def _computed(step: statements.Step) -> list[Scalar]:
+    """What is computed to find the rows of a step, whatever its filters then say."""
+    return [step.array] if isinstance(step, ArrayLoop) else [key for _, key in step.lookup]
+
+
+def _in_form(held: RowMap | RingMap, access: Access) -> Any:
+    """A map as a routine wants it. All forms follow the map when it changes."""
+    match access.form:
+        case AccessForm.ROWS:
+            return held.entries.items()
+        case AccessForm.INDEX:
+            return held.index(access.positions)
+        case AccessForm.ENTRIES:
+            return held.entries
+        case AccessForm.ORDER:
+            return held.order(access.positions, access.column, access.floats)
+
+
+def _changed(pairs: Sequence[tuple[Row, int]], access: Access) -> Any:
+    """The rows of a change, all of them or by some of their columns."""
+    return group_by_columns(pairs, access.positions) if access.form is AccessForm.INDEX else pairs

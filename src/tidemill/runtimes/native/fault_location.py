@@ -1,0 +1,35 @@
+"""Faults in generated code, told in terms of the view and the row that caused them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+
+from tidemill.model.errors import ArithmeticFault
+from tidemill.runtimes.native.python.compile import CompiledStage
+
+
+def locate_fault(fault: ArithmeticError | ArithmeticFault, compiled: CompiledStage) -> ArithmeticFault:
+    """``fault`` as an error that names the view and the rows at hand.
+
+    The rows are found in the frame that failed. So they cost nothing until something fails.
+    """
+    if isinstance(fault, ArithmeticFault) and fault.where is not None:
+        return fault
+    rows = [f"{relation} {row!r}" for relation, row in _rows_at(fault.__traceback__, compiled)]
+    where = ", ".join([f'view "{compiled.stage.name.partition("/")[0]}"', *rows])
+    if isinstance(fault, ArithmeticFault):
+        return ArithmeticFault(fault.what, where=where, detail=fault.detail, hint=fault.hint)
+    return ArithmeticFault(f"an expression cannot be computed: {fault}", where=where)
+
+
+def _rows_at(trace: TracebackType | None, compiled: CompiledStage) -> Iterator[tuple[str, object]]:
+    """The rows that the loops of the failing function had reached; loops further down still hold an earlier row."""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == compiled.file:
+            line = trace.tb_lineno - code.co_firstlineno
+            for since, relation, variable in compiled.rows.get(code.co_name, ()):
+                if since < line:
+                    yield relation, trace.tb_frame.f_locals[variable]
+        trace = trace.tb_next

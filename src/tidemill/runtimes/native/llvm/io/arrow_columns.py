@@ -1,0 +1,170 @@
+"""Arrow columns as cells, and cells as Arrow columns: whole columns at a time, by NumPy.
+
+A cell of 128 bits is 16 bytes here (``V16``), which is how Arrow holds a DECIMAL too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.arrow import arrow_type, from_arrow, to_arrow
+from tidemill.model import types as t
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import Field, Type
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+
+CellArray = npt.NDArray[Any]
+NullFlags = npt.NDArray[np.bool_]
+
+_NARROW = 18
+_LIMIT = 10**t.MAX_PRECISION
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def nulls_of(column: pa.Array) -> NullFlags | None:
+    """Where a column is NULL; None where it nowhere is."""
+    if not column.null_count:
+        return None
+    found: NullFlags = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return found
+
+
+def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellArray:
+    """The cells of a column, 0 where it is NULL.
+
+    >>> from tidemill.runtimes.native.llvm.codegen.memory import Memory
+    >>> cells_of(pa.array([1, None, 3], pa.int32()), t.INT, StringDictionary(Memory()))
+    array([1, 0, 3], dtype=int32)
+    """
+    match type_:
+        case t.String():
+            return strings.intern_column(column)
+        case t.Array() | t.Struct():
+            return _nested_cells(column, type_, strings)
+        case t.Decimal(precision=precision):
+            return _decimal_cells(column.cast(arrow_type(type_)), precision)
+        case t.Double():
+            given: CellArray = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+            found = given + 0.0  # no -0.0
+            found[np.isnan(found)] = np.nan  # and one NaN
+            return found
+    plain = {t.BOOLEAN: pa.int8(), t.DATE: pa.int32(), t.TIMESTAMP: pa.int64(), t.INT: pa.int32()}.get(
+        type_, pa.int64()
+    )
+    numbers = column.cast(arrow_type(type_))
+    numbers = numbers.view(plain) if type_ in (t.DATE, t.TIMESTAMP) else numbers.cast(plain)
+    cells: CellArray = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
+    return cells
+
+
+def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: StringDictionary) -> pa.Array:
+    """The column whose cells these are."""
+    kind = arrow_type(type_)
+    match type_:
+        case t.String():
+            found = strings.column(cells)
+        case t.Array() | t.Struct():
+            return _nested_column(cells, nulls, type_, strings)
+        case t.Decimal(precision=precision):
+            pairs = _widened(cells) if precision <= _NARROW else _pairs(cells)
+            return pa.Array.from_buffers(kind, len(cells), [_validity(nulls), pa.py_buffer(pairs)])
+        case t.Boolean():
+            found = pa.array(cells.astype(np.bool_))
+        case t.Date() | t.Timestamp():
+            found = pa.array(np.ascontiguousarray(cells)).view(kind)
+        case _:
+            found = pa.array(np.ascontiguousarray(cells), kind)
+    return found if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, kind), found)
+
+
+def sums_of(column: pa.Array, type_: Type) -> CellArray:
+    """The numbers of a stored BIGINT or DECIMAL ring value, in 128 bits."""
+    if isinstance(type_, t.Decimal):
+        return _decimal_cells(column.cast(arrow_type(type_)), t.MAX_PRECISION)
+    return _widened(column.cast(pa.int64()).to_numpy(zero_copy_only=False)).view("V16").ravel()
+
+
+def column_of_sums(sums: CellArray, type_: Type) -> pa.Array:
+    """Ring values as they are stored. A sum that does not fit its type is a fault."""
+    pairs = _pairs(sums)
+    low, high = pairs[:, 0], pairs[:, 1]
+    if isinstance(type_, t.Decimal):
+        _refuse(_beyond_precision(low, high), sums, type_)
+        return pa.Array.from_buffers(arrow_type(type_), len(sums), [None, pa.py_buffer(pairs)])
+    _refuse(high != low >> 63, sums, type_)
+    return pa.array(np.ascontiguousarray(low))
+
+
+def integers(sums: CellArray) -> list[int]:
+    """Numbers of 128 bits as Python has them."""
+    pairs = _pairs(sums)
+    low, high = pairs[:, 0], pairs[:, 1]
+    if not (high != low >> 63).any():
+        return list(low.tolist())
+    return [(upper << 64) + lower % 2**64 for lower, upper in pairs.tolist()]
+
+
+def _refuse(wrong: NullFlags, sums: CellArray, type_: Type) -> None:
+    if wrong.any():
+        total = integers(sums[wrong][:1])[0]
+        raise ArithmeticFault(f"a sum does not fit {type_}: {total}", hint="Convert its argument to DOUBLE.")
+
+
+def _beyond_precision(low: CellArray, high: CellArray) -> NullFlags:
+    """Which numbers have more than 38 digits."""
+    bounds = _LIMIT >> 64, np.uint64(_LIMIT % 2**64)
+    unsigned = low.view(np.uint64)
+    above = (high > bounds[0]) | ((high == bounds[0]) & (unsigned >= bounds[1]))
+    lowest = -_LIMIT >> 64, np.uint64(-_LIMIT % 2**64)
+    below = (high < lowest[0]) | ((high == lowest[0]) & (unsigned <= lowest[1]))
+    return np.asarray(above | below)
+
+
+def _decimal_cells(column: pa.Array, precision: int) -> CellArray:
+    data = column.buffers()[1]
+    if data is None:
+        return np.zeros(len(column), np.int64 if precision <= _NARROW else "V16")
+    pairs = np.frombuffer(data, np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+    nulls = nulls_of(column)
+    if nulls is not None:
+        pairs = np.where(nulls[:, None], 0, pairs)
+    return pairs[:, 0] if precision <= _NARROW else np.ascontiguousarray(pairs).view("V16").ravel()
+
+
+def _widened(cells: CellArray) -> CellArray:
+    """Numbers of 64 bits as pairs of a low and a high word."""
+    pairs = np.empty((len(cells), 2), np.int64)
+    pairs[:, 0] = cells
+    pairs[:, 1] = pairs[:, 0] >> 63
+    return pairs
+
+
+def _pairs(cells: CellArray) -> CellArray:
+    return np.ascontiguousarray(cells).view(np.int64).reshape(-1, 2)
+
+
+def _validity(nulls: NullFlags | None) -> pa.Buffer | None:
+    return None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+
+
+def _nested_cells(column: pa.Array, type_: Type, strings: StringDictionary) -> CellArray:
+    rows = from_arrow(pa.table({"nested": column}), [Field("nested", type_)])
+    return np.array([0 if value is None else strings.intern(value) for (value,), _ in rows], np.int32)
+
+
+def _nested_column(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: StringDictionary) -> pa.Array:
+    values = strings.nested_values()
+    absent = [False] * len(cells) if nulls is None else nulls.tolist()
+    rows = [((None if null else values[cell],), 1) for cell, null in zip(cells.tolist(), absent, strict=True)]
+    return one_chunk(to_arrow(rows, [Field("nested", type_)]).column("nested"))

@@ -1,0 +1,80 @@
+"""What a stage has besides if it is a join graph: outboxes, what walks know ahead, and what new records revive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from llvmlite import ir
+
+from tidemill.program.joingraph import Lookahead, Serve
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Query, Stage
+from tidemill.runtimes.native.llvm.codegen.layout import I64, PTR
+from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
+from tidemill.runtimes.native.llvm.io.run_end_encoding import RunsGlobal
+from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
+from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED, WalkLookAhead
+from tidemill.runtimes.native.llvm.queries import MapGlobal
+
+
+class GraphCode:
+    """The parts of a module that are for the join graphs of ``stage``; ``maps`` are those that the module holds."""
+
+    def __init__(self, module: ir.Module, stage: Stage, maps: Mapping[str, MapGlobal]) -> None:
+        self._module, self._stage = module, stage
+        self.members = tuple(dict.fromkeys(member.map for graph in stage.graphs for member in graph.members))
+        self.outbox = self._post(stage, "outbox")
+        self.shown = None if stage.reader is None else self._post(stage.reader, "shown")
+        self.sight = WalkLookAhead(stage.graphs[0].lookahead, Liveness(module, maps)) if stage.graphs else None
+        if stage.graphs:
+            passed = ir.GlobalVariable(module, I64, SKIPPED)
+            passed.initializer = ir.Constant(I64, 0)
+
+    def _post(self, stage: Stage, name: str) -> OutputGlobal | None:
+        """Where the rows of a join graph go that come from no map."""
+        if not appends_output(self._stage) or stage.finish is not None:
+            return None
+        place = ir.GlobalVariable(self._module, PTR, name)
+        place.initializer = ir.Constant(PTR, None)
+        # Whoever stores rows or reads them all wants plain columns; subscribers take them as they come.
+        runs: dict[tuple[int, ...], RunsGlobal] | None = {} if stage.serve is Serve.SUBSCRIBE else None
+        return OutputGlobal(Map(stage.name, stage.output), OutputCode(self._module, stage.output), place, runs)
+
+    def read_queries(self) -> Iterator[Query]:
+        """What makes the rows of the stage when they are read."""
+        if self._stage.reader is not None:
+            yield from (statement.query for statement in self._stage.reader.load)
+
+    def entered(self, name: str) -> ir.Function | None:
+        """``entered.k(entry)``: what is to be done for a new entry of a member; None for other maps."""
+        if name not in self.members:
+            return None
+        symbol = f"entered.{self.members.index(name)}"
+        if symbol not in self._module.globals:
+            function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), [PTR]), symbol)
+            function.linkage = "internal"
+            function.attributes.add("nounwind")
+        return self._module.globals[symbol]
+
+    def plan_liveness(self) -> None:
+        """Find out what walks can know ahead, and let every new record of a member revive what waited for it."""
+        if self.sight is None:
+            return
+        if self.sight.lookahead is Lookahead.GLOBAL:
+            for query in (*self._triggered(), *self.read_queries()):
+                self.sight.ahead.plan(query)
+        for name in self.members:
+            function = self.entered(name)
+            assert function is not None
+            builder = ir.IRBuilder(function.append_basic_block("entry"))
+            self.sight.ahead.mark_live(builder, name, function.args[0])
+            builder.ret_void()
+
+    def _triggered(self) -> Iterator[Query]:
+        for trigger in self._stage.triggers:
+            yield from (statement.query for statement in trigger.statements if isinstance(statement, Add))
+
+
+def appends_output(stage: Stage) -> bool:
+    """Whether rows that come from no map are put into an outbox, and are not summed up until they are asked for."""
+    return bool(stage.graphs)

@@ -1,0 +1,12 @@
+"""One map of a program as code.
+
+- ``map_code``: the functions that find, add and sum; what queries use.
+- ``journal``: the exported functions of an epoch: begin, restore, changes, rollback.
+- ``updates``: how an entry changes: added to, inserted, removed, set; keeps indexes in step.
+- ``ordered_index``: sums over ranges of one key column.
+- ``record_store``: records in the slots of a hash table, or in a pool.
+- ``clustered_store``: records next to each other by their leading columns.
+- ``adjacency_store``: records of a join graph's member, with adjacency lists.
+- ``record_items``: records as items of ordered groups.
+- ``ring_values``: the weight and the ring values of an entry.
+"""

@@ -1,0 +1,452 @@
+"""How entries change: added to, entered, dropped at weight 0, or set; and what all of that keeps in step.
+
+Whatever an entry is changed by, its old state is in the journal first, all memory that may be needed is there, and
+nothing has been written when a fault is found. So a change that fails can always be rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from tidemill.model import types as t
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.llvm.codegen import memory
+from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    COLD,
+    EmitBody,
+    IRValue,
+    Local,
+    check,
+    count_up,
+    define,
+    loop_while,
+    number,
+    on_stack,
+)
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, PTR, DoubleSum, MapRecord, StructLayout
+from tidemill.runtimes.native.llvm.codegen.memory import VECTOR
+from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
+from tidemill.runtimes.native.llvm.maps.adjacency_store import AdjacencyStore
+from tidemill.runtimes.native.llvm.maps.clustered_store import ClusteredStore, RecordItems
+from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
+from tidemill.runtimes.native.llvm.maps.record_store import InlineStore, PooledStore, RecordStore
+from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers, RingCode, return_status
+
+NULL = ir.Constant(PTR, None)
+
+
+def _shape(
+    map_: Map,
+    indexes: Sequence[tuple[str, ...]],
+    orders: Sequence[tuple[tuple[str, ...], str]],
+    guarded: Sequence[str],
+    journaled: bool,
+) -> str:
+    """What tells the code of one map from that of another: types and places, but no names.
+
+    >>> from tidemill.model.types import BIGINT, Field
+    >>> from tidemill.program.maps import RingField
+    >>> _shape(Map("m", (Field("k", BIGINT),), (RingField("s", BIGINT),)), [("k",)], [], ["s"], True)
+    'map[BIGINT?][BIGINT] by (0) over () guarding (0)'
+    """
+    keys = [f.name for f in map_.keys]
+    values = [value.name for value in map_.values]
+
+    def places(names: Sequence[str], among: Sequence[str]) -> str:
+        return ".".join(str(among.index(name)) if name in among else name for name in names)
+
+    kinds = ", ".join(f"{f.type}{'?' if f.nullable else ''}" for f in map_.keys)
+    rings = ", ".join(str(value.type) for value in map_.values)
+    by = " ".join(f"({places(index, keys)})" for index in indexes) or "()"
+    over = " ".join(f"({places((*prefix, column), keys)})" for prefix, column in orders) or "()"
+    guarding = f"({places(guarded, values)})"
+    noted = "" if journaled else " without journal"
+    return f"map[{kinds}][{rings}] by {by} over {over} guarding {guarding}{noted}"
+
+
+class UpdateCode:
+    """The functions of one map that change it, under names that begin with ``symbol``.
+
+    The functions take the map as an argument, so maps of the same shape in one module share them.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        map_: Map,
+        indexes: Sequence[tuple[str, ...]],
+        orders: Sequence[tuple[tuple[str, ...], str]],
+        guarded: Sequence[str],
+        journaled: bool,
+        entered: ir.Function | None = None,
+    ) -> None:
+        """With ``entered`` slices are arrays, and that function is called with each entry that is new."""
+        self.module, self.map, self.journaled = module, map_, journaled
+        self.symbol = _shape(map_, indexes, orders, guarded, journaled)
+        if entered is not None:
+            self.symbol += f" as {entered.name}"
+        self._entered = entered
+        self.record, self.handle = MapRecord(map_), StructLayout()
+        self.handle.field("account", PTR)
+        self.handle.field("epoch", I32)
+        self.handle.field("recording", I32)
+        self.handle.part("journal", VECTOR)
+        self.handle.part("limbo", VECTOR)
+        self.guarded = tuple(guarded)
+        for name in self.guarded:
+            self.handle.field(f"negative {name}", I64)
+        self.keys, self.rings = KeyCode(map_, self.record), RingCode(map_, self.record)
+        # An index on all keys is the table itself.
+        slices = [places for places in map(self.keys.places, indexes) if len(places) < len(map_.keys)]
+        spans = [self.keys.places((*prefix, column)) for prefix, column in orders]
+        clustered = next((i for i, places in enumerate(spans) if not slices and self._clusters(places)), None)
+        self.orders = [self._make_order(f"order{i}", places, i == clustered) for i, places in enumerate(spans)]
+        self.store: RecordStore
+        if slices and entered is not None:
+            distinct = list(dict.fromkeys(slices))
+            self.store = AdjacencyStore(module, map_, self.record, self.handle, self.keys, distinct)
+        elif slices or (clustered is None and self.record.payload > memory.LINE):
+            # A table of large records costs two cache misses as well, and copies them all when it grows.
+            self.store = PooledStore(self.record, self.handle, self.keys, list(dict.fromkeys(slices)))
+        elif clustered is not None:
+            self.store = ClusteredStore(self.record, self.handle, self.keys, self.orders[clustered])
+        else:
+            self.store = InlineStore(self.record, self.handle, self.keys)
+
+    def _clusters(self, places: Sequence[int]) -> bool:
+        """Whether records can lie by the columns of an order: it has all of them, none is NULL, and all sums are exact.
+
+        (A DOUBLE is not in the sums of a tree, which must be empty when its last record goes.)
+        """
+        keys, values = self.map.keys, self.map.values
+        whole = 1 < len(places) == len(keys) and not any(key.nullable for key in keys)
+        return whole and not any(isinstance(value.type, t.Double) for value in values)
+
+    def _make_order(self, name: str, places: tuple[int, ...], clustered: bool) -> OrderedIndexCode:
+        items = RecordItems(self.symbol, self.record, self.rings, places[-1]) if clustered else None
+        return OrderedIndexCode(self.module, self.map, self.handle, name, places, items)
+
+    def account(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
+        """The account of the map's memory."""
+        return self.handle.load(builder, handle, "account")
+
+    def function(
+        self, name: str, result: ir.Type, types: Sequence[ir.Type], body: EmitBody, *attributes: str
+    ) -> ir.Function:
+        """A function of this map; ``body`` emits its instructions when it is first asked for."""
+        return define(self.module, f"{self.symbol}.{name}", result, types, body, *attributes)
+
+    # ----------------------------------------------------------------------------------------------------- finding
+
+    def find(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells) -> IRValue:
+        """The entry of a key, NULLs being equal, or null."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, *cells = arguments
+            builder.ret(self._locate(builder, handle, self.keys.of_arguments(cells))[0])
+
+        function = self.function("find", PTR, [PTR, *self.keys.types()], body)
+        return builder.call(function, [handle, *keys.arguments()])
+
+    def find_record(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
+        """The entry with the key of a record, or null."""
+        return self.find(builder, handle, self.keys.of_record(builder, record))
+
+    def _locate(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells) -> tuple[IRValue, IRValue]:
+        hash_ = keys.hash(builder)
+        return self.store.locate(builder, handle, hash_, keys), hash_
+
+    # ------------------------------------------------------------------------------------------------------ adding
+
+    def add(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, numbers: EntryNumbers) -> IRValue:
+        """Add to an entry; gives a status."""
+        types = [PTR, *self.keys.types(), *self.rings.types()]
+        function = self.function("add", I32, types, self._emit_add)
+        return builder.call(function, [handle, *keys.arguments(), *numbers.flat()])
+
+    def add_record(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
+        """Add the numbers of a record to the entry with its key; gives a status."""
+        return self.add(builder, handle, self.keys.of_record(builder, record), self.rings.load(builder, record))
+
+    def _emit_add(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+        handle, *rest = arguments
+        split = len(self.keys.types())
+        keys, addend = self.keys.of_arguments(rest[:split]), self.rings.of_flat(rest[split:])
+        entry, hash_ = self._locate(builder, handle, keys)
+        with builder.if_then(builder.icmp_unsigned("!=", entry, NULL), likely=True):
+            self._remember(builder, handle, entry)
+            self._reserve_orders(builder, handle)
+            old = self.rings.load(builder, entry)
+            new, faults = self.rings.plus(builder, old, addend)
+            return_status(builder, faults)
+            self.rings.store(builder, entry, new)
+            self._reweigh(builder, handle, entry, new.weight)
+            self._count_negatives(builder, handle, old, new)
+            status = self._add_to_orders(builder, handle, keys, addend)
+            with builder.if_then(builder.icmp_unsigned("==", new.weight, number(0)), likely=False):
+                check(builder, builder.call(self._leave(), [handle, entry]))
+            builder.ret(status)
+        with builder.if_then(self.rings.is_zero(builder, addend), likely=False):
+            builder.ret(number(0, I32))
+        record = on_stack(builder, self.record.payload)
+        self.keys.write(builder, record, keys)
+        self.rings.store(builder, record, addend)
+        builder.ret(builder.call(self._enter(), [handle, hash_, record]))
+
+    def _enter(self) -> ir.Function:
+        """``enter(handle, hash, record)``: take in an entry whose key is not there."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, hash_, record = arguments
+            numbers, keys = self.rings.load(builder, record), self.keys.of_record(builder, record)
+            if self.journaled:
+                with self._if_recording(builder, handle):
+                    absent = self.append(builder, handle, "journal", record)
+                    self.rings.store_zero(builder, absent)
+            self._reserve_orders(builder, handle)
+            self.store.reserve(builder, handle)
+            if isinstance(self.store, AdjacencyStore):
+                self.store.reserve_items(builder, handle, record)
+            self.record.store(builder, record, "stamp", self.handle.load(builder, handle, "epoch"))
+            entry = self.store.insert(builder, handle, hash_, record)
+            if self._entered is not None:
+                builder.call(self._entered, [entry])
+            self._count_negatives(builder, handle, None, numbers)
+            status = self._add_to_orders(builder, handle, keys, numbers)
+            with builder.if_then(builder.icmp_unsigned("==", numbers.weight, number(0)), likely=False):
+                self.append(builder, handle, "limbo", record)
+            builder.ret(status)
+
+        return self.function("enter", I32, [PTR, I64, PTR], body, "noinline")
+
+    def _leave(self) -> ir.Function:
+        """``leave(handle, entry)``: an entry of weight 0 goes, at once where nothing is left of its values."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, entry = arguments
+            with builder.if_else(self.rings.is_zero(builder, self.rings.load(builder, entry))) as (gone, waiting):
+                with gone:
+                    builder.call(self._erase(), [handle, entry])
+                with waiting:
+                    self.append(builder, handle, "limbo", entry)
+            builder.ret(number(0, I32))
+
+        return self.function("leave", I32, [PTR, PTR], body, "noinline")
+
+    def sweep(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
+        """Drop what is in limbo and still has weight 0; gives a status."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            (handle,) = arguments
+            limbo = self.handle.address(builder, handle, "limbo")
+            with loop_while(
+                builder, lambda: builder.icmp_unsigned("!=", VECTOR.load(builder, limbo, "count"), number(0))
+            ):
+                last = builder.sub(VECTOR.load(builder, limbo, "count"), number(1))
+                entry = self.find_record(builder, handle, memory.element(builder, limbo, last, self.record.payload))
+                with builder.if_then(builder.icmp_unsigned("!=", entry, NULL)):
+                    weight = self.record.load(builder, entry, "weight")
+                    with builder.if_then(builder.icmp_unsigned("==", weight, number(0))):
+                        check(builder, self._drop(builder, handle, entry))
+                VECTOR.store(builder, limbo, "count", last)
+            builder.ret(number(0, I32))
+
+        function = self.function("sweep", I32, [PTR], body, *COLD)
+        status = Local(builder, number(0, I32))
+        limbo = self.handle.address(builder, handle, "limbo")
+        waiting = builder.icmp_unsigned("!=", VECTOR.load(builder, limbo, "count"), number(0))
+        with builder.if_then(waiting, likely=False):
+            status.set(builder.call(function, [handle]))
+        return status.get()
+
+    def _drop(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> IRValue:
+        """Remove an entry that may still have values; gives a status."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, entry = arguments
+            self._reserve_orders(builder, handle)
+            old, keys = self.rings.load(builder, entry), self.keys.of_record(builder, entry)
+            self._count_negatives(builder, handle, old, None)
+            status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, None))
+            builder.call(self._erase(), [handle, entry])
+            builder.ret(status)
+
+        return builder.call(self.function("drop", I32, [PTR, PTR], body, "noinline"), [handle, entry])
+
+    def _erase(self) -> ir.Function:
+        """``erase(handle, entry)``: take an entry out of the store."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            self.store.erase(builder, *arguments)
+            builder.ret_void()
+
+        return self.function("erase", ir.VoidType(), [PTR, PTR], body, "noinline")
+
+    # ----------------------------------------------------------------------------------------------------- setting
+
+    def put(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
+        """Let the entry with the key of a record have its numbers; weight 0 removes it. Gives a status."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, record = arguments
+            keys, new = self.keys.of_record(builder, record), self.rings.load(builder, record)
+            entry, hash_ = self._locate(builder, handle, keys)
+            leaves = builder.icmp_unsigned("==", new.weight, number(0))
+            with builder.if_then(builder.icmp_unsigned("==", entry, NULL)):
+                with builder.if_then(leaves):
+                    builder.ret(number(0, I32))
+                builder.ret(builder.call(self._enter(), [handle, hash_, record]))
+            self._remember(builder, handle, entry)
+            with builder.if_then(leaves):
+                builder.ret(self._drop(builder, handle, entry))
+            self._reserve_orders(builder, handle)
+            old = self.rings.load(builder, entry)
+            self.rings.store(builder, entry, new)
+            self._reweigh(builder, handle, entry, new.weight)
+            self._count_negatives(builder, handle, old, new)
+            builder.ret(self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new)))
+
+        return builder.call(self.function("put", I32, [PTR, PTR], body, "noinline"), [handle, record])
+
+    def assign(self, builder: ir.IRBuilder, handle: IRValue, other: UpdateCode, scratch: IRValue) -> IRValue:
+        """Hold what ``scratch`` holds, and empty it; gives a status."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, scratch = arguments
+            check(builder, other.sweep(builder, scratch))
+            check(builder, self.sweep(builder, handle))
+            # An entry must not leave while all are gone through, so those that have to leave wait in limbo.
+            with self.store.each(builder, handle) as entry:
+                kept = other.find_record(builder, scratch, entry)
+                with builder.if_then(builder.icmp_unsigned("==", kept, NULL)):
+                    self.rings.store_zero(builder, self.append(builder, handle, "limbo", entry))
+            with other.store.each(builder, scratch) as entry:
+                check(builder, self._put_if_new(builder, handle, entry))
+            limbo = self.handle.address(builder, handle, "limbo")
+            with count_up(builder, number(0), VECTOR.load(builder, limbo, "count")) as place:
+                check(builder, self.put(builder, handle, memory.element(builder, limbo, place, self.record.payload)))
+            VECTOR.store(builder, limbo, "count", number(0))
+            builder.ret(other.clear(builder, scratch))
+
+        function = self.function(f"assign.{other.symbol}", I32, [PTR, PTR], body, "noinline")
+        return builder.call(function, [handle, scratch])
+
+    def _put_if_new(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
+        """``put`` a record unless an equal entry is there."""
+        held = self.find_record(builder, handle, record)
+        differs = Local(builder, builder.icmp_unsigned("==", held, NULL))
+        with builder.if_then(builder.not_(differs.get())):
+            same = self.rings.same(builder, self.rings.load(builder, held), self.rings.load(builder, record))
+            differs.set(builder.not_(same))
+        status = Local(builder, number(0, I32))
+        with builder.if_then(differs.get()):
+            # Another map's record must not change when it is taken in.
+            copied = on_stack(builder, self.record.payload)
+            memory.copy(builder, copied, record, self.record.payload)
+            status.set(self.put(builder, handle, copied))
+        return status.get()
+
+    def clear(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
+        """Forget all entries; gives a status."""
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            (handle,) = arguments
+            for order in self.orders:
+                order.clear(builder, handle)
+            for name in self.guarded:
+                self.handle.store(builder, handle, f"negative {name}", number(0))
+            for name in ("journal", "limbo"):
+                VECTOR.store(builder, self.handle.address(builder, handle, name), "count", number(0))
+            self.store.clear(builder, handle)
+            builder.ret(number(0, I32))
+
+        return builder.call(self.function("clear", I32, [PTR], body, *COLD), [handle])
+
+    # -------------------------------------------------------------------------------------------- keeping in step
+
+    def negatives(self, builder: ir.IRBuilder, handle: IRValue, name: str) -> IRValue:
+        """How many entries have a negative number of that name."""
+        return self.handle.load(builder, handle, f"negative {name}")
+
+    def append(self, builder: ir.IRBuilder, handle: IRValue, vector: str, record: IRValue) -> IRValue:
+        """Put a copy of a record at the end of the journal or limbo, or return the status that says why not."""
+        account, place = self.account(builder, handle), self.handle.address(builder, handle, vector)
+        copied = memory.append(builder, account, place, self.record.payload)
+        memory.check_granted(builder, account, copied)
+        memory.copy(builder, copied, record, self.record.payload)
+        return copied
+
+    def _remember(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> None:
+        """Write an entry down before the epoch first changes it."""
+        if not self.journaled:
+            return
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            handle, entry = arguments
+            with self._if_recording(builder, handle):
+                self.append(builder, handle, "journal", entry)
+            self.record.store(builder, entry, "stamp", self.handle.load(builder, handle, "epoch"))
+            builder.ret(number(0, I32))
+
+        function = self.function("remember", I32, [PTR, PTR], body, "noinline")
+        stamp, epoch = self.record.load(builder, entry, "stamp"), self.handle.load(builder, handle, "epoch")
+        with builder.if_then(builder.icmp_unsigned("!=", stamp, epoch)):
+            check(builder, builder.call(function, [handle, entry]))
+
+    @contextmanager
+    def _if_recording(self, builder: ir.IRBuilder, handle: IRValue) -> Iterator[None]:
+        recording = self.handle.load(builder, handle, "recording")
+        with builder.if_then(builder.icmp_unsigned("!=", recording, number(0, I32)), likely=True):
+            yield
+
+    def _reweigh(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue, weight: IRValue) -> None:
+        """Tell the arrays that an entry is in its weight."""
+        store = self.store
+        if not isinstance(store, AdjacencyStore):
+            return
+
+        def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
+            store.set_weight(builder, *arguments)
+            builder.ret_void()
+
+        function = self.function("reweigh", ir.VoidType(), [PTR, PTR, I64], body, "noinline")
+        builder.call(function, [handle, entry, weight])
+
+    def _count_negatives(
+        self, builder: ir.IRBuilder, handle: IRValue, old: EntryNumbers | None, new: EntryNumbers | None
+    ) -> None:
+        for name in self.guarded:
+            count = self.negatives(builder, handle, name)
+            for numbers, step in ((old, builder.sub), (new, builder.add)):
+                if numbers is not None:
+                    found = self.rings.guarded(numbers, name)
+                    negative = builder.icmp_signed("<", found, number(0, found.type))
+                    count = step(count, builder.zext(negative, I64))
+            self.handle.store(builder, handle, f"negative {name}", count)
+
+    def _reserve_orders(self, builder: ir.IRBuilder, handle: IRValue) -> None:
+        for order in self.orders:
+            order.reserve(builder, handle)
+
+    def _add_to_orders(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, addend: EntryNumbers) -> IRValue:
+        status: IRValue = number(0, I32)
+        for order in self.orders:
+            null = self.keys.has_null(builder, keys, order.places)
+            result = Local(builder, number(0, I32))
+            with builder.if_then(number(1, ir.IntType(1)) if null is None else builder.not_(null)):
+                result.set(order.add(builder, handle, keys, addend))
+            failed = builder.icmp_unsigned("!=", result.get(), number(0, I32))
+            status = builder.select(failed, result.get(), status)
+        return status
+
+    def _integer_change(self, builder: ir.IRBuilder, old: EntryNumbers, new: EntryNumbers | None) -> EntryNumbers:
+        """What orders must be told when an entry is set; DOUBLE values are not in them."""
+        if new is None:
+            values = [v if isinstance(v, DoubleSum) else builder.neg(v) for v in old.values]
+            return EntryNumbers(builder.neg(old.weight), tuple(values))
+        pairs = zip(old.values, new.values, strict=True)
+        values = [a if isinstance(a, DoubleSum) else builder.sub(b, a) for a, b in pairs]
+        return EntryNumbers(builder.sub(new.weight, old.weight), tuple(values))

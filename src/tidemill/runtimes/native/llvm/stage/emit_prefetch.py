@@ -1,0 +1,248 @@
+"""What rows will need of memory, asked for before they come to it.
+
+A row finds its way through maps that do not fit the cache, one miss after the other. The misses of different rows do
+not wait for each other: so before a block of rows is taken in, the places are computed that they lead to, and the
+machine is told to fetch them. That decides nothing. A place that has moved by the time a row comes costs time.
+
+There are two rounds. The first asks for the slots of hash tables, by the hashes of what is computed from a row. Where a
+slot only says where something lies, that goes on a list, and the second round reads those slots, which are there by
+now, and asks for what they point to. What a row finds only by what another map tells it is not looked for; but in join
+graphs the first item of a list that a row leads to tells where its walk goes next, and what it may bring to life: two
+more rounds ask for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tidemill.algebra.expressions.scalars import Scalar, column
+from tidemill.algebra.relational.walk import columns_in, substitute
+from tidemill.program.statements import Add, MapRead, MapSeek, Query, RelationLoop, Trigger, Version
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, loop_while, number, on_stack
+from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
+from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, PTR, NullableValue, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.memory import LINE, prefetch
+from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, load_cell
+from tidemill.runtimes.native.llvm.joingraph.prefetch_paths import revival_paths, walk_paths
+from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
+from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions, may_fail
+
+if TYPE_CHECKING:
+    from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
+    from tidemill.runtimes.native.llvm.queries import MapGlobal
+    from tidemill.runtimes.native.llvm.stage.emit_stage import StageInput
+
+PREFETCH_ROWS = 32
+"""So many rows are looked ahead: their lines fit the smaller caches, and each round waits for memory once."""
+
+KnownKeys = tuple[tuple[str, Scalar], ...]
+"""Key columns of a map, each with what it will equal: a column of the row, or what is computed from some of them."""
+
+POINTER = StructLayout()
+"""Where an id is read, what it counts (things of ``size`` bytes from ``base`` on), and how many bytes are wanted."""
+POINTER.field("id", PTR)
+POINTER.field("base", PTR)
+POINTER.field("size", I64)
+POINTER.field("bytes", I64)
+
+
+class Prefetcher:
+    """Asks for cache lines: now, or of what is behind a pointer once that is there."""
+
+    def __init__(self, builder: ir.IRBuilder, most: int) -> None:
+        """There are never more than ``most`` pointers."""
+        self._builder = builder
+        self._pointers = on_stack(builder, max(most, 1) * POINTER.size)
+        self._count = Local(builder, number(0))
+
+    def fetch(self, place: IRValue, bytes_: int) -> None:
+        """Ask for what lies at ``place``: the first and the last line of it."""
+        for offset in {0, bytes_ - 1}:
+            prefetch(self._builder, at(self._builder, place, offset))
+
+    def follow(self, id_: IRValue, base: IRValue, size: int, things: int = 1) -> None:
+        """Ask, once the i32 at ``id_`` is there, for the thing that has that id, or for so many from there on."""
+        builder = self._builder
+        count = self._count.get()
+        pointer = at(builder, self._pointers, builder.mul(count, number(POINTER.size)))
+        numbers = ("size", number(size)), ("bytes", number(size * things))
+        for name, value in (("id", id_), ("base", base), *numbers):
+            POINTER.store(builder, pointer, name, value)
+        self._count.set(builder.add(count, number(1)))
+
+    def follow_all(self) -> None:
+        """Ask for all that was to be followed."""
+        builder = self._builder
+        with count_up(builder, number(0), self._count.get()) as place:
+            pointer = at(builder, self._pointers, builder.mul(place, number(POINTER.size)))
+            id_ = builder.load(POINTER.load(builder, pointer, "id"), typ=I32, align=4)
+            offset = builder.mul(builder.zext(id_, I64), POINTER.load(builder, pointer, "size"))
+            found = at(builder, POINTER.load(builder, pointer, "base"), offset)
+            wanted, asked = POINTER.load(builder, pointer, "bytes"), Local(builder, number(0))
+            with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
+                prefetch(builder, at(builder, found, asked.get()))
+                asked.set(builder.add(asked.get(), number(LINE)))
+            prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
+
+
+def emit_prefetch(
+    begin: Callable[[], FunctionFrame],
+    inputs: Sequence[StageInput],
+    maps: Mapping[str, MapGlobal],
+    ahead: Liveness | None,
+) -> ir.Function | None:
+    """``ahead(start, stop, order, tables)``: look at rows that will be taken; None where nothing is known.
+
+    ``begin`` begins that function. ``ahead`` is what walks of the stage know of dead ends, which rows may open.
+    """
+    known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
+    if not any(known.values()):
+        return None
+    trails = {input_.number: walk_paths(input_.trigger, maps) for input_ in inputs}
+    if ahead is not None:
+        for input_ in inputs:
+            trails[input_.number] += revival_paths(input_.trigger, maps, ahead)
+    frame = begin()
+    frame.function.attributes.add("noinline")
+    builder, arguments = frame.builder, frame.function.args
+    most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
+    lines = Prefetcher(builder, PREFETCH_ROWS * most)
+
+    def look(input_: StageInput, columns: IRValue, row: IRValue) -> None:
+        _look(frame, input_, known[input_.number], columns, row, maps, lines)
+
+    _each_event(builder, arguments, inputs, look)
+    lines.follow_all()
+    for items in (False, True) if any(trails.values()) else ():
+
+        def go_on(input_: StageInput, columns: IRValue, row: IRValue, items: bool = items) -> None:
+            for trail in trails[input_.number]:
+                cells = _cells(builder, input_, trail.columns, columns, row)
+                trail.fetch(builder, maps, cells, items=items)
+
+        _each_event(builder, arguments, inputs, go_on)
+    frame.done()
+    return frame.function
+
+
+def _each_event(
+    builder: ir.IRBuilder,
+    arguments: tuple[IRValue, ...],
+    inputs: Sequence[StageInput],
+    do: Callable[[StageInput, IRValue, IRValue], None],
+) -> None:
+    """Run what ``do`` emits for each event of a block, given its input, the columns of that and the row."""
+    start, stop, order, tables = arguments
+    own = {input_.number: at(builder, tables, input_.number * INPUT_TABLE.size) for input_ in inputs}
+    nexts = {of: Local(builder, INPUT_TABLE.load(builder, table, "next")) for of, table in own.items()}
+    with count_up(builder, start, stop) as place:
+        after = builder.append_basic_block("after")
+        switch = builder.switch(builder.load(at(builder, order, place), typ=I8), after)
+        for input_ in inputs:
+            block = builder.append_basic_block(f"input{input_.number}")
+            switch.add_case(ir.Constant(I8, input_.number), block)
+            builder.position_at_end(block)
+            row = nexts[input_.number].get()
+            nexts[input_.number].set(builder.add(row, number(1)))
+            do(input_, INPUT_TABLE.load(builder, own[input_.number], "columns"), row)
+            builder.branch(after)
+        builder.position_at_end(after)
+
+
+def _look(
+    frame: FunctionFrame,
+    input_: StageInput,
+    accesses: Sequence[tuple[str, KnownKeys]],
+    columns: IRValue,
+    row: IRValue,
+    maps: Mapping[str, MapGlobal],
+    lines: Prefetcher,
+) -> None:
+    builder = frame.builder
+    known = [scalar for _, pairs in accesses for _, scalar in pairs]
+    used = set().union(*map(columns_in, known))
+    cells = {f.name: load_cell(builder, columns, i, row, f) for i, f in enumerate(input_.fields) if f.name in used}
+    expressions = LlvmExpressions(frame, cells)
+    found = {scalar: to_stored(builder, expressions.cell(scalar), scalar.type) for scalar in dict.fromkeys(known)}
+    for name, pairs in accesses:
+        held = maps[name]
+        held.code.look(builder, held.handle(builder), {key: found[scalar] for key, scalar in pairs}, lines)
+
+
+def _cells(
+    builder: ir.IRBuilder, input_: StageInput, names: Sequence[str], columns: IRValue, row: IRValue
+) -> dict[str, NullableValue]:
+    """Some cells of a row, as maps have them."""
+    places = {f.name: place for place, f in enumerate(input_.fields)}
+    cells: dict[str, NullableValue] = {}
+    for name in names:
+        field = input_.fields[places[name]]
+        cells[name] = to_stored(builder, load_cell(builder, columns, places[name], row, field), field.type)
+    return cells
+
+
+def _largest(accesses: Sequence[tuple[str, KnownKeys]]) -> list[tuple[str, KnownKeys]]:
+    """Those that tell more of a key than any other: with them the others are looked at as well.
+
+    >>> from tidemill.model.types import BIGINT, Field
+    >>> x, y = column(Field("x", BIGINT)), column(Field("y", BIGINT))
+    >>> found = _largest([("m", (("a", x),)), ("m", (("a", x), ("b", y))), ("n", (("a", x),))])
+    >>> [(name, len(pairs)) for name, pairs in found]
+    [('m', 2), ('n', 1)]
+    """
+    return [
+        (name, pairs)
+        for name, pairs in accesses
+        if not any(name == other and set(pairs) < set(more) for other, more in accesses)
+    ]
+
+
+def _accesses(trigger: Trigger, maps: Mapping[str, MapGlobal]) -> Iterator[tuple[str, KnownKeys]]:
+    """The maps that a row of a change reaches by its own columns, and what it says of their keys."""
+    for statement in trigger.statements:
+        if not isinstance(statement, Add):
+            continue
+        changed = _columns_of_change(statement.query)
+        if changed is None:
+            continue
+        for step in statement.query.sources:
+            if isinstance(step, MapRead | MapSeek):
+                yield from _access(step.map, step.lookup, changed, maps)
+            elif isinstance(step, RelationLoop) and step.version is Version.STATE:
+                yield from _access(step.relation, step.lookup, changed, maps)
+        if statement.target not in maps:  # an outbox, whose end is in cache
+            continue
+        target = maps[statement.target].map
+        outputs = [output.scalar for output in statement.query.outputs[: len(target.keys)]]
+        yield from _access(
+            statement.target, list(zip((f.name for f in target.keys), outputs, strict=True)), changed, maps
+        )
+    if trigger.relation in maps:
+        keys = maps[trigger.relation].map.keys
+        yield trigger.relation, tuple((f.name, column(f)) for f in keys)
+
+
+def _columns_of_change(query: Query) -> dict[str, Scalar] | None:
+    """The columns of the row by the names that the query has for them."""
+    found: dict[str, Scalar] = {}
+    for step in query.sources:
+        if isinstance(step, RelationLoop) and step.version is Version.CHANGE:
+            found |= {f"{step.alias}.{f.name}": column(f) for f in step.columns}
+    return found or None
+
+
+def _access(
+    name: str, keys: Sequence[tuple[str, Scalar]], changed: Mapping[str, Scalar], maps: Mapping[str, MapGlobal]
+) -> Iterator[tuple[str, KnownKeys]]:
+    types = {f.name: f.type for f in maps[name].map.keys}
+    pairs = [
+        (key, substitute(scalar, changed))
+        for key, scalar in keys
+        if columns_in(scalar) <= changed.keys() and scalar.type == types[key] and not may_fail(scalar)
+    ]
+    if any(columns_in(scalar) for _, scalar in pairs):
+        yield name, tuple(sorted(pairs, key=itemgetter(0)))

@@ -1,0 +1,429 @@
+"""A stage as an LLVM module: one function for each way in which rows of each input come.
+
+=============  ==================================================================================
+``fire.k``     a batch of Arrow columns of input k
+``rows.k``     packed records of input k
+``event.k``    one packed record, after which everything is as fresh as after an epoch
+``events``     Arrow batches of several inputs, mixed, each row an event
+``replace.k``  the k-th target that is computed anew
+``clear.k``    the k-th map that holds what is to be handed on
+``produce``    all rows of a join graph that are not stored
+``emit``       what an epoch has changed of the rows that come from a map
+=============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from llvmlite import ir
+
+from tidemill.model import types as t
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.reads import guards, orders, sources_of, steps_of
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import (
+    Add,
+    ArrayLoop,
+    IterationEmission,
+    PartitionEmission,
+    RelationLoop,
+    Replace,
+    Stage,
+    Trigger,
+    Version,
+)
+from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, on_stack
+from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, PTR, NullableValue, at
+from tidemill.runtimes.native.llvm.codegen.memory import fill
+from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, InputRecord, load_cells, load_weight
+from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
+from tidemill.runtimes.native.llvm.joingraph.graph_code import GraphCode, appends_output
+from tidemill.runtimes.native.llvm.maps.map_code import MapCode
+from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
+from tidemill.runtimes.native.llvm.scalars.conversions import value_type
+from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
+from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
+from tidemill.runtimes.native.llvm.stage.statements import StatementCode
+
+FieldsOf = Callable[[str], tuple[Field, ...]]
+
+SCRATCH_MAP = "scratch of "
+"""What the name of the map begins with in which a new target is summed."""
+
+READ_MAP = "shown "
+"""What the name of a map begins with that is filled when rows are read."""
+
+MAX_COLUMNS = 64
+"""No more columns have a bit in a record's mask of NULLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """An input of a stage: which of its columns are used, and the form of a packed row."""
+
+    relation: str
+    number: int
+    record: InputRecord
+    trigger: Trigger
+    replaces: tuple[int, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns that are used, in the relation's order."""
+        return self.record.fields
+
+
+@dataclass(frozen=True, slots=True)
+class StageCode:
+    """A module and what is in it."""
+
+    stage: Stage
+    module: ir.Module
+    faults: FaultTable
+    texts: TextConstants
+    maps: dict[str, MapGlobal]
+    mirrors: tuple[str, ...]
+    inputs: dict[str, StageInput]
+    replaces: tuple[Replace, ...]
+    outbox: OutputGlobal | None
+    shown: OutputGlobal | None
+    emitted: OutputGlobal | None
+
+
+def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
+    """The module of ``stage``, not yet compiled; raises ``NotCompiled`` where something in it has no native form."""
+    return _emitted(stage, tuple((name, fields_of(name)) for name in stage.inputs))
+
+
+@lru_cache(maxsize=64)
+def _emitted(stage: Stage, fields: tuple[tuple[str, tuple[Field, ...]], ...]) -> StageCode:
+    # A view that is rebuilt, or opened again in the same process, has the same stages.
+    return _StageEmitter(stage, dict(fields).__getitem__).emit()
+
+
+class _StageEmitter:
+    def __init__(self, stage: Stage, fields_of: FieldsOf) -> None:
+        self._stage = stage
+        self._module = ir.Module("stage")
+        self._faults = FaultTable()
+        self._texts = TextConstants(self._module)
+        self._fields_of = fields_of
+        self._own = {map_.name: map_ for map_ in stage.maps}
+        self._maps: dict[str, MapGlobal] = {}
+        self._replaces = _replaces_of(stage)
+        self._graph = GraphCode(self._module, stage, self._maps)
+
+    def emit(self) -> StageCode:
+        _check_finish(self._stage)
+        if self._stage.reader is not None:
+            _check_finish(self._stage.reader)
+        _check_replaces(self._stage, self._replaces)
+        mirrors = self._mirrors()
+        for map_ in self._stage.maps:
+            self._hold(map_)
+        for mirror in mirrors.values():
+            self._hold(mirror)
+        if self._stage.finish is None and self._graph.outbox is None:
+            self._hold(Map(self._stage.name, self._stage.output), journaled=False)
+        for statement in self._replaces:
+            target = self._own[statement.target]
+            self._hold(replace(target, name=SCRATCH_MAP + target.name), journaled=False, bare=True)
+        inputs = {trigger.relation: self._input(k, trigger, mirrors) for k, trigger in enumerate(self._stage.triggers)}
+        self._graph.plan_liveness()
+        self._emit_replaces()
+        self._emit_clears()
+        ahead = self._emit_ahead(list(inputs.values()))
+        for input_ in inputs.values():
+            self._emit_input(input_, len(inputs), ahead)
+        self._emit_events(list(inputs.values()), ahead)
+        self._emit_produce()
+        emitted = emit_rows(self._module, self._function, self._stage, self._maps)
+        return StageCode(
+            self._stage,
+            self._module,
+            self._faults,
+            self._texts,
+            self._maps,
+            tuple(mirrors),
+            inputs,
+            self._replaces,
+            self._graph.outbox,
+            self._graph.shown,
+            emitted,
+        )
+
+    # -- what there is ------------------------------------------------------------------------------------------
+
+    def _mirrors(self) -> dict[str, Map]:
+        """For each relation whose contents loops read: a map of the columns that they use."""
+        used: dict[str, set[str]] = {}
+        for source in self._state_sources():
+            if source.relation not in self._own:
+                used.setdefault(source.relation, set()).update(f.name for f in source.columns)
+        return {
+            name: Map(name, tuple(f for f in self._fields_of(name) if f.name in columns))
+            for name, columns in used.items()
+        }
+
+    def _state_sources(self) -> Iterator[RelationLoop]:
+        yield from (source for source in sources_of(self._stage) if source.version is Version.STATE)
+        for query in self._graph.read_queries():
+            yield from (step for step in query.sources if isinstance(step, RelationLoop))
+
+    def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
+        for key in map_.keys:
+            if isinstance(key.type, t.Void):
+                raise NotCompiled(f"a column of type {key.type}")
+        if len(map_.keys) > MAX_COLUMNS:
+            raise NotCompiled(f"more than {MAX_COLUMNS} columns")
+        indexes: set[tuple[str, ...]] = set()
+        for source in self._state_sources():
+            if source.relation == map_.name and not bare:
+                index = index_of(source, map_)
+                indexes |= {index} if 0 < len(index) < len(map_.keys) else set()
+        code = MapCode(
+            self._module,
+            map_,
+            sorted(indexes),
+            () if bare else sorted(orders(self._stage).get(map_.name, ())),
+            () if bare else sorted(guards(self._stage).get(map_.name, ())),
+            journaled,
+            self._graph.entered(map_.name),
+        )
+        place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
+        place.initializer = ir.Constant(PTR, None)
+        self._maps[map_.name] = MapGlobal(map_, code, place)
+
+    def _input(self, number: int, trigger: Trigger, mirrors: dict[str, Map]) -> StageInput:
+        relation = trigger.relation
+        used = {f.name for f in mirrors[relation].keys} if relation in mirrors else set()
+        for source in sources_of(self._stage):
+            if source.version is Version.CHANGE and source.relation == relation:
+                used |= {f.name for f in source.columns}
+        record = InputRecord([f for f in self._fields_of(relation) if f.name in used])
+        mine = [s for s in trigger.statements if isinstance(s, Replace)]
+        return StageInput(relation, number, record, trigger, tuple(self._replaces.index(s) for s in mine))
+
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def _function(self, name: str, arguments: Sequence[ir.Type], exported: bool = True) -> FunctionFrame:
+        function = ir.Function(self._module, ir.FunctionType(I32, arguments), name)
+        function.attributes.add("nounwind")
+        if not exported:
+            function.linkage = "internal"
+        return FunctionFrame(function, self._faults, self._texts)
+
+    def _emit_replaces(self) -> None:
+        for number, statement in enumerate(self._replaces):
+            frame = self._function(f"replace.{number}", [])
+            scratch = self._maps[SCRATCH_MAP + statement.target]
+            StatementCode(frame, self._stage, self._maps).replace(statement, scratch)
+            frame.done()
+
+    def _emit_clears(self) -> None:
+        for number, name in enumerate(drained_maps(self._stage, self._replaces)):
+            frame = self._function(f"clear.{number}", [])
+            held = self._maps[name]
+            frame.check(held.code.clear(frame.builder, held.handle(frame.builder)))
+            frame.done()
+
+    def _emit_ahead(self, inputs: Sequence[StageInput]) -> ir.Function | None:
+        sight = self._graph.sight
+        begin = partial(self._function, "ahead", [I64, I64, PTR, PTR], exported=False)
+        return emit_prefetch(begin, inputs, self._maps, None if sight is None else sight.ahead)
+
+    def _emit_input(self, input_: StageInput, inputs: int, ahead: ir.Function | None) -> None:
+        row = self._emit_row(input_)
+        self._emit_batch(input_, row, inputs, ahead)
+        self._emit_records(input_, row)
+        frame = self._function(f"event.{input_.number}", [PTR])
+        (record,) = frame.function.args
+        weight, cells = input_.record.weight(frame.builder, record), input_.record.cells(frame.builder, record)
+        frame.check(_call_row(frame, row, weight, cells))
+        self._freshen(frame, input_)
+        frame.done()
+
+    def _emit_row(self, input_: StageInput) -> ir.Function:
+        """The statements of a trigger for one row, and then its mirror."""
+        kinds: list[ir.Type] = [I64]
+        for f in input_.fields:
+            kinds += [value_type(f.type), *([I1] if f.nullable else [])]
+        frame = self._function(f"row.{input_.number}", kinds, exported=False)
+        frame.function.attributes.add("noinline")  # it has four callers, and most of the code of the stage
+        weight, *rest = frame.function.args
+        places = iter(rest)
+        cells = {f.name: NullableValue(next(places), next(places) if f.nullable else None) for f in input_.fields}
+        statements = StatementCode(frame, self._stage, self._maps, self._graph.sight, self._graph.outbox)
+        for statement in input_.trigger.statements:
+            if isinstance(statement, Add):
+                statements.add(statement, ChangeRow(cells, weight))
+        if input_.relation in self._maps:
+            statements.absorb(self._maps[input_.relation], ChangeRow(cells, weight))
+        frame.done()
+        return frame.function
+
+    def _emit_produce(self) -> None:
+        """``produce()``: walk from all entries of one member."""
+        reader = self._stage.reader
+        if reader is None:
+            return
+        for map_ in reader.maps:
+            if map_.name not in self._graph.members:
+                self._hold(replace(map_, name=READ_MAP + map_.name), bare=True)
+        frame = self._function("produce", [])
+        statements = StatementCode(frame, reader, self._maps, self._graph.sight, self._graph.shown)
+        for statement in reader.load:
+            own = self._graph.shown is not None and statement.target == reader.name
+            statements.add(statement if own else replace(statement, target=READ_MAP + statement.target), None)
+        frame.done()
+
+    def _emit_batch(self, input_: StageInput, row: ir.Function, inputs: int, ahead: ir.Function | None) -> None:
+        """``fire.k(rows, columns, weights, failed, large)``: where the maps are ``large``, rows are looked ahead."""
+        frame = self._function(f"fire.{input_.number}", [I64, PTR, PTR, PTR, I32])
+        rows, columns, weights, failed, large = frame.function.args
+        builder = frame.builder
+        table = on_stack(builder, inputs * INPUT_TABLE.size)
+        fill(builder, table, 0, inputs * INPUT_TABLE.size)
+        own = at(builder, table, input_.number * INPUT_TABLE.size)
+        INPUT_TABLE.store(builder, own, "columns", columns)
+        order = on_stack(builder, PREFETCH_ROWS)
+        fill(builder, order, input_.number, PREFETCH_ROWS)
+        with in_blocks(builder, rows, PREFETCH_ROWS) as (start, stop):
+            if ahead is not None:
+                with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
+                    INPUT_TABLE.store(builder, own, "next", start)
+                    builder.call(ahead, [ir.Constant(I64, 0), builder.sub(stop, start), order, table])
+            with count_up(builder, start, stop) as place:
+                builder.store(place, failed)
+                weight = load_weight(builder, weights, place)
+                frame.check(_call_row(frame, row, weight, load_cells(builder, columns, place, input_.fields)))
+                if input_.trigger.each:
+                    self._sweep(frame, input_)
+        self._sweep(frame, input_)
+        frame.done()
+
+    def _emit_records(self, input_: StageInput, row: ir.Function) -> None:
+        """``rows.k(rows, records, failed)``."""
+        frame = self._function(f"rows.{input_.number}", [I64, PTR, PTR])
+        rows, records, failed = frame.function.args
+        builder, form = frame.builder, input_.record
+        with count_up(builder, ir.Constant(I64, 0), rows) as place:
+            builder.store(place, failed)
+            record = at(builder, records, builder.mul(place, ir.Constant(I64, form.size)))
+            frame.check(_call_row(frame, row, form.weight(builder, record), form.cells(builder, record)))
+            if input_.trigger.each:
+                self._sweep(frame, input_)
+        self._sweep(frame, input_)
+        frame.done()
+
+    def _emit_events(self, inputs: Sequence[StageInput], ahead: ir.Function | None) -> None:
+        """``events(events, order, tables, failed, large)``: the next row of each table that ``order`` names.
+
+        Where the maps are ``large``, events are looked ahead, block by block.
+        """
+        frame = self._function("events", [I64, PTR, PTR, PTR, I32])
+        count, order, tables, failed, large = frame.function.args
+        builder = frame.builder
+        with in_blocks(builder, count, PREFETCH_ROWS) as (start, stop):
+            if ahead is not None:
+                with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
+                    builder.call(ahead, [start, stop, order, tables])
+            with count_up(builder, start, stop) as place:
+                builder.store(place, failed)
+                self._dispatch(frame, inputs, builder.load(at(builder, order, place), typ=I8), tables)
+        frame.done()
+
+    def _dispatch(self, frame: FunctionFrame, inputs: Sequence[StageInput], which: ir.Value, tables: ir.Value) -> None:
+        """Take the next event of the input with that number."""
+        builder = frame.builder
+        after = builder.append_basic_block("after")
+        switch = builder.switch(which, after)
+        for input_ in inputs:
+            block = builder.append_basic_block(f"input{input_.number}")
+            switch.add_case(ir.Constant(I8, input_.number), block)
+            builder.position_at_end(block)
+            self._take_event(frame, input_, at(builder, tables, input_.number * INPUT_TABLE.size))
+            builder.branch(after)
+        builder.position_at_end(after)
+
+    def _take_event(self, frame: FunctionFrame, input_: StageInput, table: ir.Value) -> None:
+        builder = frame.builder
+        row = INPUT_TABLE.load(builder, table, "next")
+        INPUT_TABLE.store(builder, table, "next", builder.add(row, ir.Constant(I64, 1)))
+        weight = load_weight(builder, INPUT_TABLE.load(builder, table, "weights"), row)
+        cells = load_cells(builder, INPUT_TABLE.load(builder, table, "columns"), row, input_.fields)
+        frame.check(_call_row(frame, self._module.globals[f"row.{input_.number}"], weight, cells))
+        self._freshen(frame, input_)
+
+    def _freshen(self, frame: FunctionFrame, input_: StageInput) -> None:
+        """After an event: nothing is left half done, and what is computed anew is."""
+        self._sweep(frame, input_)
+        for number in input_.replaces:
+            frame.check(frame.builder.call(self._module.globals[f"replace.{number}"], []))
+
+    def _sweep(self, frame: FunctionFrame, input_: StageInput) -> None:
+        targets = dict.fromkeys(s.target for s in input_.trigger.statements if isinstance(s, Add))
+        for held in (self._maps[target] for target in targets if target in self._maps):
+            if held.map.values:  # without values an entry of weight 0 is gone at once
+                frame.check(held.code.sweep(frame.builder, held.handle(frame.builder)))
+
+
+def _call_row(frame: FunctionFrame, row: ir.Function, weight: ir.Value, cells: Sequence[NullableValue]) -> ir.Value:
+    arguments = [weight]
+    for cell in cells:
+        arguments += [cell.value] if cell.is_null is None else [cell.value, cell.is_null]
+    return frame.builder.call(row, arguments)
+
+
+def drained_maps(stage: Stage, replaces: Sequence[Replace]) -> list[str]:
+    """The maps whose entries are taken out: the stage's own output, and where new targets are summed."""
+    output = [stage.name] if stage.finish is None and not appends_output(stage) else []
+    return output + list(dict.fromkeys(SCRATCH_MAP + statement.target for statement in replaces))
+
+
+def fills_by_firing(stage: Stage) -> bool:
+    """Whether whole inputs, fired one after the other, fill an empty stage.
+
+    They do not bring rows that come from no input at all, nor those of relations whose changes nobody expects.
+    """
+    read = [[s.relation for s in statement.query.sources if isinstance(s, RelationLoop)] for statement in stage.load]
+    expected = {trigger.relation for trigger in stage.triggers if trigger.statements}
+    return all(names and set(names) <= expected for names in read)
+
+
+def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
+    """Each statement that computes its target anew, once."""
+    found = (s for trigger in stage.triggers for s in trigger.statements if isinstance(s, Replace))
+    return tuple(dict.fromkeys(found))
+
+
+def _check_finish(stage: Stage) -> None:
+    """Bags and parts are kept in order, and that order has no native form."""
+    if isinstance(stage.finish, PartitionEmission):
+        raise NotCompiled("rows in the order of a window or a top-k")
+    if isinstance(stage.finish, IterationEmission):
+        raise NotCompiled("a recursion")
+    if isinstance(stage.finish, TimePartitionEmission):
+        raise NotCompiled("partitions that are made from each other")
+    if stage.finish is not None and stage.finish.peeks:
+        raise NotCompiled("aggregates that are no sums")
+    if any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
+        raise NotCompiled("the elements of an array")
+    if any(source.split is not None for source in sources_of(stage)):
+        raise NotCompiled("a change that is parted by keys")
+
+
+def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:
+    own = {map_.name for map_ in stage.maps}
+    for statement in replaces:
+        if statement.target not in own:
+            raise NotCompiled("its rows are computed anew from whole relations")
+        for query in (*statement.queries, *statement.otherwise):
+            for step in query.sources:
+                if isinstance(step, RelationLoop) and step.relation not in own:
+                    raise NotCompiled(f"{statement.target} is computed anew from whole relations")

@@ -1,0 +1,469 @@
+"""A stage at work as compiled code: rows go in, maps move, and what changed comes out.
+
+The maps live outside Python. What an epoch does to them is in their journals, so emitting, storing and undoing cost
+O(|change|), as in the Python back end; and the rows of a stage come from the same generated ``finish`` function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import decimal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
+from tidemill.model.errors import ArithmeticFault, DataError
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import row_wise
+from tidemill.program.statements import GroupEmission, Stage
+from tidemill.runtimes.native.llvm.codegen.jit import Library, load
+from tidemill.runtimes.native.llvm.codegen.layout import Status
+from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.io.input_rows import InputBatch
+from tidemill.runtimes.native.llvm.io.native_map import NativeMap, out_of_memory
+from tidemill.runtimes.native.llvm.io.output_buffers import OutputBuffers
+from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
+from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED
+from tidemill.runtimes.native.llvm.queries import MapGlobal
+from tidemill.runtimes.native.llvm.stage.emit_rows import MANY
+from tidemill.runtimes.native.llvm.stage.emit_stage import (
+    READ_MAP,
+    StageCode,
+    StageInput,
+    drained_maps,
+    fills_by_firing,
+)
+from tidemill.runtimes.native.operators.groups import OutputOperator
+from tidemill.runtimes.native.python.compile import compile_stage
+
+LARGE_STATE = 2 << 20
+"""Maps of more bytes are not in the fastest caches: then it pays to look at rows before they are taken in."""
+
+_UNKNOWN = 255
+"""Stands for the inputs of other stages."""
+
+_WHAT = {
+    Status.WEIGHT_OVERFLOW: "the weight of an entry leaves 64 bits",
+    Status.VALUE_OVERFLOW: "a sum leaves 128 bits",
+    Status.DOUBLE_RANGE: "a sum of DOUBLE leaves the range of DOUBLE",
+}
+
+
+class StateSource(Protocol):
+    """Where the state of a stage comes from when it is first used."""
+
+    def stored(self, map_: Map) -> pa.Table:
+        """The changes that add up to a map of the stage, oldest first: ``map_fields`` and the weight."""
+
+    def rows(self, relation: str) -> ChangeSet:
+        """The rows of a relation as they are now, equal ones perhaps in several parts."""
+
+
+class LlvmStage:
+    """Runs one stage. What it needs is read when a change first comes."""
+
+    def __init__(
+        self,
+        code: StageCode,
+        finish: OutputOperator | None,
+        contents: StateSource,
+        memory: Memory,
+        strings: StringDictionary,
+    ) -> None:
+        self.code = code
+        self.stage = code.stage
+        self._finish = finish
+        self._contents = contents
+        self.memory = memory
+        self.strings = strings
+        self._library = load(code.module)
+        self._functions = _StageFunctions(self._library)
+        self._maps: dict[str, NativeMap] = {}
+        self._outboxes: dict[str, OutputBuffers] = {}
+        self._packers: dict[str, Any] = {}
+        self._pending: set[int] = set()
+        self._since_begin = False
+        for value, place in code.texts.places.items():
+            ctypes.c_int32.from_address(self._library.address(place.name)).value = strings.intern(value)
+
+    # -- state --------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether the stage holds its state."""
+        return bool(self._maps)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its maps."""
+        posted = sum(outbox.bytes for outbox in self._outboxes.values())
+        return posted + sum(held.bytes for held in self._maps.values())
+
+    @property
+    def pending_rows(self) -> int:
+        """How many rows the open epoch has put out so far."""
+        return sum(map(len, self._outboxes.values()))
+
+    @property
+    def loads(self) -> bool:
+        """Whether ``load`` can fill the stage; else Python must, and the stage takes over from the store."""
+        return fills_by_firing(self.stage)
+
+    def __len__(self) -> int:
+        """The entries of all its maps."""
+        return sum(len(held) for held in self._maps.values())
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """For each map its entries and its memory."""
+        return {name: (len(held), held.bytes) for name, held in self._maps.items()}
+
+    @property
+    def passed(self) -> int:
+        """How many items of a join graph walks have passed over, because it was known that they lead nowhere."""
+        return ctypes.c_int64.from_address(self._library.address(SKIPPED)).value if self.stage.graphs else 0
+
+    def prepare(self) -> None:
+        """Read the state from the store, unless it is here already."""
+        if self._maps:
+            return
+        try:
+            self._create()
+            for map_ in self.stage.maps:
+                self._maps[map_.name].restore(self._contents.stored(map_))
+            for name in self.code.mirrors:
+                self._maps[name].restore(_columns(self._contents.rows(name), self.code.maps[name].map))
+        except BaseException:
+            self.free()  # half a state must not be taken for one
+            raise
+
+    def _create(self) -> None:
+        # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
+        self._since_begin = True
+        passing = dict(self._passing())
+        for name, held in self.code.maps.items():
+            if name not in passing:
+                self._maps[name] = self._make(held)
+        for posted in (self.code.outbox, self.code.shown, self.code.emitted):
+            if posted is not None:
+                outbox = self._outboxes[posted.place.name] = OutputBuffers(posted, self.memory, self.strings)
+                for place, address in outbox.addresses.items():
+                    ctypes.c_void_p.from_address(self._library.address(place)).value = address
+
+    def free(self) -> None:
+        """Give all memory back; the next change reads the state anew."""
+        for held in self._maps.values():
+            held.free()
+        for outbox in self._outboxes.values():
+            outbox.free()
+        self._maps.clear()
+        self._outboxes.clear()
+        self._pending.clear()
+
+    # -- an epoch -----------------------------------------------------------------------------------------------
+
+    def fire(self, relation: str, change: ChangeSet) -> None:
+        """Run the trigger of ``relation`` for every row of ``change``, in order."""
+        self.prepare()
+        self._take(self.code.inputs[relation], change)
+
+    def _take(self, input_: StageInput, change: ChangeSet) -> None:
+        if change.is_python_only:
+            self._take_pairs(input_, change)
+        else:
+            self._take_columns(input_, change)
+        self._pending.update(input_.replaces)
+
+    def _take_pairs(self, input_: StageInput, change: ChangeSet) -> None:
+        pairs = change.pairs()
+        packed = self._packer(input_, change)(pairs)
+        failed = ctypes.c_int64(0)
+        status = self._functions.rows(input_.number)(len(pairs), packed, ctypes.byref(failed))
+        self._check(status, lambda: (input_.relation, pairs[failed.value][0]))
+
+    def _packer(self, input_: StageInput, change: ChangeSet) -> Callable[[list[tuple[Row, int]]], bytes]:
+        if input_.relation not in self._packers:
+            names = [f.name for f in change.fields]
+            positions = [names.index(f.name) for f in input_.fields]
+            self._packers[input_.relation] = input_.record.packer(positions, self.strings)
+        packer: Callable[[list[tuple[Row, int]]], bytes] = self._packers[input_.relation]
+        return packer
+
+    def _take_columns(self, input_: StageInput, change: ChangeSet) -> None:
+        fire = self._functions.fire(input_.number)
+        for batch in change.arrow().to_batches():
+            columns = InputBatch(batch, input_.fields, self.strings)
+            failed = ctypes.c_int64(0)
+            large = self.memory.used > LARGE_STATE
+            status = fire(columns.rows, columns.columns, columns.weights, ctypes.byref(failed), large)
+            self._check(status, lambda: (input_.relation, _row_of(batch, failed.value, change)))  # noqa: B023
+
+    def emit(self) -> ChangeSet:
+        """The net change of the stage's rows."""
+        self.prepare()
+        self.recompute_pending()
+        if self.stage.finish is None:
+            return self._drain()
+        assert self._finish is not None
+        emitted = self._emitted()
+        if emitted is not None:
+            return emitted
+        net = self._finish.changed(self._maps)
+        return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
+
+    def _emitted(self) -> ChangeSet | None:
+        """The change of rows that come from a map, as columns; None where Python is to make them.
+
+        It is asked for few of them, because it is faster then; for those of which one is wrong, to say why; and where
+        maps may take no more memory, for the epoch has room in them already.
+        """
+        posted, finish = self.code.emitted, self.stage.finish
+        if posted is None or not isinstance(finish, GroupEmission) or self._maps[finish.source].touches < MANY:
+            return None
+        self._maps[finish.source].sweep()
+        status = self._functions.emit()()
+        outbox = self._outboxes[posted.place.name]
+        if status:
+            outbox.clear()
+            return None
+        return self._output_table(outbox, distinct=True)
+
+    def recompute_pending(self) -> None:
+        """Compute anew what waits for all inputs."""
+        for number in sorted(self._pending):
+            self._check(self._functions.replace(number)(), None)
+        self._pending.clear()
+
+    def _drain(self) -> ChangeSet:
+        """Take the rows out that the statements have added to the stage's own output."""
+        if self.code.outbox is not None:
+            return self._post(self.code.outbox)
+        output = self._maps[self.stage.name]
+        rows = output.entries() if len(output) else None
+        self._clear(self.stage.name)
+        return _nothing(self.stage) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
+
+    def _post(self, posted: OutputGlobal) -> ChangeSet:
+        return self._output_table(self._outboxes[posted.place.name])
+
+    def _output_table(self, outbox: OutputBuffers, *, distinct: bool = False) -> ChangeSet:
+        if not len(outbox):
+            return _nothing(self.stage)
+        return ChangeSet.of_encoded(outbox.drain(distinct=distinct), self.stage.output)
+
+    def _clear(self, name: str) -> None:
+        number = drained_maps(self.stage, self.code.replaces).index(name)
+        self._check(self._functions.clear(number)(), None)
+
+    def load(self) -> ChangeSet:
+        """Fill the stage from the whole contents of its inputs, one after the other; returns its rows.
+
+        That is what an epoch would do which brings all rows at once: each input sees those before it, whole.
+        """
+        self.free()
+        self._create()
+        for relation, input_ in self.code.inputs.items():
+            rows = self._contents.rows(relation)
+            # Where sums are read on the way, a row that has come and gone must not be met.
+            whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
+            self._take(input_, whole)
+        self.recompute_pending()
+        if self.stage.finish is None:
+            return self._drain()
+        assert self._finish is not None
+        emitted = self._emitted()
+        if emitted is not None:
+            return emitted
+        return ChangeSet.of(self._finish.whole(self._maps).items(), self.stage.output)
+
+    def produce(self) -> ChangeSet:
+        """The rows of a stage that does not store them: those of all walks from the entries of one member."""
+        self.prepare()
+        if self.code.shown is not None:
+            self._check(self._functions.produce()(), None)
+            return self._post(self.code.shown)
+        reader = self.stage.reader
+        assert reader is not None
+        if reader.finish is None:
+            return _nothing(self.stage)  # nothing is posted where no row can ever be
+        filled = {name.removeprefix(READ_MAP): self._make(held) for name, held in self._passing()}
+        try:
+            self._check(self._functions.produce()(), None)
+            finish = compile_stage(replace(reader, load=()), _no_fields).finish
+            assert finish is not None
+            with decimal.localcontext(EXACT):
+                return ChangeSet.of(finish.whole(filled).items(), self.stage.output)
+        finally:
+            for map_ in filled.values():
+                map_.free()
+
+    def _passing(self) -> list[tuple[str, MapGlobal]]:
+        """The maps that are there only while rows are read."""
+        return [(name, held) for name, held in self.code.maps.items() if name.startswith(READ_MAP)]
+
+    def _make(self, held: MapGlobal) -> NativeMap:
+        """An empty map, which emitted code finds in its place."""
+        native = NativeMap(held.code, self._library, self.memory, self.strings)
+        ctypes.c_void_p.from_address(self._library.address(held.place.name)).value = native.address
+        return native
+
+    def changes(self) -> Iterator[tuple[str, ChangeSet]]:
+        """What the epoch has done to each map, in the form in which it is stored."""
+        for map_ in self.stage.maps:
+            held = self._maps.get(map_.name)
+            table = held.changes() if held is not None and held.touches else None
+            if table is not None and table.num_rows:
+                yield map_.name, ChangeSet.of_arrow(table, map_fields(map_))
+
+    def settle(self) -> None:
+        """Take the state as it is for the one from which the next epoch starts."""
+        self._since_begin = False
+        for name in self._journaled():
+            self._maps[name].settle()
+
+    def rollback(self) -> None:
+        """Undo the epoch."""
+        self._pending.clear()
+        if self._since_begin:
+            self.free()
+            return
+        with self.memory.unbounded():
+            for name in self._journaled():
+                self._maps[name].rollback()
+            if self._maps:
+                for name in drained_maps(self.stage, self.code.replaces):
+                    self._clear(name)
+            for outbox in self._outboxes.values():
+                outbox.clear()
+
+    def _journaled(self) -> list[str]:
+        others = drained_maps(self.stage, self.code.replaces)
+        return [name for name in self._maps if name not in others]
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def event_address(self, relation: str) -> int:
+        """Where the function is that takes one packed row of ``relation``."""
+        return self._library.address(f"event.{self.code.inputs[relation].number}")
+
+    def event(self, relation: str, record: int) -> None:
+        """Take in one packed row that lies at ``record``, and let everything be as fresh as after an epoch."""
+        self._check(self._functions.event(self.code.inputs[relation].number)(record), None)
+
+    def run(self, order: Sequence[str] | npt.NDArray[Any], tables: Mapping[str, pa.Table]) -> None:
+        """Take in many events: for each name in ``order`` the next row of that table, all fresh after each of them.
+
+        ``order`` may have places among ``tables`` instead of names. Events of relations that the stage does not read
+        are passed over. A table may have a column of weights.
+        """
+        self.prepare()
+        numbers = self._numbered(order, list(tables))
+        batches: list[InputBatch] = []
+        words = np.zeros((len(self.code.inputs), 3), dtype=np.uint64)
+        for name, table in tables.items():
+            if name not in self.code.inputs or not table.num_rows:
+                continue
+            input_ = self.code.inputs[name]
+            (batch,) = table.combine_chunks().to_batches()
+            batches.append(InputBatch(batch, input_.fields, self.strings))
+            words[input_.number] = batches[-1].columns, batches[-1].weights, 0
+        failed = ctypes.c_int64(0)
+        arguments = numbers.ctypes.data, words.ctypes.data, ctypes.byref(failed)
+        status = self._functions.events()(len(numbers), *arguments, self.memory.used > LARGE_STATE)
+        self._check(status, lambda: self._event_at(failed.value, numbers, tables))
+
+    def _numbered(self, order: Sequence[str] | npt.NDArray[Any], names: list[str]) -> npt.NDArray[Any]:
+        """The numbers of the inputs whose turn it is, a byte each."""
+        places = order if isinstance(order, np.ndarray) else np.array([names.index(n) for n in order], dtype=np.uint8)
+        known = [self.code.inputs[name].number if name in self.code.inputs else _UNKNOWN for name in names]
+        if known == list(range(len(known))) and places.dtype == np.uint8:
+            return np.ascontiguousarray(places)
+        numbers: npt.NDArray[Any] = np.array(known, dtype=np.uint8)[places]
+        return numbers[numbers != _UNKNOWN] if _UNKNOWN in known else numbers
+
+    def _event_at(self, place: int, numbers: npt.NDArray[Any], tables: Mapping[str, pa.Table]) -> tuple[str, Row]:
+        (name,) = [n for n, input_ in self.code.inputs.items() if input_.number == numbers[place]]
+        row = int(np.count_nonzero(numbers[:place] == numbers[place]))
+        shown = tables[name].slice(row, 1).to_pylist()[0]
+        return name, tuple(value for column, value in shown.items() if column != WEIGHT)
+
+    def error(self, status: int, row: Callable[[], tuple[str, Row]] | None) -> DataError:
+        """The error behind a status, with the view and the row that caused it."""
+        where = f'view "{self.stage.name.partition("/")[0]}"'
+        if row is not None:
+            relation, values = row()
+            where = f"{where}, {relation} {values!r}"
+        if status in (Status.BUDGET, Status.MEMORY):
+            return out_of_memory(where)
+        fault = self.code.faults.find(status)
+        if fault is None:
+            return ArithmeticFault(_WHAT[Status(status)], where=where)
+        return ArithmeticFault(fault.what, where=where, hint=fault.hint)
+
+    def _check(self, status: int, row: Callable[[], tuple[str, Row]] | None) -> None:
+        if status:
+            raise self.error(status, row)
+
+
+class _StageFunctions:
+    """The functions of a loaded stage, by the kinds of their arguments."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._known: dict[str, Any] = {}
+
+    def fire(self, number: int) -> Any:
+        return self._find(f"fire.{number}", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
+
+    def rows(self, number: int) -> Any:
+        return self._find(f"rows.{number}", ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p)
+
+    def event(self, number: int) -> Any:
+        return self._find(f"event.{number}", ctypes.c_void_p)
+
+    def replace(self, number: int) -> Any:
+        return self._find(f"replace.{number}")
+
+    def clear(self, number: int) -> Any:
+        return self._find(f"clear.{number}")
+
+    def produce(self) -> Any:
+        return self._find("produce")
+
+    def emit(self) -> Any:
+        return self._find("emit")
+
+    def events(self) -> Any:
+        return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
+
+    def _find(self, name: str, *arguments: Any) -> Any:
+        if name not in self._known:
+            self._known[name] = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._library.address(name))
+        return self._known[name]
+
+
+def _nothing(stage: Stage) -> ChangeSet:
+    return ChangeSet.of((), stage.output)
+
+
+def _no_fields(relation: str) -> tuple[Field, ...]:
+    raise KeyError(relation)  # a reader reads maps alone
+
+
+def _columns(change: ChangeSet, map_: Map) -> pa.Table:
+    """The columns of a relation that a mirror holds, and the weight."""
+    return change.arrow().select([*(f.name for f in map_.keys), WEIGHT])
+
+
+def _row_of(batch: pa.RecordBatch, place: int, change: ChangeSet) -> Row:
+    table = pa.Table.from_batches([batch.slice(place, 1)])
+    return ChangeSet.of_arrow(table, change.fields).pairs()[0][0]

@@ -1,0 +1,125 @@
+"""Statements as LLVM code: nested loops over maps and mirrors that add to maps.
+
+One emitted function takes one row of a change. A statement of a trigger never reads what an earlier one added to, so
+the statements run one after the other. Adding leaves an entry of weight 0 in place while its values are not: between
+two terms of one change that says nothing. Such entries go when the maps are swept, after the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from llvmlite import ir
+
+from tidemill.program.reads import queries_of, reads_old, relation_of
+from tidemill.program.statements import Add, Query, Replace, Stage, TriggerStatement
+from tidemill.runtimes.native.llvm.codegen.frame import FALSE, FunctionFrame, NotCompiled
+from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NullableValue, RingValue
+from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
+from tidemill.runtimes.native.llvm.joingraph.lookups import LookupColumns, LookupResult
+from tidemill.runtimes.native.llvm.joingraph.walks import WalkCode, WalkLookAhead
+from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, ModuleMaps, QueryCode
+from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
+
+
+class StatementCode:
+    """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output.
+
+    Where the stage is a join graph its queries are walks, with that ``sight``; its rows may go to an ``outbox``.
+    """
+
+    def __init__(
+        self,
+        frame: FunctionFrame,
+        stage: Stage,
+        maps: ModuleMaps,
+        sight: WalkLookAhead | None = None,
+        outbox: OutputGlobal | None = None,
+    ) -> None:
+        self._frame = frame
+        self._stage = stage
+        self._maps = maps
+        self._sight = sight
+        self._outbox = outbox
+        self._known: dict[LookupColumns, LookupResult] = {}
+
+    def add(self, statement: Add, row: ChangeRow | None) -> None:
+        """``target += query``, for the one row of a change, or where there is none for all that maps hold."""
+        check_reads(statement)
+        if self._outbox is not None and statement.target == self._outbox.map.name:
+            self._query(statement.query, row, self._outbox).emit(self._outbox.map, self._post)
+            return
+        target = self._maps[statement.target]
+        query = self._query(statement.query, row, None)
+        query.emit(target.map, partial(self._add_to, target, statement.query.weight is not None))
+        # What was looked up in the target is no longer what it was.
+        self._known = {lookup: found for lookup, found in self._known.items() if lookup[0] != statement.target}
+
+    def _query(self, query: Query, row: ChangeRow | None, outbox: OutputGlobal | None) -> QueryCode:
+        if self._sight is None:
+            return QueryCode(self._frame, self._stage, self._maps, query, row)
+        return WalkCode(self._frame, self._stage, self._maps, query, row, self._sight, outbox, self._known)
+
+    def _post(self, keys: Sequence[NullableValue], weight: ir.Value, _: Sequence[RingValue]) -> None:
+        assert self._outbox is not None
+        builder = self._frame.builder
+        self._outbox.code.add(builder, self._outbox.handle(builder), keys, weight)
+
+    def _add_to(
+        self,
+        target: MapGlobal,
+        sparse: bool,
+        keys: Sequence[NullableValue],
+        weight: ir.Value,
+        values: Sequence[RingValue],
+    ) -> None:
+        """Add to ``target``; where amounts are given they are often all zero, and then there is nothing to do."""
+        builder = self._frame.builder
+        exact = [value for value in values if isinstance(value, ir.Value)]
+        if not sparse or len(exact) < len(values):
+            self._frame.check(target.code.add(builder, target.handle(builder), keys, weight, values))
+            return
+        changes = builder.icmp_signed("!=", weight, ir.Constant(I64, 0))
+        for value in exact:
+            changes = builder.or_(changes, builder.icmp_signed("!=", value, ir.Constant(I128, 0)))
+        with builder.if_then(changes):
+            self._frame.check(target.code.add(builder, target.handle(builder), keys, weight, values))
+
+    def absorb(self, mirror: MapGlobal, row: ChangeRow) -> None:
+        """Let a mirror take in a row, once all statements have seen it without."""
+        builder = self._frame.builder
+        keys = [to_stored(builder, row.cells[f.name], f.type) for f in mirror.map.keys]
+        self._frame.check(mirror.code.add(builder, mirror.handle(builder), keys, row.weight, ()))
+
+    def replace(self, statement: Replace, scratch: MapGlobal) -> None:
+        """``target := queries``: they are summed in ``scratch``, which the target then becomes equal to."""
+        check_reads(statement)
+        builder = self._frame.builder
+        target = self._maps[statement.target]
+        if statement.guards:
+            broken: ir.Value = FALSE
+            for name, value in statement.guards:
+                held = self._maps[name]
+                count = held.code.negatives(builder, held.handle(builder), value)
+                broken = builder.or_(broken, builder.icmp_signed("!=", count, ir.Constant(I64, 0)))
+            with builder.if_else(broken, likely=False) as (otherwise, then):
+                with otherwise:
+                    self._sum(statement.otherwise, scratch)
+                with then:
+                    self._sum(statement.queries, scratch)
+        else:
+            self._sum(statement.queries, scratch)
+        self._frame.check(target.code.assign(builder, target.handle(builder), scratch.code, scratch.handle(builder)))
+
+    def _sum(self, queries: Sequence[Query], scratch: MapGlobal) -> None:
+        for query in queries:
+            emitted = QueryCode(self._frame, self._stage, self._maps, query, None)
+            emitted.emit(scratch.map, partial(self._add_to, scratch, query.weight is not None))
+
+
+def check_reads(statement: TriggerStatement) -> None:
+    """Refuse a statement that reads the map it adds to: its loops would see what it has added."""
+    for query in queries_of(statement):
+        if statement.target in map(relation_of, filter(reads_old, query.sources)):
+            raise NotCompiled(f"a statement that reads its own target {statement.target}")

@@ -1,0 +1,123 @@
+"""How the rows of a stage come from its maps: those that an epoch has changed, and all of them where it was filled."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import starmap
+from typing import Any
+
+from tidemill.changes.zset import Row, ZSet
+
+OutputRow = Any
+"""A row, a row and how often it comes, or None for no row."""
+
+TouchedEntries = Iterable[tuple[Row, Any, Any]]
+"""Keys of a map with their entries before the epoch and now."""
+
+
+class OutputOperator(ABC):
+    """Rows out of maps. A map is anything that says what an epoch has ``touched``."""
+
+    @abstractmethod
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """Old rows out, new rows in, for all that the epoch has touched."""
+
+    @abstractmethod
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """The rows of maps that were filled in this epoch, so that all of their entries are touched."""
+
+
+class GroupOutput(OutputOperator):
+    """One row for each key of the map ``source``, given by ``row``; with ``repeats`` it says how often, too."""
+
+    def __init__(self, source: str, row: Callable[..., OutputRow], *, always: bool, repeats: bool) -> None:
+        self.source = source
+        self._row = row
+        self._always = always
+        self._repeats = repeats
+
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """Old rows out, new rows in, for keys whose row is no longer the same."""
+        return (_difference_of_repeated if self._repeats else _difference)(self._both(maps))
+
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """The rows of all keys."""
+        found = [row for row in self._all(maps) if row is not None]
+        return ZSet.summed(found) if self._repeats else ZSet.of(found)
+
+    def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, OutputRow]]:
+        """Each touched key with what it gives now, for who knows what it gave."""
+        for key, _, after in maps[self.source].touched():
+            yield key, None if after is None and not self._always else self._row(key, after)
+
+    def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[OutputRow, OutputRow]]:
+        """For each touched key what it gave and what it gives."""
+        row = self._row
+        if self._always:
+            return ((row(key, before), row(key, after)) for key, before, after in maps[self.source].touched())
+        return (
+            (None if before is None else row(key, before), None if after is None else row(key, after))
+            for key, before, after in maps[self.source].touched()
+        )
+
+    def _all(self, maps: Mapping[str, Any]) -> Iterator[OutputRow]:
+        return starmap(self._row, self._entries(maps))
+
+    def _entries(self, maps: Mapping[str, Any]) -> list[tuple[Row, Any]]:
+        entries = [(key, after) for key, _, after in maps[self.source].touched() if after is not None]
+        return [((), None)] if self._always and not entries else entries
+
+
+def _difference(found: Iterable[tuple[Row | None, Row | None]]) -> dict[Row, int]:
+    net: dict[Row, int] = {}
+    for old, new in found:
+        if old == new:
+            continue
+        if old is not None:
+            net[old] = net.get(old, 0) - 1
+        if new is not None:
+            net[new] = net.get(new, 0) + 1
+    return net
+
+
+def _difference_of_repeated(found: Iterable[tuple[tuple[Row, int] | None, tuple[Row, int] | None]]) -> dict[Row, int]:
+    net: dict[Row, int] = {}
+    for old, new in found:
+        if old == new:
+            continue
+        if old is not None:
+            net[old[0]] = net.get(old[0], 0) - old[1]
+        if new is not None:
+            net[new[0]] = net.get(new[0], 0) + new[1]
+    return net
+
+
+class StoredRowOutput(OutputOperator):
+    """The rows of a map that has rows, as often as they are there; ``row`` gives what comes out for one, or None.
+
+    Keys that differ only in what does not come out (the round of a recursion) add up.
+    """
+
+    def __init__(self, kept: str, row: Callable[[Row, int], Row | None]) -> None:
+        self.source = kept
+        self._row = row
+
+    def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
+        """What the epoch has changed."""
+        row_of = self._row
+        moved = [
+            (row, weight)
+            for key, before, after in maps[self.source].touched()
+            if (weight := (after or 0) - (before or 0)) and (row := row_of(key, 1)) is not None
+        ]
+        net = dict(moved)
+        if len(net) < len(moved):
+            net = dict.fromkeys(net, 0)
+            for row, weight in moved:
+                net[row] += weight
+        return net
+
+    def whole(self, maps: Mapping[str, Any]) -> ZSet:
+        """All rows, of maps that were empty."""
+        return ZSet.summed(self.changed(maps).items())

@@ -1,0 +1,146 @@
+"""Recursion, round by round: what counts in each round, settled in order from the first that a change has touched.
+
+A round is final once the rounds before it are: what counts in it only ever adds to later ones. So each row is looked at
+in the rounds in which something happened to it, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from tidemill.algebra.evaluate import MOST_ITERATIONS, endless
+from tidemill.changes.zset import Row
+from tidemill.model.errors import ArithmeticFault
+from tidemill.program.statements import IterationEmission
+from tidemill.runtimes.native.state.maps import RowMap
+
+IterationChange = dict[Row, int]
+"""Keys of a map, the round and then the row, with the weights that are added to them."""
+
+NextIteration = Callable[[IterationChange], IterationChange]
+"""What is found because of a change of what counts in one round; all of it in later rounds."""
+
+P = TypeVar("P", set[Row], IterationChange)
+
+WEIGHT_LIMIT = 1 << 63
+"""A weight is a BIGINT, in files and in COUNT(*)."""
+
+
+def iterate(rounds: IterationEmission, maps: Mapping[str, Any], go_on: NextIteration, *, anew: bool = False) -> None:
+    """Let every row count where it should, now that the epoch has changed what is found.
+
+    To do so twice in an epoch does no harm: a row that counts where it should stays there. With ``anew``, what is found
+    was put in place of all that had been.
+    """
+    found, kept = maps[rounds.source], maps[rounds.kept]
+    if anew:
+        kept.replace({})
+    if rounds.distinct:
+        _UnionDistinctIteration(found, kept, go_on).run(list(found.entries if anew else found.journal))
+    else:
+        _UnionAllIteration(found, kept, go_on).run(list(found.entries))
+
+
+class _Iteration(ABC, Generic[P]):
+    """A recursion on its way from round to round: ``pending`` is what waits for each of them."""
+
+    def __init__(self, found: RowMap, kept: RowMap, go_on: NextIteration) -> None:
+        self._found = found
+        self._kept = kept
+        self._go_on = go_on
+        self._pending: dict[int, P] = {}
+        self._order: list[int] = []
+
+    def run(self, touched: Iterable[Row]) -> None:
+        """Settle all rounds that must be."""
+        self._begin(touched)
+        while self._order:
+            number = heapq.heappop(self._order)
+            change = self._counted(self._pending.pop(number))
+            if not change:
+                continue
+            if number >= MOST_ITERATIONS - 1 and max(change.values()) > 0:
+                raise endless()
+            self._kept.add(change)
+            self._wait(self._go_on(change))
+
+    @abstractmethod
+    def _begin(self, touched: Iterable[Row]) -> None:
+        """Let what was touched wait for its rounds."""
+
+    @abstractmethod
+    def _counted(self, waiting: P) -> IterationChange:
+        """What changes in a round among the rows that count, now that all rounds before it are final."""
+
+    @abstractmethod
+    def _wait(self, found: IterationChange) -> None:
+        """Let what was found wait for its round."""
+
+    def _at(self, number: int, nothing: Callable[[], P]) -> P:
+        """What waits for a round."""
+        if number not in self._pending:
+            self._pending[number] = nothing()
+            heapq.heappush(self._order, number)
+        return self._pending[number]
+
+
+class _UnionAllIteration(_Iteration[IterationChange]):
+    """UNION ALL: a row counts whenever it is found, so what is found moves on to what counts."""
+
+    def _begin(self, touched: Iterable[Row]) -> None:
+        self._wait({key: self._found.entries[key] for key in touched})
+        self._found.replace({})
+
+    def _counted(self, waiting: IterationChange) -> IterationChange:
+        change = {key: weight for key, weight in waiting.items() if weight}
+        if any(abs(weight) >= WEIGHT_LIMIT for weight in change.values()):
+            raise ArithmeticFault("a recursive query finds a row more often than can be counted", hint="Use UNION.")
+        return change
+
+    def _wait(self, found: IterationChange) -> None:
+        for key, weight in found.items():
+            waiting = self._at(key[0], dict)
+            waiting[key] = waiting.get(key, 0) + weight
+
+
+class _UnionDistinctIteration(_Iteration[set[Row]]):
+    """UNION: a row counts once, in the first round in which it is found.
+
+    One that loses its round falls to the next in which it is found, and one that gains an earlier round loses that in
+    which it counted before.
+    """
+
+    def _begin(self, touched: Iterable[Row]) -> None:
+        for key in touched:
+            self._at(key[0], set).add(key)
+
+    def _counted(self, waiting: set[Row]) -> IterationChange:
+        counting = self._kept.leading_columns()
+        change: IterationChange = {}
+        for key in waiting:
+            number, row = key[0], key[1:]
+            counted = counting.get(row, ())
+            before = any(other < number for other in counted)
+            now = not before and self._found.entries.get(key, 0) > 0
+            if now != (number in counted):
+                change[key] = 1 if now else -1
+            if not before:
+                self._wake(key, counted, now)
+        return change
+
+    def _wake(self, key: Row, counted: Sequence[int], now: bool) -> None:
+        """Let the later rounds of a row be looked at: that in which it no longer counts, or the next that it has."""
+        number, row = key[0], key[1:]
+        later = [other for other in counted if other > number]
+        if not now:
+            further = () if later else self._found.leading_columns().get(row, ())
+            later = [min(next_)] if (next_ := [other for other in further if other > number]) else []
+        for other in later:
+            self._at(other, set).add((other, *row))
+
+    def _wait(self, found: IterationChange) -> None:
+        self._found.add(found)
+        self._begin(found)

@@ -1,0 +1,23 @@
+"""Materialization: all rows of the view at once, out of the graph alone (algorithm 6)."""
+
+from __future__ import annotations
+
+from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph
+from tidemill.runtimes.native.operators.joingraph.view_diffs import ViewSums, aggregate
+from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk
+from tidemill.runtimes.native.python.joingraph import CompiledGraph
+
+
+def materialize(compiled: CompiledGraph, joined: JoinGraph, sums: ViewSums) -> GraphWalk:
+    """Add every row of the view to ``sums``.
+
+    Each complete path goes through one join tuple of each member, so any member will do to start from: the one with
+    the fewest join tuples.
+    """
+    layer = min(joined.layers.values(), key=lambda layer: len(layer.join_tuples))
+    route = compiled.routes[layer.alias]
+    walk = GraphWalk(route, layer.join_tuples.values(), joined.ahead)
+    for start in layer.join_tuples.values():
+        for path in walk.paths(start):
+            aggregate(compiled, route, path, start.projected.items(), sums)
+    return walk

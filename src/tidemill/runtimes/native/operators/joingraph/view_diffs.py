@@ -1,0 +1,46 @@
+"""View diffs: what the view gains and loses because of modifications of the graph (algorithm 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidemill.changes.zset import Row
+from tidemill.runtimes.native.operators.joingraph.maintenance import Modification
+from tidemill.runtimes.native.operators.joingraph.routes import WalkRoute
+from tidemill.runtimes.native.operators.joingraph.structure import MemberTuples, ProjectedEntry
+from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk, JoinPath
+from tidemill.runtimes.native.python.joingraph import CompiledGraph
+
+ViewSums = dict[Row, Any]
+"""What is added to each key of a graph's target."""
+
+
+def generate_view_diffs(
+    compiled: CompiledGraph, layer: MemberTuples, modifications: Sequence[Modification], sums: ViewSums
+) -> GraphWalk:
+    """Add to ``sums`` what ``modifications`` of a member do to the view.
+
+    An update walks once for what leaves and what comes, since both meet the same others.
+    """
+    route = compiled.routes[layer.alias]
+    walk = GraphWalk(route, [modification.join_tuple for modification in modifications], layer.joined.ahead)
+    for modification in modifications:
+        for path in walk.paths(modification.join_tuple):
+            aggregate(compiled, route, path, modification.projected, sums)
+    return walk
+
+
+def aggregate(
+    compiled: CompiledGraph,
+    route: WalkRoute,
+    path: JoinPath,
+    projected: Iterable[tuple[Row, ProjectedEntry]],
+    sums: ViewSums,
+) -> None:
+    """Add the product of the projected tuples along a complete path, of its first join tuple only those given.
+
+    Counts are multiplied, and what falls on one key of the view is added up: the *aggregator* of the algorithm.
+    """
+    tuples = [projected, *(met.projected.items() for met in path[1:])]
+    compiled.collect(sums, *[tuples[place] for place in route.order])

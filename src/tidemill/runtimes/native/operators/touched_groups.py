@@ -1,0 +1,117 @@
+"""Groups of a partition that a late row touches: only these are made anew, where the rest cannot have changed.
+
+A query that sums rows of layers by columns of theirs makes each group from the rows that have its key. So rows that
+have changed say which groups are others, and of all layers just the rows of these groups are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.algebra.expressions.scalars import Column
+from tidemill.changes.zset import Row
+from tidemill.model.schema import names_of
+from tidemill.model.types import Field
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import Add, GroupEmission, Program, RelationLoop
+
+FEW = 4
+"""Where more than one in so many groups is touched, all are made anew."""
+
+WeightedRow = tuple[Row, int]
+
+KeyOf = Callable[[Row], Any]
+"""The key of the group that a row belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryGrouping:
+    """How a query groups: the keys of rows of each layer, once for each time that it is scanned, and of its own rows.
+
+    All rows have the number of their partition in front.
+    """
+
+    scanned: Mapping[str, tuple[KeyOf, ...]]
+    output: KeyOf
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedGroups:
+    """Some groups of a partition, by their keys."""
+
+    grouping: QueryGrouping
+    keys: Set[Any]
+
+    def of_layer(self, name: str, rows: Iterable[WeightedRow]) -> Iterator[WeightedRow]:
+        """The rows of a layer that belong to these groups, whichever way they are grouped."""
+        return (pair for pair in rows if any(key_of(pair[0]) in self.keys for key_of in self.grouping.scanned[name]))
+
+    def of_output(self, rows: Iterable[WeightedRow]) -> list[WeightedRow]:
+        """The rows of the query that are of these groups."""
+        key_of = self.grouping.output
+        return [pair for pair in rows if key_of(pair[0]) in self.keys]
+
+
+class TouchedFeedRows:
+    """The rows of feeds that belong to groups which are touched in any partition.
+
+    Many partitions may read the same one of a feed, which does not change meanwhile. So it is searched once, for all of
+    these groups. ``changed`` has, by layer, the rows that are others.
+    """
+
+    def __init__(self, grouping: QueryGrouping, changed: Mapping[str, Iterable[Row]]) -> None:
+        keys = {key_of(row) for layer, rows in changed.items() for row in rows for key_of in grouping.scanned[layer]}
+        self._everywhere = TouchedGroups(grouping, keys)
+        self._found: dict[tuple[str, int], list[WeightedRow]] = {}
+
+    def of_groups(
+        self, touched: TouchedGroups, layer: str, number: int, rows: Iterable[WeightedRow]
+    ) -> Iterator[WeightedRow]:
+        """The rows of ``touched`` groups among those that a layer has in partition ``number``."""
+        if touched.keys <= self._everywhere.keys:
+            if (layer, number) not in self._found:
+                self._found[layer, number] = list(self._everywhere.of_layer(layer, rows))
+            rows = self._found[layer, number]
+        return touched.of_layer(layer, rows)
+
+
+def grouping_of(
+    body: Program, layers: TimePartitionEmission, columns: Mapping[str, tuple[Field, ...]]
+) -> QueryGrouping | None:
+    """How ``body`` groups the rows of layers; None where a group may come from other rows than those of its key.
+
+    ``columns`` are those of the maps that have the rows.
+    """
+    (stage, *more), finish = body.stages, body.stages[-1].finish
+    if more or not isinstance(finish, GroupEmission) or finish.always:
+        return None
+    keys = next(map_.keys for map_ in stage.maps if map_.name == finish.source)
+    shown = {output.scalar.name: i for i, output in enumerate(finish.outputs, 1) if isinstance(output.scalar, Column)}
+    if not all(key.name in shown for key in keys):
+        return None
+    scanned: dict[str, tuple[KeyOf, ...]] = {layer.name: () for layer in layers.layers}
+    names = {layer.name: names_of(columns[layers.map_of(layer)]) for layer in layers.layers}
+    for add in stage.load:
+        places = _places(add, len(keys), names)
+        if places is None:
+            return None
+        name, positions = places
+        scanned[name] += (_picking(positions),)
+    return QueryGrouping(scanned, _picking([shown[key.name] for key in keys]))
+
+
+def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple[str, list[int]] | None:
+    """The layer that a statement loops over, and where its rows have the key; None where it does anything else."""
+    match add.query.sources:
+        case (RelationLoop(relation=relation, alias=alias),) if relation in names:
+            own = {f"{alias}.{name}": place for place, name in enumerate(names[relation])}
+            keys = [output.scalar for output in add.query.outputs[:width]]
+            places = [own[key.name] for key in keys if isinstance(key, Column) and key.name in own]
+            return (relation, places) if len(places) == width else None
+    return None
+
+
+def _picking(positions: Sequence[int]) -> KeyOf:
+    return lambda row: tuple([row[position] for position in positions])

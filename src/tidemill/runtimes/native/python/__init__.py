@@ -1,0 +1,20 @@
+"""Python code generation: a stage as readable functions over dictionaries.
+
+``compile`` is the way in. EXPLAIN shows the text that is generated, and tracebacks show its lines.
+
+- ``compile``: a stage or a query as compiled functions.
+- ``nested_loops``: a query as nested ``for`` loops with index lookups.
+- ``accumulation``: the innermost lines of a loop, which add a row to the sums of its key.
+- ``map_entries``: how sums are added to an entry of a map, and the output row of an entry.
+- ``output``: the functions from which the operators of a stage are built.
+- ``windows``, ``match``: the functions that window functions and patterns need.
+- ``joingraph``: the functions of a join graph: products of projected tuples, filters on paths.
+- ``row_functions``: functions of one row: its sort key, its output row, its values.
+- ``check_conditions``: CHECK constraints as functions.
+- ``expressions``: scalars as Python expressions.
+- ``templates``: operators that are written in place instead of called.
+- ``scalar_properties``: what is known of a scalar before code is written, such as that it cannot fail.
+- ``access``: what a generated function reads, and in which form.
+- ``function_writer``: a function while it is written, line by line.
+- ``identifiers``: unique names for variables, functions and constants.
+"""

@@ -1,0 +1,100 @@
+"""What generated functions read, and in which form they are given it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from tidemill.changes.split import SplitColumns
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.statements import ChangeSubset, Version
+from tidemill.runtimes.native.python.accumulation import zero_sum
+from tidemill.runtimes.native.state import double_sums
+
+FieldsOf = Callable[[str], tuple[Field, ...]]
+"""The columns of a relation or map, in the order in which its rows hold them."""
+
+
+NO_PLACES = SplitColumns((), (), ())
+
+
+class AccessForm(Enum):
+    """How a function wants the rows that it reads."""
+
+    ROWS = "all rows, with their entries"
+    INDEX = "rows by some of their columns"
+    ENTRIES = "entries by whole keys"
+    ORDER = "sums by some columns, in the order of another one"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a function reads: rows of a relation or entries of a map, in some form.
+
+    ``positions`` are the columns that are looked up. ``column`` is where the column of an order stands, ``floats``
+    whether that is a DOUBLE. Of a change that is split, one ``part`` is read, found by ``places``.
+    """
+
+    relation: str
+    version: Version
+    form: AccessForm = AccessForm.ROWS
+    positions: tuple[int, ...] = ()
+    column: int = 0
+    floats: bool = False
+    part: ChangeSubset | None = None
+    places: SplitColumns = NO_PLACES
+
+    @property
+    def changes(self) -> bool:
+        """Whether these are rows of a change, and not what was there before."""
+        return self.version is Version.CHANGE
+
+
+@dataclass(frozen=True)
+class RowShapes:
+    """What rows look like: the maps of the stage, and the columns of everything else that it reads."""
+
+    maps: Mapping[str, Map]
+    others: FieldsOf
+
+    def fields(self, relation: str) -> tuple[Field, ...]:
+        """The columns of a relation, or the keys of a map."""
+        return self.maps[relation].keys if relation in self.maps else self.others(relation)
+
+    def has_sums(self, relation: str) -> bool:
+        """Whether the entries of a row are tuples of numbers; otherwise they are its weight alone."""
+        return relation in self.maps and bool(self.maps[relation].values)
+
+    def places(self, map_: str) -> dict[str, int]:
+        """Where an entry holds the weight and each exact sum; a DOUBLE takes three places."""
+        places, place = {WEIGHT: 0}, 1
+        for value in self.maps[map_].values:
+            places[value.name] = place
+            place += 3 if isinstance(value.type, t.Double) else 1
+        return places
+
+    def exact(self, map_: str) -> list[str]:
+        """The weight and the exact sums in the order in which sums over ranges have them."""
+        return [WEIGHT, *(v.name for v in self.maps[map_].values if not isinstance(v.type, t.Double))]
+
+    def zeros(self, map_: str) -> tuple[Any, ...]:
+        """The weight and the exact sums of nothing."""
+        return (0, *(zero_sum(v.type) for v in self.maps[map_].values if not isinstance(v.type, t.Double)))
+
+
+def zero_entry(map_: Map) -> tuple[Any, ...]:
+    """The entry of a key that is not there: its weight and its values, a DOUBLE in three places.
+
+    >>> from tidemill.program.maps import RingField
+    >>> zero_entry(Map("m", (), (RingField("n", t.BIGINT), RingField("x", t.DOUBLE))))
+    (0, 0, 0.0, 0.0, 0)
+    """
+    entry: list[Any] = [0]
+    for value in map_.values:
+        entry += double_sums.ZERO if isinstance(value.type, t.Double) else (zero_sum(value.type),)
+    return tuple(entry)

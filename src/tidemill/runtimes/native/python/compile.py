@@ -1,0 +1,270 @@
+"""Stages as readable Python: a function for each statement, for the sums of each map, and for the rows that come out.
+
+``source`` gives the text as EXPLAIN shows it; ``compile_stage`` makes it run. Tracebacks show the generated lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidemill.algebra.expressions.scalars import Named
+from tidemill.model.types import Type
+from tidemill.program.maps import Map
+from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of, triggers_of
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import Program, Query, RelationLoop, Replace, Stage, Trigger, TriggerStatement, Version
+from tidemill.program.text import text_of_statement
+from tidemill.runtimes.native.operators.groups import OutputOperator
+from tidemill.runtimes.native.python.access import Access, AccessForm, FieldsOf, RowShapes, zero_entry
+from tidemill.runtimes.native.python.function_writer import FunctionWriter, quotable
+from tidemill.runtimes.native.python.identifiers import GlobalNames
+from tidemill.runtimes.native.python.joingraph import CompiledGraph, write_graph
+from tidemill.runtimes.native.python.map_entries import write_combine
+from tidemill.runtimes.native.python.nested_loops import LoopWriter
+from tidemill.runtimes.native.python.output import write_output
+from tidemill.runtimes.native.state.maps import RingMap, RowMap
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A compiled query: ``run(sums, *dictionaries)``, and which dictionaries those are."""
+
+    run: Callable[..., None]
+    accesses: tuple[Access, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class KeyProbe:
+    """What a query looks up in one of its sources: ``keys`` sums exactly the keys that its loops will ask for."""
+
+    access: Access
+    keys: CompiledQuery
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStatement:
+    """A compiled statement: what its routines sum is added to the target, or takes the place of its entries.
+
+    While a sum of ``guards`` is negative somewhere, given as map and number, ``otherwise`` is run instead.
+    """
+
+    target: str
+    replaces: bool
+    routines: tuple[CompiledQuery, ...]
+    guards: tuple[tuple[str, int], ...] = ()
+    otherwise: tuple[CompiledQuery, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTrigger:
+    """The statements for a change of one relation, for all of it at once or for ``each`` of its rows in turn."""
+
+    steps: tuple[CompiledStatement, ...]
+    each: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStage:
+    """A stage, ready to run. ``rows`` is, by function, what ``FunctionWriter`` noted for the report of a fault.
+
+    ``graphs`` are its join graphs, for who walks them instead of running the triggers. ``bodies`` are the queries that
+    make its partitions, by name.
+    """
+
+    stage: Stage
+    text: str
+    file: str
+    triggers: dict[str, CompiledTrigger]
+    load: tuple[CompiledStatement, ...]
+    finish: OutputOperator | None
+    combines: dict[str, Callable[..., tuple[Any, ...]]]
+    rows: dict[str, list[tuple[int, str, str]]]
+    graphs: tuple[CompiledGraph, ...] = ()
+    bodies: Mapping[str, tuple[CompiledStage, ...]] = field(default_factory=dict)
+
+    def empty_maps(self) -> dict[str, RowMap | RingMap]:
+        """The stage's maps, with nothing in them."""
+        return {
+            map_.name: RingMap(map_, zero_entry(map_), self.combines[map_.name]) if map_.values else RowMap()
+            for map_ in self.stage.maps
+        }
+
+
+def source(stage: Stage, fields_of: FieldsOf) -> str:
+    """The Python text that runs ``stage``; ``fields_of`` gives the columns of the relations that it reads."""
+    return compile_stage(stage, fields_of).text
+
+
+def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
+    """Generate the functions of ``stage`` and compile them."""
+    maps = {map_.name: map_ for map_ in stage.maps}
+    module = _StageModule(stage, RowShapes(maps, fields_of))
+    triggers = [(trigger, module.trigger(trigger)) for trigger in triggers_of(stage)]
+    load = [module.statement(statement, "load") for statement in stage.load]
+    combines = {map_.name: module.known.function(f"add_to_{map_.name}") for map_ in stage.maps if map_.values}
+    for map_name, name in combines.items():
+        module.add(name, write_combine(name, maps[map_name], module.known))
+    finish = None if stage.finish is None else write_output(module, stage.finish, maps)
+    graphs = [write_graph(module, stage, graph) for graph in stage.graphs]
+    space = module.execute()
+    return CompiledStage(
+        stage,
+        module.text(),
+        module.file,
+        {
+            trigger.relation: CompiledTrigger(tuple(step.found_in(space) for step in steps), _row_by_row(trigger, maps))
+            for trigger, steps in triggers
+        },
+        tuple(step.found_in(space) for step in load),
+        None if finish is None else finish(space),
+        {map_name: space[name] for map_name, name in combines.items()},
+        module.rows,
+        tuple(bind(space) for bind in graphs),
+        _compile_bodies(stage.finish, maps) if isinstance(stage.finish, TimePartitionEmission) else {},
+    )
+
+
+def _compile_bodies(layers: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
+    """The queries that make partitions, over layers whose rows have the keys of their maps."""
+    read = {layer.name: maps[layers.map_of(layer)].keys for layer in layers.layers}
+    return {body.view: compile_query(body, read.__getitem__, follows=layers.rolls) for body in layers.bodies}
+
+
+def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = False) -> tuple[CompiledStage, ...]:
+    """A program that is asked for its rows: it is loaded, and no change reaches it unless it ``follows`` them."""
+    own = {stage.name: stage.output for stage in program.stages}
+    return tuple(
+        compile_stage(
+            stage
+            if follows or any(trigger.each for trigger in stage.triggers)
+            else replace(stage, inputs=(), triggers=()),
+            lambda name: own[name] if name in own else fields_of(name),
+        )
+        for stage in program.stages
+    )
+
+
+def _row_by_row(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
+    """Whether a trigger takes the rows of a change one after the other.
+
+    Where a change meets itself, as in a self join, that is cheaper too: the pairs of its rows would be its square. What
+    the rows before have added must then be in maps of the stage; the contents of a relation change only later.
+    """
+    queries = [query for statement in trigger.statements for query in queries_of(statement)]
+    meets_itself = any(sum(reads_change(step) for step in query.sources) > 1 for query in queries)
+    old = {relation_of(step) for query in queries for step in query.sources if reads_old(step)}
+    return trigger.each or (meets_itself and old <= maps.keys())
+
+
+def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bool) -> tuple[KeyProbe, ...]:
+    """For each stored source of ``query`` that is looked up, in order: the query over the sources before it whose rows
+    are the keys. Where a relation or map is too large to stand in a dictionary, they say what to fetch of it.
+
+    Without ``filtered`` they give the keys of rows that the query's filters leave out as well.
+    """
+    if not filtered:
+        query = replace(query, sources=tuple(replace(source, filters=()) for source in query.sources), filters=())
+    own = {map_.name: map_ for map_ in stage.maps}
+    return tuple(
+        _probe(stage, query, place, source, RowShapes(own, fields_of))
+        for place, source in enumerate(query.sources)
+        if isinstance(source, RelationLoop) and source.lookup and source.version is Version.STATE
+    )
+
+
+def _probe(stage: Stage, query: Query, place: int, source: RelationLoop, shapes: RowShapes) -> KeyProbe:
+    module = _StageModule(replace(stage, name=f"{stage.name}, keys of {source.alias}"), shapes)
+    sought = Query(query.sources[:place], tuple(Named(c, scalar) for c, scalar in source.lookup), query.filters)
+    loops = LoopWriter(sought, (), shapes, module.known)
+    name = module.known.function("keys")
+    module.add(name, loops.write(name, f"The keys by which {source.relation} is looked up."))
+    columns = [f.name for f in shapes.fields(source.relation)]
+    positions = tuple(columns.index(column) for column, _ in source.lookup)
+    routine = CompiledQuery(module.execute()[name], loops.accesses, sought)
+    return KeyProbe(Access(source.relation, source.version, AccessForm.INDEX, positions), routine)
+
+
+@dataclass(frozen=True, slots=True)
+class _StatementText:
+    """A statement whose functions have names but do not run yet."""
+
+    statement: TriggerStatement
+    guards: tuple[tuple[str, int], ...]
+    functions: tuple[tuple[str, tuple[Access, ...], Query], ...]
+
+    def found_in(self, space: dict[str, Any]) -> CompiledStatement:
+        routines = tuple(CompiledQuery(space[name], accesses, query) for name, accesses, query in self.functions)
+        if not isinstance(self.statement, Replace):
+            return CompiledStatement(self.statement.target, False, routines)
+        usual = len(self.statement.queries)
+        return CompiledStatement(self.statement.target, True, routines[:usual], self.guards, routines[usual:])
+
+
+@dataclass
+class _StageModule:
+    """The text of a stage while it is written."""
+
+    stage: Stage
+    shapes: RowShapes
+    known: GlobalNames = field(default_factory=GlobalNames)
+    lines: list[str] = field(default_factory=list)
+    rows: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        return f"<tidemill native {self.stage.name}>"
+
+    def trigger(self, trigger: Trigger) -> list[_StatementText]:
+        """Write the functions of a trigger."""
+        return [self.statement(statement, f"on_{trigger.relation}") for statement in trigger.statements]
+
+    def statement(self, statement: TriggerStatement, wish: str) -> _StatementText:
+        """Write the functions of a statement, one for each of its queries."""
+        values = self._values_of(statement.target)
+        document = text_of_statement(statement, self.stage)
+        functions = []
+        for query in queries_of(statement):
+            name = self.known.function(wish)
+            loops = LoopWriter(query, values, self.shapes, self.known)
+            self.add(name, loops.write(name, document))
+            functions.append((name, loops.accesses, query))
+        guards = statement.guards if isinstance(statement, Replace) else ()
+        numbers = tuple((name, self.shapes.exact(name).index(value)) for name, value in guards)
+        return _StatementText(statement, numbers, tuple(functions))
+
+    def add(self, name: str, body: FunctionWriter) -> None:
+        """Append a function."""
+        self.lines += ["", "", body.head, *body.lines]
+        self.rows |= {name: body.rows, **body.inner}
+
+    def text(self) -> str:
+        """The whole module; the constants stand in comments, their values are handed to ``execute``."""
+        title = quotable(f"Stage {self.stage.name}, strategy {self.stage.strategy}: what runs when an input changes.")
+        head = '"""' + title.replace("\n", " ") + '"""'
+        constants = [f"# {name} = {value!r}" for name, value in self.known.values.items() if not callable(value)]
+        return "\n".join([head, *([""] if constants else []), *constants, *self.known.parts, *self.lines, ""])
+
+    def execute(self) -> dict[str, Any]:
+        """The functions, by name."""
+        return execute_generated(self.text(), self.file, self.known.values)
+
+    def _values_of(self, target: str) -> tuple[Type, ...]:
+        map_ = next((map_ for map_ in self.stage.maps if map_.name == target), None)
+        return tuple(value.type for value in map_.values) if map_ else ()
+
+
+def execute_generated(text: str, file: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What generated code defines, by name; tracebacks show its lines under ``file``."""
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space = dict(values)
+    with warnings.catch_warnings():
+        # Constants make conditions such as ``0 is not None``: they are right, and Python would find them odd.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        code = compile(text, file, "exec")
+    exec(code, space)
+    return space

@@ -1,0 +1,372 @@
+"""A query as a Python function: nested loops that sum what they find into a dictionary.
+
+The functions read like the statements they come from: one ``for`` for each source, an index lookup where the statement
+has one, filters as soon as their columns are bound, local variables named after the columns. An entry of a map that is
+looked up by its whole key needs no loop, and neither do reads and seeks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence, Set
+
+from tidemill.algebra.expressions.scalars import Column, Scalar
+from tidemill.algebra.relational.walk import columns_in, is_nullable
+from tidemill.changes.split import SplitColumns
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field, Type
+from tidemill.program.linearity import scalars_of
+from tidemill.program.statements import (
+    ArrayLoop,
+    MapRead,
+    MapSeek,
+    Query,
+    Range,
+    RangeBound,
+    RelationLoop,
+    Split,
+    Step,
+    Version,
+)
+from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes, zero_entry
+from tidemill.runtimes.native.python.accumulation import AccumulationWriter
+from tidemill.runtimes.native.python.expressions import PythonExpressions, tidy
+from tidemill.runtimes.native.python.function_writer import FunctionWriter
+from tidemill.runtimes.native.python.identifiers import GlobalNames
+from tidemill.runtimes.native.python.scalar_properties import simplified, suggested_name
+
+MAX_LOOPS = 16
+"""Loops in one function; those within them stand in a function of their own, since Python nests twenty blocks."""
+
+
+class LoopWriter:
+    """Writes one query. ``values`` are the types of the ring values of its target; its other outputs are the key."""
+
+    def __init__(self, query: Query, values: Sequence[Type], shapes: RowShapes, known: GlobalNames) -> None:
+        self._query = query
+        self._values = values
+        self._shapes = shapes
+        self._globals = known
+        self._names = known.enter()
+        self._columns: dict[str, str] = {}
+        self._places: dict[str, tuple[str, int]] = {}
+        self._expressions = PythonExpressions(self._columns, known, self._names)
+        self._rows = {s.alias: self._names.give(s.alias, f"{s.alias}_row") for s in query.sources}
+        self._accesses: dict[Access, str] = {}
+        self._used = {name for scalar in scalars_of(query) for name in columns_in(scalar)}
+        self._skip = "return"
+        self._open = 0
+        self.body = FunctionWriter("")
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """What the function must be given, after ``sums``."""
+        return tuple(self._accesses)
+
+    def write(self, name: str, document: str) -> FunctionWriter:
+        """The whole function."""
+        self.body.document(document)
+        for condition in self._query.filters:
+            self._filter(condition)
+        for step in self._query.sources:
+            self._step(step, name)
+        outputs = [simplified(output.scalar) for output in self._query.outputs]
+        given = () if self._query.weight is None else (simplified(self._query.weight),)
+        self._expressions.expect([*given, *outputs])
+        self._weigh()
+        keys = len(outputs) - len(self._values)
+        collector = AccumulationWriter(self, self.body, self._globals, self._values, self._query.weight is not None)
+        collector.write(outputs[:keys], outputs[keys:], self._same_row(outputs[:keys]))
+        self.body.close()
+        self.body.head = f"def {name}({', '.join(('sums', *self._accesses.values()))}):"
+        return self.body
+
+    def _same_row(self, keys: Sequence[Scalar]) -> str | None:
+        """The variable of a row that has just these columns, in this order: then it is the key."""
+        names = [key.name for key in keys if isinstance(key, Column)]
+        for source in self._query.sources:
+            if isinstance(source, RelationLoop) and source.split is None and len(names) == len(keys):
+                fields = self._shapes.fields(source.relation)
+                if names and names == [f"{source.alias}.{f.name}" for f in fields]:
+                    return self._rows[source.alias]
+        return None
+
+    def _weigh(self) -> None:
+        """Bind ``weight``: what was given for it, or the product of the weights of all sources."""
+        given = self._query.weight
+        if given is not None:
+            self.body.write(f"weight = {self.value(simplified(given))}{' or 0' if is_nullable(given) else ''}")
+            return
+        factors = [self._bound(f"{s.alias}.{WEIGHT}") for s in self._query.sources if isinstance(s, RelationLoop)]
+        if factors != ["weight"]:
+            self.body.write(f"weight = {' * '.join(factors) or 1}")
+
+    # -- steps --------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step, function: str) -> None:
+        if self._open == MAX_LOOPS:
+            self.body.enter(self._globals.function(f"{function}_further"))
+            self._skip, self._open = "return", 0
+        match step:
+            case RelationLoop():
+                self._source(step)
+            case MapRead(range=None):
+                self._read(step)
+            case MapRead(range=Range() as range_):
+                self._read_range(step, range_)
+            case MapSeek():
+                self._seek(step)
+            case ArrayLoop():
+                self._each(step)
+        for condition in step.filters:
+            self._filter(condition)
+
+    def _source(self, source: RelationLoop) -> None:
+        """Open the loop over ``source``, or find its one row."""
+        row = self._rows[source.alias]
+        fields = self._shapes.fields(source.relation)
+        entry = self._entry_of(source)
+        if self._is_whole(source, fields):
+            self._find(source, fields, row, entry)
+        else:
+            rows = self._found(source, [f.name for f in fields])
+            self.body.note_row(len(self.body.lines) + 1, source.relation, row)
+            self._loop(f"for {row}, {entry} in {rows}:")
+        self._places |= {f"{source.alias}.{f.name}": (row, place) for place, f in enumerate(fields)}
+
+    def _loop(self, head: str) -> None:
+        """Open a loop."""
+        self.body.write(head)
+        self.body.depth += 1
+        self._skip = "continue"
+        self._open += 1
+
+    def _entry_of(self, source: RelationLoop) -> str:
+        """The variable for the weight of the source's row, or for its entry where that has sums."""
+        weight = f"{source.alias}.{WEIGHT}"
+        if self._shapes.has_sums(source.relation):
+            entry = self._names.give(f"{source.alias}_entry")
+            places = self._shapes.places(source.relation)
+            self._places |= {f"{source.alias}.{name}": (entry, place) for name, place in places.items()}
+            return entry
+        alone = len(self._query.sources) == 1 and self._query.weight is None
+        self._columns[weight] = "weight" if alone else self._names.give(f"{source.alias}_weight")
+        return self._columns[weight]
+
+    def _is_whole(self, source: RelationLoop, fields: Sequence[Field]) -> bool:
+        """Whether the lookup is by the whole key of a map. Values of another type are equal but not the same."""
+        keys = {name: key.type for name, key in source.lookup}
+        own = source.relation in self._shapes.maps and source.version is Version.STATE
+        return own and {f.name: f.type for f in fields} == keys
+
+    def _find(self, source: RelationLoop, fields: Sequence[Field], row: str, entry: str) -> None:
+        """The one entry that a lookup by the whole key can find."""
+        entries = self._entries(source.relation)
+        keys = [self._operand(key) for _, key in self._in_order(source, fields)]
+        nulls = [f"{text} is None" for text, nullable in keys if nullable]
+        if nulls:
+            self.body.write(f"if {' or '.join(nulls)}:")
+            self.body.write(f"    {self._skip}")
+        self.body.write_row(f"{row} =", [text for text, _ in keys])
+        self.body.note_row(len(self.body.lines), source.relation, row)
+        self.body.write(f"{entry} = {entries}.get({row})")
+        self.body.write(f"if {entry} is None:")
+        self.body.write(f"    {self._skip}")
+
+    def _found(self, source: RelationLoop, fields: Sequence[str]) -> str:
+        """The expression for the weighted rows that the loop runs over."""
+        word = "change" if source.version is Version.CHANGE else source.relation
+        if source.split is not None:
+            return self._part(source, source.split, fields)
+        if not source.lookup:
+            return self._access(Access(source.relation, source.version), word, f"{word}_rows")
+        columns = [column for column, _ in source.lookup]
+        positions = tuple(fields.index(column) for column in columns)
+        access = Access(source.relation, source.version, AccessForm.INDEX, positions)
+        index = self._access(access, f"{word}_by_{'_'.join(columns)}")
+        return f"{index}.get({_key([self.settled(simplified(key)) for _, key in source.lookup])}, ())"
+
+    def _part(self, source: RelationLoop, split: Split, fields: Sequence[str]) -> str:
+        """The expression for the rows of one part of a change."""
+        seen = tuple(f.name for f in source.columns)
+        key, fixed, looked = (tuple(fields.index(c) for c in columns) for columns in (split.key, split.fixed, seen))
+        access = Access(source.relation, source.version, part=split.part, places=SplitColumns(key, fixed, looked))
+        return self._access(access, split.part.value, f"{split.part.value}_{source.alias}")
+
+    def _read(self, read: MapRead) -> None:
+        """The entry of one key, or zeros."""
+        entries = self._entries(read.map)
+        keys = [self._operand(key) for _, key in self._in_order(read, self._shapes.fields(read.map))]
+        found = f"{entries}.get({_row(text for text, _ in keys)}, {self._nothing(read.map)})"
+        self._bind_sums(read, found, [text for text, nullable in keys if nullable])
+        if self._shapes.has_sums(read.map):
+            places = self._shapes.places(read.map)
+            self._places |= {f"{read.alias}.{name}": (self._rows[read.alias], i) for name, i in places.items()}
+        else:
+            self._columns[f"{read.alias}.{WEIGHT}"] = self._rows[read.alias]
+
+    def _nothing(self, map_: str) -> str:
+        """What a read finds where there is no entry."""
+        if not self._shapes.has_sums(map_):
+            return "0"
+        return self._globals.give(f"nothing in {map_}", zero_entry(self._shapes.maps[map_]))
+
+    def _read_range(self, read: MapRead, range_: Range) -> None:
+        """The sums over a range of keys."""
+        order, prefix = self._order(read, range_.column)
+        ends = [self._end(range_.lower), self._end(range_.upper)]
+        texts = [f"{text}, {closed}" for text, closed, _ in ends]
+        numbers = self._numbers(read, self._used)
+        zeros = tuple(self._shapes.zeros(read.map)[number] for number in numbers.values())
+        nothing = self._globals.give("zeros", zeros, repr(zeros))
+        found = f"{order}.between({prefix}, {_row(map(str, numbers.values()))}, {', '.join(texts)})"
+        self._bind_sums(read, found, [name for *_, name in ends if name], nothing)
+        for place, name in enumerate(numbers):
+            self._places[name] = (self._rows[read.alias], place)
+
+    def _numbers(self, step: MapRead | MapSeek, used: Set[str]) -> dict[str, int]:
+        """The numbers that are used of a map in order, as columns, and which they are."""
+        names = [f"{step.alias}.{name}" for name in self._shapes.exact(step.map)]
+        return {name: number for number, name in enumerate(names) if name in used}
+
+    def _end(self, bound: RangeBound | None) -> tuple[str, bool, str]:
+        """A bound as text, whether it is closed, and the variable that must not be NULL, if it can be."""
+        if bound is None:
+            return "None", False, ""
+        text, nullable = self._operand(bound.scalar)
+        return text, bound.closed, text if nullable else ""
+
+    def _bind_sums(self, read: MapRead, found: str, nullable: Sequence[str], nothing: str = "") -> None:
+        if nullable:
+            null = " or ".join(f"{text} is None" for text in nullable)
+            found = f"{nothing or self._nothing(read.map)} if {null} else {found}"
+        self.body.write(f"{self._rows[read.alias]} = {found}")
+
+    def _seek(self, seek: MapSeek) -> None:
+        """The key at which the condition turns."""
+        order, prefix = self._order(seek, seek.column.name)
+        condition = simplified(seek.condition)
+        running = self._numbers(seek, columns_in(condition))
+        self._bind(condition, but=running.keys())
+        for column in running:
+            self._columns[column] = self._names.give(column)
+        sums = ", ".join(self._columns[column] for column in running)
+        test = tidy(self._expressions.condition(condition))
+        for column in running:
+            del self._columns[column]
+        found = self._columns[f"{seek.alias}.{seek.column.name}"] = self._rows[seek.alias]
+        asked = f"{prefix}, {_row(map(str, running.values()))}"
+        self.body.write(f"{found} = {order}.{'first' if seek.after else 'last'}({asked}, lambda {sums}: {test})")
+
+    def _each(self, each: ArrayLoop) -> None:
+        """Open the loop over the elements of an array."""
+        array = self.value(simplified(each.array))
+        if not array.isidentifier():
+            array = self.hoist(each.array, array)
+        names = [self._names.give(f.name, f"{each.alias}.{f.name}") for f in each.columns]
+        self._columns |= {f"{each.alias}.{f.name}": name for f, name in zip(each.columns, names, strict=True)}
+        self._loop(f"for {', '.join(names)} in {_elements(array, len(names) == 2, each.outer)}:")
+
+    def _order(self, step: MapRead | MapSeek, column: str) -> tuple[str, str]:
+        """The ordered index that a step needs, and the key under which it looks there."""
+        fields = self._shapes.fields(step.map)
+        names = [f.name for f in fields]
+        prefix = self._in_order(step, fields)
+        place = names.index(column)
+        positions = tuple(names.index(name) for name, _ in prefix)
+        floats = isinstance(fields[place].type, t.Double)
+        access = Access(step.map, Version.STATE, AccessForm.ORDER, positions, place, floats)
+        return self._access(access, f"{step.map}_ordered_by_{column}"), _key(
+            [self.settled(simplified(key)) for _, key in prefix]
+        )
+
+    def _in_order(self, step: Step, fields: Sequence[Field]) -> list[tuple[str, Scalar]]:
+        """The lookup in the order of the columns."""
+        keys = dict(step.lookup)
+        return [(f.name, keys[f.name]) for f in fields if f.name in keys]
+
+    def _entries(self, map_: str) -> str:
+        return self._access(Access(map_, Version.STATE, AccessForm.ENTRIES), map_, f"{map_}_entries")
+
+    def _access(self, access: Access, *wishes: str) -> str:
+        if access not in self._accesses:
+            plain = access.changes and access.form is AccessForm.ROWS and access.part is None
+            self._accesses[access] = "change" if plain else self._names.give(*wishes)
+        return self._accesses[access]
+
+    def _filter(self, condition: Scalar) -> None:
+        condition = simplified(condition)
+        self._bind(condition)
+        self.body.write(f"if {tidy(f'not ({self._expressions.condition(condition)})')}:")
+        self.body.write(f"    {self._skip}")
+
+    # -- expressions --------------------------------------------------------------------------------------------
+
+    def value(self, scalar: Scalar) -> str:
+        """The text of a value."""
+        self._bind(scalar)
+        return tidy(self._expressions.value(scalar, self.hoist))
+
+    def settled(self, scalar: Scalar) -> str:
+        """The text of a value with the one representative of NaN and of zero."""
+        self._bind(scalar)
+        return tidy(self._expressions.settled(scalar, self.hoist))
+
+    def condition(self, scalar: Scalar) -> str:
+        """A text that is true where the condition is."""
+        self._bind(scalar)
+        return tidy(self._expressions.condition(scalar, self.hoist))
+
+    def hoist(self, scalar: Scalar, text: str) -> str:
+        """The variable that holds a value, computed on a line of its own."""
+        name = self._names.give(suggested_name(scalar))
+        self.body.write(f"{name} = {tidy(text)}")
+        return name
+
+    def _operand(self, scalar: Scalar) -> tuple[str, bool]:
+        """A value to look something up by, and whether it may be NULL: then it is a variable."""
+        scalar = simplified(scalar)
+        text = self.settled(scalar)
+        if is_nullable(scalar) and not text.isidentifier():
+            text = self.hoist(scalar, text)
+        return text, is_nullable(scalar)
+
+    def _bind(self, scalar: Scalar, but: Collection[str] = ()) -> None:
+        """Give every column of ``scalar`` its local variable, on a line before its first use."""
+        unbound = columns_in(scalar) - self._columns.keys() - set(but)
+        for column in sorted(unbound, key=self._places.__getitem__):
+            self._bound(column)
+
+    def _bound(self, column: str) -> str:
+        if column not in self._columns:
+            row, place = self._places[column]
+            name = self._names.give(column.rpartition(".")[2], column)
+            self.body.write(f"{name} = {row}[{place}]")
+            self._columns[column] = name
+        return self._columns[column]
+
+
+def _elements(array: str, places: bool, outer: bool) -> str:
+    """What a loop over an array runs over: its elements, or places and elements; with ``outer`` once at least.
+
+    >>> _elements("tags", places=False, outer=True), _elements("tags", places=True, outer=False)
+    ('tags or (None,)', 'enumerate(tags or ())')
+    """
+    if not places:
+        return f"{array} or {'(None,)' if outer else '()'}"
+    return f"enumerate({array}) if {array} else ((None, None),)" if outer else f"enumerate({array} or ())"
+
+
+def _row(texts: Iterable[str]) -> str:
+    """A tuple.
+
+    >>> _row("a"), _row("ab")
+    ('(a,)', '(a, b)')
+    """
+    parts = list(texts)
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _key(texts: Sequence[str]) -> str:
+    """A key as indexes have it: the bare value of one column, a tuple of several."""
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"

@@ -1,0 +1,101 @@
+"""What a stage emits, as Python: the functions that make rows of maps are written, and put to work once they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tidemill.algebra.expressions.scalars import Column, Scalar, column
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.relations import TopK
+from tidemill.model.schema import names_of
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import Emission, GroupEmission, IterationEmission, MultisetRead, PartitionEmission
+from tidemill.runtimes.native.operators.groups import GroupOutput, OutputOperator, StoredRowOutput
+from tidemill.runtimes.native.operators.match import MatchOutput, MatchWriter
+from tidemill.runtimes.native.operators.multisets import MIN_MAX_BY, MultisetAggregate, MultisetGroupOutput
+from tidemill.runtimes.native.operators.partitions import PartitionOutput, TopKOutput
+from tidemill.runtimes.native.operators.windows import WindowOutput
+from tidemill.runtimes.native.python.map_entries import write_finish
+from tidemill.runtimes.native.python.row_functions import (
+    sort_key_width,
+    total_order,
+    values_at,
+    write_output_row,
+    write_sort_key,
+)
+from tidemill.runtimes.native.python.windows import ModuleWriter, Namespace, WindowWriter
+
+BindOutput = Callable[[Namespace], OutputOperator]
+"""Puts functions to work that have been written."""
+
+
+def write_output(module: ModuleWriter, finish: Emission, maps: Mapping[str, Map]) -> BindOutput:
+    """Write the functions that make rows of maps."""
+    if isinstance(finish, PartitionEmission):
+        return _write_partitions(module, finish, maps[finish.source])
+    if isinstance(finish, IterationEmission | TimePartitionEmission):
+        return _write_kept(module, finish, maps[finish.kept])
+    name = module.known.function("finish")
+    module.add(name, write_finish(name, finish, maps[finish.source], module.known))
+    manner = {"always": finish.always, "repeats": finish.times is not None}
+    if not finish.peeks:
+        return lambda space: GroupOutput(finish.source, space[name], **manner)
+    width = len(maps[finish.source].keys)
+    places: dict[tuple[str, tuple[SortOrder, ...]], str] = {}
+    bags = [_write_multiset(module, peek, maps[peek.map], width, places) for peek in finish.peeks]
+    return lambda space: MultisetGroupOutput(finish.source, space[name], [bag(space) for bag in bags], **manner)
+
+
+def _write_kept(module: ModuleWriter, finish: IterationEmission | TimePartitionEmission, kept: Map) -> BindOutput:
+    name = module.known.function("finish")
+    shown = GroupEmission(kept.name, finish.outputs, finish.condition)
+    module.add(name, write_finish(name, shown, kept, module.known))
+    return lambda space: StoredRowOutput(kept.name, space[name])
+
+
+def _write_multiset(
+    module: ModuleWriter,
+    peek: MultisetRead,
+    map_: Map,
+    width: int,
+    places: dict[tuple[str, tuple[SortOrder, ...]], str],
+) -> Callable[[Namespace], MultisetAggregate]:
+    """Write what an aggregate needs; of several that look at one bag in one order, the first has written it."""
+    first = (SortOrder(column(map_.keys[width + 1])),) if peek.call.function in MIN_MAX_BY else ()
+    if (map_.name, first) not in places:
+        places[map_.name, first] = _write_order(module, map_, total_order(map_.keys, width, first))
+    place = places[map_.name, first]
+    seen = values_at(_positions(peek.call.scalars, map_.keys))
+    return lambda space: MultisetAggregate(map_.name, width, space[place], peek.call, seen)
+
+
+def _write_partitions(
+    module: ModuleWriter, parts: PartitionEmission, map_: Map
+) -> Callable[[Namespace], PartitionOutput]:
+    rows = parts.rows
+    place = _write_order(module, map_, total_order(map_.keys, parts.width, rows.order))
+    shown = module.known.function("shown")
+    module.add(shown, write_output_row(shown, parts, module.known))
+    if isinstance(rows, TopK):
+        terms = sort_key_width(rows.order)
+        return lambda space: TopKOutput(map_.name, rows, space[place], space[shown], terms)
+    if isinstance(rows, Match):
+        matching = MatchWriter(module, rows, map_)
+        return lambda space: MatchOutput(map_.name, parts.width, space[place], space[shown], matching.bind(space))
+    windowing = WindowWriter(module, rows, map_)
+    return lambda space: WindowOutput(map_.name, parts.width, space[place], space[shown], *windowing.bind(space))
+
+
+def _write_order(module: ModuleWriter, map_: Map, order: Sequence[SortOrder]) -> str:
+    name = module.known.function(f"place_in_{map_.name}")
+    module.add(name, write_sort_key(name, map_.name, map_.keys, order, module.known))
+    return name
+
+
+def _positions(scalars: Sequence[Scalar], fields: Sequence[Field]) -> list[int]:
+    """Where the columns stand in a row that expressions are; in bags and parts all of them are columns."""
+    names = list(names_of(fields))
+    return [names.index(scalar.name) for scalar in scalars if isinstance(scalar, Column)]

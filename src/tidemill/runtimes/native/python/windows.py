@@ -1,0 +1,188 @@
+"""Window functions as Python: which one sees how far, and the functions that it needs, written and put to work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from tidemill.algebra.expressions.scalars import Column, Literal
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
+from tidemill.algebra.relational.relations import Window
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
+from tidemill.changes.zset import Row
+from tidemill.model import types as t
+from tidemill.model.schema import names_of
+from tidemill.model.types import BIGINT
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.operators.frame_reach import (
+    FirstRowReach,
+    FrameReach,
+    PartitionReach,
+    RangeReach,
+    RowsReach,
+    RunningReach,
+    peers,
+    session,
+)
+from tidemill.runtimes.native.operators.windows import (
+    FirstValueFunction,
+    FrameFunction,
+    PartitionOrder,
+    RankFunction,
+    SumFunction,
+    WindowFunction,
+)
+from tidemill.runtimes.native.python.accumulation import zero_sum
+from tidemill.runtimes.native.python.function_writer import FunctionWriter
+from tidemill.runtimes.native.python.identifiers import GlobalNames
+from tidemill.runtimes.native.python.row_functions import (
+    sort_key_width,
+    values_at,
+    write_addends,
+    write_arguments,
+    write_total,
+)
+from tidemill.runtimes.native.python.scalar_properties import cannot_fail
+from tidemill.runtimes.native.state import fixed_point
+from tidemill.runtimes.native.state.ordered_groups import AddendsOf
+from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
+
+SUMMABLE = frozenset(("count", "sum", "avg", "bool_and", "bool_or"))
+"""The aggregates that come from sums which can be kept exactly."""
+
+Namespace = Mapping[str, Any]
+"""The functions of a stage, by name."""
+
+
+class ModuleWriter(Protocol):
+    """Generated code while it is written."""
+
+    known: GlobalNames
+
+    def add(self, name: str, body: FunctionWriter) -> None:
+        """Append a function."""
+
+
+class WindowWriter:
+    """Writes what the functions of a window need; ``bind`` puts them to work."""
+
+    def __init__(self, module: ModuleWriter, window: Window, map_: Map) -> None:
+        self._module = module
+        self._window = window
+        self._map = map_
+        self._peers = peers(sort_key_width(window.order))
+        self._sums: dict[PartialSum, list[int]] = {}
+        self._zeros: list[Any] = []
+        self._ordering = PartitionOrder(window.order, self._terms_of())
+        # Sums that are kept move with the map, and nothing may fail while that happens: not half of it can be undone.
+        summed = [part for call in window.calls if call.function in SUMMABLE for part in parts(_aggregate(call))]
+        self._steady = all(cannot_fail(part.argument) for part in summed)
+        self._bindings = [self._write(call) for call in window.calls]
+        self._amounts = self._write_amounts()
+
+    def _terms_of(self) -> Callable[[Row], Row]:
+        names = list(names_of(self._map.keys))
+        columns = [term.scalar for term in self._window.order if isinstance(term.scalar, Column)]
+        return values_at([names.index(column.name) for column in columns])
+
+    def bind(self, space: Namespace) -> tuple[list[WindowFunction], AddendsOf | None, WeightAndSums]:
+        """The functions at work; and where sums go on from row to row, what a row adds, and the sums of nothing."""
+        amounts_of = None if self._amounts is None else space[self._amounts]
+        readings = [binding(space, amounts_of) for binding in self._bindings]
+        if any(isinstance(reading, SumFunction) and reading.sight.running for reading in readings):
+            return readings, amounts_of, tuple(self._zeros)
+        return readings, None, ()
+
+    def _write(self, call: WindowCall) -> Callable[[Namespace, Any], WindowFunction]:
+        if call.function in SUMMABLE:
+            return self._write_summed(call)
+        looks = self._module.known.function(f"looks_of_{call.function}")
+        self._module.add(looks, write_arguments(looks, self._map.name, self._map.keys, call, self._module.known))
+        if call.function == "first_value" and self._opens(call):
+            return lambda space, _: FirstValueFunction(FirstRowReach(), space[looks])
+        kind = RankFunction if call.function in ("row_number", "rank") else FrameFunction
+        return lambda space, _: kind(self._sight(call, space[looks]), call, space[looks], self._ordering)
+
+    def _runs(self, call: WindowCall) -> bool:
+        """Whether the frame goes from the beginning of the part to the row, or to its last peer."""
+        return call.frame.start is None and call.frame.end is not None and not call.frame.end
+
+    def _opens(self, call: WindowCall) -> bool:
+        """Whether the first row of the part is the first one of every frame, whatever it holds."""
+        return call.frame.start is None and not call.frame.end and not call.ignore_nulls
+
+    def _sight(self, call: WindowCall, looks: Callable[[Any], Any]) -> FrameReach:
+        match call.function:
+            case "row_number":
+                return RunningReach(None)
+            case "rank":
+                return RunningReach(self._peers)
+            case name if name == SESSION:
+                return session(looks)
+            case name if name in OFFSETS:
+                return self._distance(call)
+            case name if name in RANKINGS:
+                return PartitionReach()
+        return self._reach(call)
+
+    def _reach(self, call: WindowCall) -> FrameReach:
+        """How far a frame reaches."""
+        if call.function == "last_value" and self._runs(call) and not call.ignore_nulls:
+            return RowsReach(0, 0) if call.frame.rows else self._peers
+        if call.frame.start is None or call.frame.end is None:
+            return PartitionReach()
+        if call.frame.rows:
+            return RowsReach(call.frame.start, call.frame.end)
+        if not call.frame.start and not call.frame.end:
+            return self._peers
+        terms_of = self._ordering.order_values
+        return RangeReach(call.frame, self._window.order[0], lambda row: terms_of(row)[0])
+
+    def _distance(self, call: WindowCall) -> FrameReach:
+        """LAG and LEAD look at one row, where it is the same distance away for all."""
+        match call.arguments:
+            case (_, Literal(value=int(offset)), *_) if not call.ignore_nulls:
+                away = -offset if call.function == "lag" else offset
+                return RowsReach(away, away)
+        return PartitionReach()
+
+    # -- sums ---------------------------------------------------------------------------------------------------
+
+    def _write_summed(self, call: WindowCall) -> Callable[[Namespace, Any], WindowFunction]:
+        aggregate = _aggregate(call)
+        slots = [self._slots(part) for part in parts(aggregate)]
+        sums = [Column(f"sum_{i}", part.of, nullable=False) for i, part in enumerate(parts(aggregate))]
+        name = self._module.known.function(f"total_of_{call.function}")
+        value = finish(aggregate, sums, Column("weight", BIGINT, nullable=False))
+        self._module.add(name, write_total(name, call.function, value, sums, self._module.known))
+        numbers = [number for places in slots for number in places]
+        sight = self._reach(call)
+        if self._steady and self._runs(call):
+            sight = RunningReach(None if call.frame.rows else self._peers)
+        return lambda space, amounts_of: SumFunction(
+            sight, call.frame, self._ordering, amounts_of, (0, *self._zeros), numbers, space[name]
+        )
+
+    def _slots(self, part: PartialSum) -> list[int]:
+        """Where the numbers of a part stand among all sums; the first one is the weight."""
+        if part not in self._sums:
+            zeros = fixed_point.ZERO if isinstance(part.of, t.Double) else (zero_sum(part.of),)
+            first = 1 + len(self._zeros)
+            self._sums[part] = list(range(first, first + len(zeros)))
+            self._zeros += zeros
+        return self._sums[part]
+
+    def _write_amounts(self) -> str | None:
+        if not any(call.function in SUMMABLE for call in self._window.calls):
+            return None
+        name = self._module.known.function("amounts")
+        body = write_addends(name, self._map.name, self._map.keys, list(self._sums), self._module.known)
+        self._module.add(name, body)
+        return name
+
+
+def _aggregate(call: WindowCall) -> AggregateCall:
+    """The aggregate that is taken over each frame."""
+    argument = call.arguments[0] if call.arguments else None
+    return AggregateCall(call.name, call.function, argument, call.of, filter=call.filter)

@@ -1,0 +1,301 @@
+"""Where the native runtime's state comes from: read from the store when it is first used, then kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+import pyarrow as pa
+
+from tidemill.algebra.relational.match import Match
+from tidemill.changes.arrow import arrow_schema, from_arrow
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.schema import EPOCH
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import looked_up, read_maps, read_together, sources_of
+from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.program.statements import PartitionEmission, RelationLoop, Replace, Stage, Version
+from tidemill.runtimes.integrity import require_countable
+from tidemill.runtimes.native.python.compile import CompiledStage
+from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap, WeightedRows
+from tidemill.runtimes.native.state.overlay import OverlaidRelation
+from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
+from tidemill.storage.store import ReadableStore
+
+StageMaps = dict[str, RowMap | RingMap]
+
+RESIDENT_ROWS = 200_000
+"""A relation or map of more stored rows stays in a ``RelationSnapshot``, and only what changes touch becomes rows."""
+
+LOOKUP_FACTOR = 10
+"""A map that triggers look up stays there only if it has so many times more rows: each lookup elsewhere is a job."""
+
+OVERLAY_ROWS = 500_000
+"""Once so many rows of a large relation have become rows all the same, it starts again from a new base."""
+
+SnapshotOf = Callable[[str, tuple[Field, ...], bool], RelationSnapshot]
+"""Where the stored rows of a large relation or map are found; in the order of their epochs where that is asked."""
+
+
+def column_snapshots(store: ReadableStore) -> SnapshotOf:
+    """Bases that hold the columns of a relation in this process."""
+
+    def base_of(name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
+        table = store.read(name, fields)
+        return ColumnSnapshot(table.sort_by(EPOCH) if in_order else table, fields)
+
+    return base_of
+
+
+class RuntimeState:
+    """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch.
+
+    Where bases are ``elsewhere``, large maps stay there too if triggers look entries up by keys. Otherwise what they
+    read is here as a whole: join graphs are walked in memory.
+    """
+
+    def __init__(
+        self,
+        store: ReadableStore,
+        fields_of: Callable[[str], tuple[Field, ...]],
+        base_of: SnapshotOf,
+        resident: int,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
+        self._store = store
+        self._fields_of = fields_of
+        self._base_of = base_of
+        self._resident = resident
+        self._elsewhere = elsewhere
+        self._left: set[str] = set()
+        self._used: dict[str, set[int]] = {}
+        self._contents: dict[str, RowMap | OverlaidRelation] = {}
+        self._maps: dict[str, StageMaps] = {}
+        self._absorbed: dict[str, list[ChangeSet]] = {}
+        self._fresh: set[str] = set()
+
+    def relation(self, name: str) -> RowMap | OverlaidRelation:
+        """The contents of a relation, with the changes that it has absorbed in this epoch."""
+        held = self._contents.get(name)
+        if held is None:
+            held = self._contents[name] = self._read(name)
+            for change in self._absorbed.get(name, ()):
+                _changing(held).absorb(change.pairs())
+        return held
+
+    def _read(self, name: str) -> RowMap | OverlaidRelation:
+        fields = self._fields_of(name)
+        if self._store.rows(name) > self._resident:
+            return OverlaidRelation(self._base_of(name, fields, False), len(fields))
+        contents = RowMap()
+        contents.restore(self._stored(name, fields))
+        return contents
+
+    def use(self, stage: Stage) -> None:
+        """Know which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
+        own = {map_.name for map_ in stage.maps}  # these have just the columns that the stage reads
+        loading = (step for add in stage.load for step in add.query.sources if isinstance(step, RelationLoop))
+        for source in chain(sources_of(stage), loading):
+            if source.version is Version.STATE and source.relation not in own:
+                names = [f.name for f in self._fields_of(source.relation)]
+                places = {names.index(f.name) for f in source.columns}
+                self._used.setdefault(source.relation, set()).update(places)
+
+    def used(self, name: str) -> ColumnPositions:
+        """The columns of a relation that loops read."""
+        return tuple(sorted(self._used.get(name, ())))
+
+    def scan(self, name: str) -> WeightedRows:
+        """The weighted rows of a relation, equal ones perhaps not summed: loops are linear, so they need not be.
+
+        A relation that is only ever scanned is not kept in memory.
+        """
+        held = self._contents.get(name)
+        if held is not None:
+            return held.pairs() if isinstance(held, OverlaidRelation) else held.entries.items()
+        absorbed = (change.pairs() for change in self._absorbed.get(name, ()))
+        return list(chain(self._stored(name, self._fields_of(name)), *absorbed))
+
+    def whole(self, name: str) -> ChangeSet:
+        """The same rows as ``scan`` gives, as columns where they are not in memory."""
+        fields = self._fields_of(name)
+        if name in self._contents:
+            return ChangeSet.of(self.scan(name), fields)
+        stored = self._store.read(name, fields).select(arrow_schema(fields).names)
+        absorbed = [change.arrow() for change in self._absorbed.get(name, ())]
+        return ChangeSet.of_arrow(pa.concat_tables([stored, *absorbed]), fields)
+
+    def size(self, name: str) -> int:
+        """How many rows a relation has at most."""
+        return self._store.rows(name) + sum(map(len, self._absorbed.get(name, ())))
+
+    def release(self, stage: Stage) -> None:
+        """Let go of the maps of a stage that is run by somebody else from now on; the store has them."""
+        self._maps.pop(stage.name, None)
+
+    def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
+        """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
+
+        ``net`` is the change once more, summed, where somebody has it at hand.
+        """
+        held = self._contents.get(name)
+        if held is not None and net is not None:
+            _changing(held).add(net)
+        elif held is not None:
+            _changing(held).absorb(change.pairs())
+        else:
+            self._absorbed.setdefault(name, []).append(change)
+
+    def maps(self, compiled: CompiledStage) -> StageMaps:
+        """The maps of a stage."""
+        name = compiled.stage.name
+        if name not in self._maps:
+            maps = compiled.empty_maps()
+            for map_ in compiled.stage.maps:
+                self._restore(maps[map_.name], map_, compiled.stage)
+            self._maps[name] = maps
+            if self._elsewhere and any(maps[map_].is_partial for map_ in looked_up(compiled.stage)):
+                self._left.add(name)
+        return self._maps[name]
+
+    def left(self, stage: Stage) -> bool:
+        """Whether maps that triggers of ``stage`` read have been left in the store: entries must be looked up there."""
+        return stage.name in self._left and stage.name in self._maps
+
+    def complete_maps(self, compiled: CompiledStage) -> StageMaps:
+        """The maps of a stage between epochs, with all of their entries: those that stand on a base, read for now."""
+        maps, whole = self.maps(compiled), compiled.empty_maps()
+        for map_ in compiled.stage.maps:
+            if maps[map_.name].is_partial:
+                in_order = any(value.type == DOUBLE for value in map_.values)
+                whole[map_.name].restore(self._stored(map_.name, map_fields(map_), in_order))
+            else:
+                whole[map_.name] = maps[map_.name]
+        return whole
+
+    def _restore(self, held: RowMap | RingMap, map_: Map, stage: Stage) -> None:
+        fields = map_fields(map_)
+        in_order = any(value.type == DOUBLE for value in map_.values)
+        # By no keys at all nothing can be looked up, be it that the map has none or that it is read as one.
+        width = read_together(stage).get(map_.name, len(map_.keys))
+        left = self._elsewhere and map_.name in looked_up(stage)
+        large = width and self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
+        if large and not _replaces(stage) and (left or map_.name not in read_maps(stage)):
+            held.attach_snapshot(self._base_of(map_.name, fields, in_order), width, len(fields))
+        else:
+            held.restore(self._stored(map_.name, fields, in_order))
+
+    def empty_stage_maps(self, compiled: CompiledStage) -> StageMaps:
+        """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
+        stage = compiled.stage
+        maps = self._maps[stage.name] = compiled.empty_maps()
+        self._left.discard(stage.name)
+        self._fresh.add(stage.name)
+        self._absorbed.pop(stage.name, None)
+        self._contents.pop(stage.name, None)
+        if self._store.rows(stage.name):
+            self._contents[stage.name] = RowMap()
+        return maps
+
+    def forget(self, name: str) -> None:
+        """Let go of a relation, and of the maps of the stage of that name."""
+        self._contents.pop(name, None)
+        self._maps.pop(name, None)
+
+    def forget_entries(self, stage: Stage, forgotten: ExpiredEntries) -> None:
+        """Let go of entries of a map of ``stage``, or of its rows, that the store has let go of as well.
+
+        What stands on a base, or is followed by searches for patterns, is read again when it is next needed.
+        """
+        maps = self._maps.get(stage.name, {})
+        held = maps.get(forgotten.map)
+        searched = isinstance(stage.finish, PartitionEmission) and isinstance(stage.finish.rows, Match)
+        if held is not None and (searched or any(map_.is_partial for map_ in maps.values())):
+            del self._maps[stage.name]
+        elif held is not None:
+            held.forget(forgotten)
+        self.forget_rows(forgotten)
+
+    def forget_rows(self, forgotten: ExpiredEntries) -> None:
+        """Let go of rows of a relation that the store has let go of as well."""
+        rows = self._contents.get(forgotten.map)
+        if isinstance(rows, RowMap):
+            rows.forget(forgotten)
+        else:
+            self._contents.pop(forgotten.map, None)
+
+    def free(self) -> None:
+        """Let go of everything that the store has."""
+        for held in (self._contents, self._maps, self._absorbed, self._fresh):
+            held.clear()
+
+    def settle(self) -> None:
+        """The epoch is in the store, or about to be: what it did can still be undone until ``begin``."""
+        self._absorbed.clear()
+
+    def begin(self) -> None:
+        """Start an epoch from the state as it is."""
+        self._absorbed.clear()
+        self._fresh.clear()
+        for name in [
+            n for n, held in self._contents.items() if isinstance(held, OverlaidRelation) and held.size > OVERLAY_ROWS
+        ]:
+            del self._contents[name]
+        for name in [n for n in self._left if sum(map(_loaded_entries, self._maps.get(n, {}).values())) > OVERLAY_ROWS]:
+            del self._maps[name]
+        for journaled in self._all():
+            journaled.settle()
+
+    def rollback(self) -> None:
+        """Undo everything since ``begin``."""
+        self._absorbed.clear()
+        for name in self._fresh:
+            self.forget(name)
+        self._fresh.clear()
+        for journaled in self._all():
+            journaled.rollback()
+
+    def changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
+        """What the epoch has done to each map of a stage, in the form in which it is stored."""
+        maps = self._maps.get(stage.name, {})
+        for map_ in stage.maps:
+            pairs = maps[map_.name].changes() if maps else []
+            if pairs:
+                yield map_.name, ChangeSet.of(pairs, map_fields(map_))
+
+    def check_weights(self) -> None:
+        """Refuse an epoch after which a row or group occurs more often than 64 bits can count."""
+        for journaled in self._all():
+            for key, _, new in journaled.touched():
+                weight = new[0] if isinstance(new, tuple) else new
+                if isinstance(weight, int):
+                    require_countable(weight, repr(key))
+
+    def _all(self) -> Iterator[JournaledMap[object]]:
+        for held in self._contents.values():
+            yield _changing(held)  # type: ignore[misc]
+        for maps in self._maps.values():
+            yield from maps.values()  # type: ignore[misc]
+
+    def _stored(self, name: str, fields: Sequence[Field], in_order: bool = False) -> list[tuple[Row, int]]:
+        table = self._store.read(name, fields)
+        # Sums of DOUBLE give exactly the bits they had only where their changes are added in the order of the epochs.
+        return from_arrow(table.sort_by(EPOCH) if in_order else table, fields)
+
+
+def _changing(held: RowMap | OverlaidRelation) -> RowMap:
+    """The part of a relation that changes are added to."""
+    return held.since if isinstance(held, OverlaidRelation) else held
+
+
+def _loaded_entries(held: RowMap | RingMap) -> int:
+    """How many entries of a map that stands on a base are here."""
+    return len(held.entries) if held.is_partial else 0
+
+
+def _replaces(stage: Stage) -> bool:
+    """Whether some trigger computes a map of ``stage`` anew, and so needs it whole."""
+    return any(isinstance(statement, Replace) for trigger in stage.triggers for statement in trigger.statements)

@@ -1,0 +1,174 @@
+"""What follows the entries of a map: each is told of every entry that moves, and so stays in step at O(1) a move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, Protocol
+
+from tidemill.changes.zset import Row
+
+_ITEMS: type = type({}.items())
+
+
+class MapObserver(Protocol):
+    """Told of every move. What is false (None, or the weight 0) stands for no entry."""
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in entries that are not there yet."""
+
+    def move(self, key: Row, old: Any, new: Any) -> None:
+        """Let the entry of ``key`` become another one."""
+
+
+class HashIndex:
+    """Entries by some of their columns. A row with NULL in one of them is left out: NULL equals nothing.
+
+    ``pairs`` gives the ``(row, entry)`` pairs of a key; of a relation the entry of a row is its weight. Most keys have
+    one row, and its pair costs half of a dictionary; further rows make it the items of a dictionary, which change in
+    O(1) however many there are.
+    """
+
+    def __init__(self, positions: tuple[int, ...]) -> None:
+        self.pairs: dict[Any, Iterable[tuple[Row, Any]]] = {}
+        self._many: dict[Any, dict[Row, Any]] = {}
+        self._key_of: Callable[[Row], Any] = itemgetter(*positions)
+        self._single = len(positions) == 1
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in rows that are not there yet."""
+        pairs, many, key_of, single = self.pairs, self._many, self._key_of, self._single
+        if isinstance(entries, _ITEMS) and self._fill_one(entries):
+            return
+        for pair in entries:
+            key = key_of(pair[0])
+            if key in many:
+                many[key][pair[0]] = pair[1]
+            elif key in pairs:
+                self.move(pair[0], None, pair[1])
+            elif key is not None if single else None not in key:
+                pairs[key] = (pair,)
+
+    def _fill_one(self, items: Any) -> bool:
+        """Take in rows of one key that has none, such as those of a new partition; whether they are that."""
+        keys = map(self._key_of, items.mapping)
+        first = next(keys, None)
+        if first is None or first in self.pairs or (not self._single and None in first):
+            return False
+        if len(items) == 1 or any(key != first for key in keys):
+            return False
+        bucket = self._many[first] = items.mapping.copy()  # so that nothing is hashed again
+        self.pairs[first] = bucket.items()
+        return True
+
+    def move(self, row: Row, old: Any, new: Any) -> None:
+        """Let ``row`` have another entry, or none."""
+        key = self._key_of(row)
+        if key is None if self._single else None in key:
+            return
+        held = self.pairs.get(key)
+        if held is None:
+            if new:
+                self.pairs[key] = ((row, new),)
+        elif isinstance(held, tuple):
+            self._set_beside_one(key, held[0], row, new)
+        else:
+            self._set_among_many(key, row, new)
+
+    def _set_beside_one(self, key: Any, held: tuple[Row, Any], row: Row, entry: Any) -> None:
+        if held[0] == row:
+            if entry:
+                self.pairs[key] = ((row, entry),)
+            else:
+                del self.pairs[key]
+        elif entry:
+            bucket = self._many[key] = {held[0]: held[1], row: entry}
+            self.pairs[key] = bucket.items()
+
+    def _set_among_many(self, key: Any, row: Row, entry: Any) -> None:
+        bucket = self._many[key]
+        if entry:
+            bucket[row] = entry
+        else:
+            bucket.pop(row, None)
+            if not bucket:
+                del self._many[key], self.pairs[key]
+
+
+class ElementIndex:
+    """Rows by the elements of the array in one of their columns, each row once for each different element.
+
+    >>> held = ElementIndex(1)
+    >>> held.fill([((1, (7, 7, 8)), 1), ((2, (8,)), 1)]); held.move((1, (7, 7, 8)), 1, None); held.rows
+    {8: {(2, (8,)): 1}}
+    """
+
+    def __init__(self, position: int) -> None:
+        self.rows: dict[Any, dict[Row, Any]] = {}
+        self._position = position
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in rows that are not there yet."""
+        for row, entry in entries:
+            self.move(row, None, entry)
+
+    def move(self, row: Row, old: Any, new: Any) -> None:
+        """Let ``row`` have another entry, or none."""
+        for element in set(row[self._position] or ()):
+            if new:
+                self.rows.setdefault(element, {})[row] = new
+            elif element in self.rows:
+                self.rows[element].pop(row, None)
+                if not self.rows[element]:
+                    del self.rows[element]
+
+
+class LeadingColumnIndex:
+    """The first columns of entries by the row of all others, in which NULL is a value like any other one.
+
+    >>> firsts = LeadingColumnIndex()
+    >>> firsts.fill([((1, "a", None), 1), ((2, "a", None), 1)]); firsts.move((1, "a", None), 1, None); firsts.of
+    {('a', None): (2,)}
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Row, tuple[Any, ...]] = {}
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Take in entries that are not there yet."""
+        for key, entry in entries:
+            self.move(key, None, entry)
+
+    def move(self, key: Row, old: Any, new: Any) -> None:
+        """Let an entry come or go; one that stays has its columns."""
+        if bool(old) == bool(new):
+            return
+        row = key[1:]
+        held = self.of.get(row, ())
+        rest = (*held, key[0]) if new else tuple([first for first in held if first != key[0]])
+        if rest:
+            self.of[row] = rest
+        else:
+            del self.of[row]
+
+
+class NegativeCount:
+    """How many entries have a negative number; ``number_of`` picks it from an entry.
+
+    >>> below = NegativeCount(lambda entry: entry[1])
+    >>> below.fill([((1,), (1, -5)), ((2,), (1, 5))]); below.move((1,), (1, -5), (1, 0)); below.count
+    0
+    """
+
+    def __init__(self, number_of: Callable[[Any], Any]) -> None:
+        self.count = 0
+        self._number_of = number_of
+
+    def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
+        """Count the entries that are there."""
+        self.count += sum(self._number_of(entry) < 0 for _, entry in entries)
+
+    def move(self, key: Row, old: Any, new: Any) -> None:
+        """Let one entry become another one."""
+        before = bool(old) and self._number_of(old) < 0
+        self.count += (bool(new) and self._number_of(new) < 0) - before

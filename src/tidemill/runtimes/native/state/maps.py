@@ -1,0 +1,474 @@
+"""State in this process: dictionaries that remember what an epoch touched.
+
+Each map keeps a *journal*: for every key that the epoch has touched, its entry as it was before. The journal says
+which rows may have changed (``emit``), by how much a map changed (``commit``) and how to undo it (``rollback``), so all
+three cost O(|change|) and nothing else need be written down.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Generic, TypeVar, cast
+
+from tidemill.changes.zset import Row
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.types import BIGINT, DOUBLE, Decimal, Type
+from tidemill.program.maps import SPECIALS, Map
+from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.runtimes.native.state import double_sums
+from tidemill.runtimes.native.state.indexes import (
+    ElementIndex,
+    HashIndex,
+    LeadingColumnIndex,
+    MapObserver,
+    NegativeCount,
+)
+from tidemill.runtimes.native.state.ordered_groups import AddendsOf, OrderedGroupIndex, SortKeyOf
+from tidemill.runtimes.native.state.ordered_sums import OrderedIndex
+from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot
+
+E = TypeVar("E")
+F = TypeVar("F", bound=MapObserver)
+
+WeightedRows = Iterable[tuple[Row, int]]
+MapSums = Mapping[Row, Any]
+"""What a statement adds to a map: for each key its weight, or a list of the weight and the sums of the values."""
+
+RingEntry = tuple[Any, ...]
+"""A key's weight and ring values; a DOUBLE value takes three places (``double_sums.Parts``)."""
+
+
+_NOTHING: frozenset[Row] = frozenset()
+
+BULK_ROWS = 64
+"""From so many rows on it is worth to ask first whether they are all new."""
+
+
+class JournaledMap(ABC, Generic[E]):
+    """Entries by key, the journal of the epoch under way, and the indexes that statements have asked for.
+
+    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry. An epoch that
+    has only brought entries, all at once, has them in ``_came``: to look them up one by one takes longer than all else.
+    """
+
+    def __init__(self, zeros: tuple[Any, ...] = (0,)) -> None:
+        self.entries: dict[Row, E] = {}
+        self.journal: dict[Row, E | None] = {}
+        self._came: Mapping[Row, E] | None = None
+        self.zeros = zeros
+        self._indexes: dict[tuple[int, ...], HashIndex] = {}
+        self._orders: dict[tuple[tuple[int, ...], int], OrderedIndex] = {}
+        self._negatives: dict[int, NegativeCount] = {}
+        self._piles: dict[tuple[int, SortKeyOf], OrderedGroupIndex] = {}
+        self._firsts: LeadingColumnIndex | None = None
+        self._states: dict[object, MapObserver] = {}
+        self._followers: tuple[MapObserver, ...] = ()
+        self._base: RelationSnapshot | None = None
+        self._width = 0
+        self._columns: ColumnPositions = ()
+        self._filled: dict[ColumnPositions, set[Row]] = {}
+        self._known: set[Row] = set()
+
+    @abstractmethod
+    def numbers_of(self, entry: E) -> tuple[Any, ...]:
+        """The weight and the exact sums of an entry."""
+
+    @abstractmethod
+    def _summed(self, stored: WeightedRows) -> dict[Row, E]:
+        """The entries that stored changes add up to. Changes may come in any order, so none is judged on the way."""
+
+    @abstractmethod
+    def _moved(self, old: E | None, addend: Any) -> tuple[E, E | None]:
+        """What a statement has summed for a key as an entry of its own, and the entry that the key then has."""
+
+    def announce(self, sums: MapSums) -> list[tuple[Row, E, E | None]]:
+        """What ``sums`` will add to each key, and the entry that it will have; nothing moves before they are added.
+
+        The keys are in the journal from now on: who acts on the announcement is told of the old entries when the epoch
+        is undone, whatever has happened in between.
+        """
+        added = [(key, addend) for key, addend in sums.items() if (any(addend) if isinstance(addend, list) else addend)]
+        for key, _ in added:
+            self.journal.setdefault(key, self.entries.get(key))
+        return [(key, *self._moved(self.entries.get(key), addend)) for key, addend in added]
+
+    def restore(self, stored: WeightedRows) -> None:
+        """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
+        self.entries.update(self._summed(stored))
+
+    def attach_snapshot(self, base: RelationSnapshot, width: int, columns: int) -> None:
+        """Leave stored entries where they are, and take them in when a change first touches their first ``width`` keys.
+
+        They are stored in so many ``columns``. Loops that look entries up have them taken in by ``bring``.
+        """
+        self._base = base
+        self._width = width
+        self._columns = tuple(range(columns))
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether stored entries that no change has touched are not here."""
+        return self._base is not None
+
+    def fill(self, keys: Iterable[Row]) -> None:
+        """Take in the stored entries that have their first keys in common with ``keys``, where they are not here."""
+        if self._base is not None:
+            self.bring(self.first, {key[: self._width] for key in keys})
+
+    @property
+    def first(self) -> ColumnPositions:
+        """The keys by which what a change touches is taken in."""
+        return self._columns[: self._width]
+
+    def bring(self, positions: ColumnPositions, keys: Collection[Row]) -> None:
+        """Take in the stored entries whose keys at ``positions`` are among ``keys``, where they are not here."""
+        if missing := self.missing(positions, keys):
+            self.keep(positions, missing, None, self.fetch(positions, missing))
+
+    def missing(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> set[Row]:
+        """Those of ``keys`` whose stored entries have not been taken in yet."""
+        asked = set(keys) - self._filled.get(positions, _NOTHING)
+        return asked - self._known if positions == self.first else asked
+
+    def fetch(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> list[tuple[Row, int]]:
+        """The stored changes under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        assert self._base is not None
+        return self._base.fetch(positions, keys, self._columns)
+
+    def keep(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None, rows: WeightedRows
+    ) -> None:
+        """Take in what was fetched: ``rows`` are all that is stored under ``keys``.
+
+        An entry that came by another way before has moved since, perhaps, and stays as it is.
+        """
+        found = {key: entry for key, entry in self._summed(rows).items() if key not in self._known}
+        self._filled.setdefault(positions, set()).update(keys)
+        self._known.update(found)
+        if positions == self.first:
+            self._known.update(keys)
+        self.entries.update(found)
+        for follower in self._followers:
+            follower.fill(found.items())
+
+    def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
+        """The entries by their keys at ``positions``: built once, then kept in step at O(1) a move."""
+        if positions not in self._indexes:
+            self._indexes[positions] = self._followed(HashIndex(positions))
+        return self._indexes[positions].pairs
+
+    def order(self, positions: tuple[int, ...], column: int, floats: bool) -> OrderedIndex:
+        """The entries by their keys at ``positions``, in the order of the one at ``column`` (``floats``: a DOUBLE)."""
+        if (positions, column) not in self._orders:
+            ordered = OrderedIndex(positions, column, self.numbers_of, self.zeros, floats)
+            self._orders[positions, column] = self._followed(ordered)
+        return self._orders[positions, column]
+
+    def negatives(self, number: int) -> int:
+        """How many entries have a negative weight (number 0), or exact sum of that number."""
+        if number not in self._negatives:
+            self._negatives[number] = self._followed(NegativeCount(lambda entry: self.numbers_of(entry)[number]))
+        return self._negatives[number].count
+
+    def ordered_groups(
+        self, width: int, place_of: SortKeyOf, amounts_of: AddendsOf | None = None, zeros: tuple[Any, ...] = ()
+    ) -> OrderedGroupIndex:
+        """The entries by their first ``width`` keys and in the order of ``place_of``; see ``OrderedGroupIndex``."""
+        if (width, place_of) not in self._piles:
+            self._piles[width, place_of] = self._followed(OrderedGroupIndex(width, place_of, amounts_of, zeros))
+        return self._piles[width, place_of]
+
+    def states(self, name: object, make: Callable[[], F]) -> F:
+        """What follows the entries under ``name``, made when it is first asked for."""
+        if name not in self._states:
+            self._states[name] = self._followed(make())
+        return cast("F", self._states[name])
+
+    def leading_columns(self) -> Mapping[Row, tuple[Any, ...]]:
+        """The first keys that stand before each row of all other keys."""
+        if self._firsts is None:
+            self._firsts = self._followed(LeadingColumnIndex())
+        return self._firsts.of
+
+    def _followed(self, follower: F) -> F:
+        follower.fill(self.entries.items())
+        self._followers = (*self._followers, follower)
+        return follower
+
+    def set(self, key: Row, entry: E | None) -> None:
+        """Give ``key`` a new entry, or none."""
+        self.journal.setdefault(key, self.entries.get(key))
+        self._put(key, entry)
+
+    def _put(self, key: Row, entry: E | None) -> None:
+        self._came = None
+        old = self.entries.get(key)
+        if entry is None:
+            self.entries.pop(key, None)
+        else:
+            self.entries[key] = entry
+        for follower in self._followers:
+            follower.move(key, old, entry)
+
+    def forget(self, forgotten: ExpiredEntries) -> None:
+        """Let go of entries that nobody will ask for again; between epochs, so there is nothing to undo."""
+        gone = [key for key in self.entries if forgotten(key)]
+        if forgotten.ends:
+            there = [key for key in gone if self.numbers_of(self.entries[key])[0] > 0]
+            gone = sorted(set(gone) - {min(there), max(there)}) if there else gone
+        for key in gone:
+            self._put(key, None)
+
+    def touched(self) -> Iterator[tuple[Row, E | None, E | None]]:
+        """Each key of the journal with its entry before the epoch and now."""
+        if self._came is not None and len(self._came) == len(self.journal):
+            return zip(self._came, repeat(None), self._came.values(), strict=False)
+        return zip(self.journal, self.journal.values(), map(self.entries.get, self.journal), strict=True)
+
+    def settle(self) -> None:
+        """Take the entries as they are for the state from which the next epoch starts."""
+        self._came = None
+        self.journal.clear()
+
+    def rollback(self) -> None:
+        """Put every touched entry back."""
+        for key, old in self.journal.items():
+            self._put(key, old)
+        self.journal.clear()
+
+
+class RowMap(JournaledMap[int]):
+    """The rows of a relation with their weights, and the indexes that lookups have asked for.
+
+    >>> orders = RowMap()
+    >>> orders.absorb([((1, "ann"), 1), ((2, "bob"), 1), ((3, "ann"), 1)])
+    >>> sorted(orders.index((1,))["ann"])
+    [((1, 'ann'), 1), ((3, 'ann'), 1)]
+    >>> orders.rollback(); orders.entries, orders.index((1,))
+    ({}, {})
+    """
+
+    def numbers_of(self, entry: int) -> tuple[int]:
+        """The weight; a relation has no sums."""
+        return (entry,)
+
+    def _summed(self, stored: WeightedRows) -> dict[Row, int]:
+        entries: dict[Row, int] = {}
+        for row, weight in stored:
+            entries[row] = entries.get(row, 0) + weight
+        for row in [row for row, weight in entries.items() if not weight]:
+            del entries[row]
+        return entries
+
+    def _moved(self, old: int | None, addend: int) -> tuple[int, int | None]:
+        return addend, (old or 0) + addend or None
+
+    def add(self, sums: Mapping[Row, int]) -> None:
+        """Add to each row of ``sums`` its weight."""
+        self.fill(sums)
+        if len(sums) >= BULK_ROWS and not self.journal and 0 not in sums.values() and self._has_none(sums):
+            self._extend(sums)
+        else:
+            self.absorb(sums.items())
+
+    def absorb(self, pairs: WeightedRows) -> None:
+        """Add weighted rows, of which some may be equal."""
+        self._came = None
+        entries, journal, followers = self.entries, self.journal, self._followers
+        for row, weight in pairs:
+            old = entries.get(row)
+            if row not in journal:
+                journal[row] = old
+            new = weight if old is None else old + weight
+            if new:
+                entries[row] = new
+            elif old is not None:
+                del entries[row]
+            for follower in followers:
+                follower.move(row, old, new)
+
+    def _has_none(self, sums: Mapping[Row, int]) -> bool:
+        """Whether no row of ``sums`` is there: not one of their partition, or else, they are looked up."""
+        by_first = self._indexes.get((0,))
+        if by_first is not None:
+            firsts = {row[0] for row in sums}
+            if None not in firsts and by_first.pairs.keys().isdisjoint(firsts):
+                return True
+        return self.entries.keys().isdisjoint(sums)
+
+    def _extend(self, sums: Mapping[Row, int]) -> None:
+        """Add rows none of which is there yet: what a first load does, several times as fast as row by row.
+
+        They are the whole change so far, and nobody changes ``sums`` any more.
+        """
+        self._came = sums
+        self.entries.update(sums)
+        self.journal.update(dict.fromkeys(sums))
+        for follower in self._followers:
+            follower.fill(sums.items())
+
+    def replace(self, sums: Mapping[Row, int]) -> None:
+        """Hold exactly ``sums`` from now on; entries that stay the same are not touched."""
+        for row in [row for row in self.entries if not sums.get(row)]:
+            self.set(row, None)
+        for row, weight in sums.items():
+            if weight and self.entries.get(row) != weight:
+                self.set(row, weight)
+
+    def elements(self, position: int) -> Mapping[Any, Mapping[Row, int]]:
+        """The rows by the elements of their array at ``position``."""
+        return self.states(("elements", position), lambda: ElementIndex(position)).rows
+
+    def changes(self) -> list[tuple[Row, int]]:
+        """The epoch's net change."""
+        if self._came is not None and len(self._came) == len(self.journal):
+            return list(self._came.items())
+        return [(row, weight) for row, old, new in self.touched() if (weight := (new or 0) - (old or 0))]
+
+
+class RingMap(JournaledMap[RingEntry]):
+    """Groups: a weight and ring values for each key. A key of weight 0 has no entry, so its sums start again from 0.
+
+    ``combine`` adds what a statement has summed for a key to the key's entry; it is generated for the map's values
+    (see ``python.py``), and ``zero`` is the entry of a key that is not there.
+    """
+
+    def __init__(self, map_: Map, zero: RingEntry, combine: Callable[[RingEntry, Sequence[Any]], RingEntry]) -> None:
+        self._exact = exact_places(map_)
+        self._whole = len(self._exact) == 1 + len(map_.values)
+        super().__init__(tuple(zero[place] for place in self._exact))
+        self._map = map_
+        self._keys = len(map_.keys)
+        self._doubles = tuple(value.type == DOUBLE for value in map_.values)
+        self._plain = bool(map_.values) and all(value.type == BIGINT for value in map_.values)
+        self._zero = zero
+        self._combine = combine
+
+    def numbers_of(self, entry: RingEntry) -> tuple[Any, ...]:
+        """The weight and all sums but those of DOUBLE, in the order of the map's values."""
+        return entry if self._whole else tuple([entry[place] for place in self._exact])
+
+    def _moved(self, old: RingEntry | None, addend: Any) -> tuple[RingEntry, RingEntry | None]:
+        new = self._combine(self._zero if old is None else old, addend)
+        return self._combine(self._zero, addend), new if new[0] else None
+
+    def add(self, sums: MapSums) -> None:
+        """Add to each key of ``sums`` what was summed for it."""
+        self.fill(sums)
+        if self._plain and not (self.entries or self.journal or self._followers):
+            # As in a first load: a sum of whole numbers that is added to nothing is an entry as it stands.
+            self._came = {key: tuple(addend) for key, addend in sums.items() if addend[0]}
+            self.journal.update(dict.fromkeys(sums))
+            self.entries.update(self._came)
+            return
+        self._came = None
+        entries, journal, zero, combine = self.entries, self.journal, self._zero, self._combine
+        followers = self._followers
+        for key, addend in sums.items():
+            old = entries.get(key)
+            if key not in journal:
+                journal[key] = old
+            new = combine(zero if old is None else old, addend)
+            if new[0]:
+                entries[key] = new
+            elif old is not None:
+                del entries[key]
+            for follower in followers:
+                follower.move(key, old, new if new[0] else None)
+
+    def replace(self, sums: MapSums) -> None:
+        """Hold exactly ``sums`` from now on; entries that stay the same are not touched."""
+        fresh = {key: entry for key, addend in sums.items() if (entry := self._combine(self._zero, addend))[0]}
+        for key in [key for key in self.entries if key not in fresh]:
+            self.set(key, None)
+        for key, entry in fresh.items():
+            if self.entries.get(key) != entry:
+                self.set(key, entry)
+
+    def _summed(self, stored: WeightedRows) -> dict[Row, RingEntry]:
+        entries: dict[Row, RingEntry] = {}
+        for row, weight in stored:
+            key = row[: self._keys]
+            entries[key] = self._combine(entries.get(key, self._zero), self._addend(row, weight))
+        return {key: entry for key, entry in entries.items() if entry[0]}
+
+    def changes(self) -> list[tuple[Row, int]]:
+        """The epoch's net change, in the columns of ``map_fields``: old entries and it give exactly the new ones."""
+        result: list[tuple[Row, int]] = []
+        for key, old, new in self.touched():
+            if old != new:
+                result += self._stored_change(key, old or self._zero, new or self._zero)
+        return result
+
+    def _stored_change(self, key: Row, old: RingEntry, new: RingEntry) -> list[tuple[Row, int]]:
+        parts: list[Any] = []
+        for (before, after), value in zip(self._values(old, new), self._map.values, strict=True):
+            change = _difference(before, after, value.type)
+            if change is None:
+                if self._zero in (old, new):
+                    raise ArithmeticFault(
+                        f"a sum does not fit {value.type}: {after}", where=f"{self._map.name} {key!r}"
+                    )
+                # The two sums are too far apart for their difference: take the old entry back, then bring the new one.
+                return [*self._stored_change(key, old, self._zero), *self._stored_change(key, self._zero, new)]
+            parts += change
+        return [((*key, *parts), new[0] - old[0])]
+
+    def _values(self, *entries: RingEntry) -> Iterator[tuple[Any, ...]]:
+        """The ring values of entries beside each other, a DOUBLE value as its three parts."""
+        place = 1
+        for is_double in self._doubles:
+            width = 3 if is_double else 1
+            yield tuple(entry[place : place + 3] if is_double else entry[place] for entry in entries)
+            place += width
+
+    def _addend(self, row: Row, weight: int) -> list[Any]:
+        """A stored change as a statement would have summed it."""
+        addend: list[Any] = [weight]
+        stored = iter(row[self._keys :])
+        for is_double in self._doubles:
+            if is_double:
+                addend.append([next(stored), next(stored)])
+                counts = [next(stored) for _ in SPECIALS]
+                addend.append(list(zip((math.nan, math.inf, -math.inf), counts, strict=True)) if any(counts) else [])
+            else:
+                addend.append(next(stored))
+        return addend
+
+
+def exact_places(map_: Map) -> tuple[int, ...]:
+    """Where an entry has its weight and its exact sums; a DOUBLE, which is none, takes three places.
+
+    >>> from tidemill.model.types import BIGINT
+    >>> from tidemill.program.maps import RingField
+    >>> exact_places(Map("m", (), (RingField("n", BIGINT), RingField("x", DOUBLE), RingField("m", BIGINT))))
+    (0, 1, 5)
+    """
+    places, place = [0], 1
+    for value in map_.values:
+        if value.type == DOUBLE:
+            place += 3
+        else:
+            places.append(place)
+            place += 1
+    return tuple(places)
+
+
+def _difference(before: Any, after: Any, type_: Type) -> Sequence[Any] | None:
+    """The stored columns of a change of a ring value; None where they have no room for it."""
+    if type_ == DOUBLE:
+        change = double_sums.difference(after, before)
+        return None if change is None else (change[0], change[1], *double_sums.unpack(change[2]))
+    moved = after - before
+    if isinstance(type_, Decimal):
+        fits = moved.adjusted() < type_.precision - type_.scale
+    else:
+        fits = -(1 << 63) <= moved < 1 << 63
+    return (moved,) if fits else None

@@ -1,0 +1,133 @@
+"""A large relation in memory: columns as they were read, and a dictionary of what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from operator import itemgetter
+from typing import Any
+
+from tidemill.changes.zset import Row, ZSet
+from tidemill.runtimes.native.state.maps import RowMap
+from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot
+
+
+class OverlaidRelation:
+    """The sum of a base and the changes since. Equal rows may stand in both: loops are linear and need no sum.
+
+    A base does not change, so what was fetched from it once is kept.
+    """
+
+    def __init__(self, base: RelationSnapshot, width: int) -> None:
+        self._base = base
+        self._width = width
+        self._fetched: dict[tuple[ColumnPositions, ColumnPositions], dict[Any, list[tuple[Row, int]]]] = {}
+        self._rows = 0
+        self.since = RowMap()
+
+    @property
+    def remote(self) -> bool:
+        """Whether each fetch is a job."""
+        return self._base.remote
+
+    @property
+    def size(self) -> int:
+        """How many rows stand in dictionaries here."""
+        return self._rows + len(self.since.entries)
+
+    def lookup(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> dict[Any, list[tuple[Row, int]]]:
+        """The weighted rows under each of ``keys``, as an index has them: the key of one column is its bare value.
+
+        Of rows of the base only ``columns`` need be right, where they are given.
+        """
+        sought = {key for key in keys if None not in key}
+        held = self._from_base(positions, sought, columns)
+        changed = self.since.index(positions)
+        found = {}
+        for key in map(index_key, sought):
+            rows = held.get(key, _NONE)
+            found[key] = [*rows, *changed[key]] if key in changed else rows
+        return found
+
+    def _from_base(
+        self, positions: ColumnPositions, keys: set[Row], columns: ColumnPositions | None
+    ) -> dict[Any, list[tuple[Row, int]]]:
+        if missing := self.missing(positions, keys, columns):
+            self.keep(positions, missing, columns, self.fetch(positions, missing, columns))
+        return self._held(positions, columns)
+
+    def missing(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> set[Row]:
+        """Those of ``keys`` whose rows have not been fetched yet, neither with these columns nor with more."""
+        held, wanted = self._held(positions, columns), set(self._wanted(positions, columns))
+        wider = [rows for (by, has), rows in self._fetched.items() if by == positions and wanted < set(has)]
+        missing = set()
+        for key in keys:
+            name = index_key(key)
+            if name not in held and None not in key:
+                known = next((rows[name] for rows in wider if name in rows), None)
+                if known is None:
+                    missing.add(key)
+                else:
+                    held[name] = known
+        return missing
+
+    def fetch(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
+    ) -> list[tuple[Row, int]]:
+        """The rows of the base under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        return self._base.fetch(positions, keys, self._wanted(positions, columns))
+
+    def keep(
+        self,
+        positions: ColumnPositions,
+        keys: Collection[Row],
+        columns: ColumnPositions | None,
+        rows: Collection[tuple[Row, int]],
+    ) -> None:
+        """Remember what was fetched: ``rows`` are all that the base has under ``keys``."""
+        held, key_of = self._held(positions, columns), itemgetter(*positions)
+        held.update({index_key(key): [] for key in keys})
+        for pair in rows:
+            held[key_of(pair[0])].append(pair)
+        self._rows += len(rows) + len(keys)
+
+    def _held(self, positions: ColumnPositions, columns: ColumnPositions | None) -> dict[Any, list[tuple[Row, int]]]:
+        return self._fetched.setdefault((positions, self._wanted(positions, columns)), {})
+
+    def _wanted(self, positions: ColumnPositions, columns: ColumnPositions | None) -> ColumnPositions:
+        """The columns to fetch: those asked for, all where none are named, and the key by which rows are found."""
+        return tuple(sorted({*(range(self._width) if columns is None else columns), *positions}))
+
+    def weights(self, rows: Collection[Row]) -> ZSet:
+        """How often each of ``rows`` is there."""
+        everywhere = tuple(range(self._width))
+        net = ZSet.summed(self._base.fetch(everywhere, rows, everywhere))
+        net.update_by(ZSet({row: self.since.entries[row] for row in rows if row in self.since.entries}))
+        return net
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The weighted rows whose array at ``position`` has one of ``elements``."""
+        changed = self.since.elements(position)
+        return [
+            *self._base.holders(position, elements),
+            *{row: weight for element in elements for row, weight in changed.get(element, {}).items()}.items(),
+        ]
+
+    def pairs(self) -> list[tuple[Row, int]]:
+        """All weighted rows. A list, because an inner loop runs over them once for each row of the loop around it."""
+        return [*self._base.pairs(), *self.since.entries.items()]
+
+
+_NONE: list[tuple[Row, int]] = []
+
+
+def index_key(key: Row) -> Any:
+    """A key as the generated code asks for it.
+
+    >>> index_key((7,)), index_key((7, "a"))
+    (7, (7, 'a'))
+    """
+    return key[0] if len(key) == 1 else key

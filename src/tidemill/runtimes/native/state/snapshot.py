@@ -1,0 +1,199 @@
+"""Large stored maps in memory as Arrow columns, with sorted hashes to find rows by.
+
+A dictionary of Python rows takes ten times the space of the columns and minutes to fill. Here the columns stay as
+they were read, and only rows that a change asks for become tuples: O(log n) a key, after one sort for each set of
+key columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
+from tidemill.changes.zset import Row
+from tidemill.model.types import Array, Field
+
+Hashes = npt.NDArray[np.uint64]
+
+
+ColumnPositions = tuple[int, ...]
+"""Columns, by where they stand in a row."""
+
+
+class RelationSnapshot(Protocol):
+    """Weighted rows that never change: what the store held when they were first asked for.
+
+    ``remote`` bases answer each fetch by a job that goes through all rows: ask seldom, and for many keys.
+    """
+
+    remote: bool
+
+    def fetch(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions
+    ) -> list[tuple[Row, int]]:
+        """The rows whose columns at ``positions`` are one of ``keys``; other columns than ``columns`` read None."""
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The rows whose array at ``position`` has one of ``elements``."""
+
+    def pairs(self) -> list[tuple[Row, int]]:
+        """All rows, with their weights."""
+
+
+def widen_rows(table: pa.Table, fields: Sequence[Field], columns: ColumnPositions) -> list[tuple[Row, int]]:
+    """Weighted rows of some columns, each value at its place in a row of all ``fields``."""
+    pairs = from_arrow(table, [fields[i] for i in columns])
+    if len(columns) == len(fields):
+        return pairs
+    sources = [columns.index(i) if i in columns else None for i in range(len(fields))]
+    return [(tuple([None if i is None else row[i] for i in sources]), weight) for row, weight in pairs]
+
+
+class ColumnSnapshot:
+    """A base whose columns are in this process.
+
+    >>> from tidemill.model import types as t
+    >>> fields = (Field("id", t.BIGINT), Field("name", t.STRING))
+    >>> base = ColumnSnapshot(to_arrow([((1, "ann"), 1), ((2, "bob"), 1), ((2, "eve"), 3)], fields), fields)
+    >>> base.fetch((0,), [(2,), (7,)], (0, 1))
+    [((2, 'bob'), 1), ((2, 'eve'), 3)]
+    """
+
+    remote = False
+
+    def __init__(self, table: pa.Table, fields: Sequence[Field]) -> None:
+        self._table = table.select(arrow_schema(fields).names).combine_chunks()
+        self._fields = tuple(fields)
+        self._sorted: dict[ColumnPositions, tuple[Hashes, npt.NDArray[np.intp]]] = {}
+        self._elements: dict[int, tuple[Hashes, npt.NDArray[np.intp]]] = {}
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def pairs(self) -> list[tuple[Row, int]]:
+        """All rows, with their weights."""
+        return from_arrow(self._table, self._fields)
+
+    def fetch(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions
+    ) -> list[tuple[Row, int]]:
+        """The rows whose columns at ``positions`` are one of ``keys``. A NULL in a key finds the NULLs."""
+        if not keys:
+            return []
+        hashes, order = self._index(positions)
+        wanted = np.unique(self._hashes_of(positions, keys))
+        first = np.searchsorted(hashes, wanted, side="left")
+        last = np.searchsorted(hashes, wanted, side="right")
+        found = order[_ranges(first, last)]
+        chosen = self._table.select([*columns, len(self._fields)]).take(pa.array(np.sort(found)))
+        asked = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
+        rows = widen_rows(chosen, self._fields, columns)
+        return [pair for pair in rows if tuple([pair[0][i] for i in positions]) in asked]
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The rows whose array at ``position`` has one of ``elements``, each once."""
+        kind = self._fields[position].type
+        assert isinstance(kind, Array)
+        hashes, rows = self._elements_of(position)
+        sought = to_arrow((((element,), 1) for element in elements), [Field("element", kind.element)])
+        wanted = np.unique(hash_columns([sought.column(0)]))
+        first = np.searchsorted(hashes, wanted, side="left")
+        found = np.unique(rows[_ranges(first, np.searchsorted(hashes, wanted, side="right"))])
+        pairs = from_arrow(self._table.take(pa.array(found)), self._fields)
+        asked = set(elements)
+        return [pair for pair in pairs if not asked.isdisjoint(pair[0][position])]
+
+    def _elements_of(self, position: int) -> tuple[Hashes, npt.NDArray[np.intp]]:
+        """The hashes of all elements of an array column in ascending order, and the row of each."""
+        if position not in self._elements:
+            column = self._table.column(position).combine_chunks()
+            hashes = hash_columns([pa.chunked_array([pc.list_flatten(column)])])
+            rows = pc.list_parent_indices(column).to_numpy()
+            order = np.argsort(hashes, kind="stable")
+            self._elements[position] = hashes[order], rows[order]
+        return self._elements[position]
+
+    def _index(self, positions: ColumnPositions) -> tuple[Hashes, npt.NDArray[np.intp]]:
+        """The hashes of all keys in ascending order, and the row of each."""
+        if positions not in self._sorted:
+            hashes = hash_columns([self._table.column(i) for i in positions])
+            order = np.argsort(hashes, kind="stable")
+            self._sorted[positions] = hashes[order], order
+        return self._sorted[positions]
+
+    def _hashes_of(self, positions: ColumnPositions, keys: Collection[Row]) -> Hashes:
+        fields = [self._fields[i] for i in positions]
+        table = to_arrow(((key, 1) for key in keys), fields)
+        return hash_columns([table.column(i) for i in range(len(fields))])
+
+
+def _ranges(first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """All integers of the ranges ``first[i]`` to ``last[i]``, end to end.
+
+    >>> _ranges(np.array([2, 5]), np.array([4, 6])).tolist()
+    [2, 3, 5]
+    """
+    lengths = last - first
+    ends = np.cumsum(lengths)
+    offsets = np.arange(ends[-1] if len(ends) else 0)
+    places: npt.NDArray[np.intp] = offsets + np.repeat(first - (ends - lengths), lengths)
+    return places
+
+
+def hash_columns(columns: Sequence[pa.ChunkedArray]) -> Hashes:
+    """One hash for each row over all columns; equal values of one type have equal hashes, NULLs included."""
+    total = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
+    for column in columns:
+        total = _mixed(total * np.uint64(31) + _hash_column(column))
+    return total
+
+
+def _hash_column(column: pa.ChunkedArray) -> Hashes:
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        words = [_words(chunk) for chunk in column.chunks]
+        return np.concatenate(words) if words else np.zeros(0, dtype=np.uint64)
+    if pa.types.is_nested(kind) or pa.types.is_string(kind):
+        values = column.to_pandas().to_numpy(dtype=object)
+        if pa.types.is_nested(kind):
+            values = np.array([repr(value) for value in column.to_pylist()], dtype=object)
+        texts: Hashes = pd.util.hash_array(np.where(pd.isna(values), "\0", values), categorize=False)
+        return texts
+    if pa.types.is_floating(kind):
+        floats = _filled(column, 0.0) + 0.0  # one zero, and below one NaN: files may hold others of either
+        return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.int32())
+    return _filled(column, 0).astype(np.int64).view(np.uint64)
+
+
+def _filled(column: pa.ChunkedArray, value: float) -> npt.NDArray[Any]:
+    """The values with something in the place of NULL; any value does, for a fetch compares the rows themselves."""
+    return np.ascontiguousarray(pc.fill_null(column, value).to_numpy())
+
+
+def _words(chunk: pa.Array) -> Hashes:
+    """A decimal's 128 bits folded to 64."""
+    filled = pc.fill_null(chunk, 0) if chunk.null_count else chunk
+    words = np.frombuffer(filled.buffers()[1], dtype=np.uint64)
+    words = words[2 * filled.offset : 2 * (filled.offset + len(filled))]
+    folded: Hashes = words[0::2] ^ _mixed(words[1::2])
+    return folded
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Spread the bits, so that neighbouring keys have hashes far apart (the finalizer of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

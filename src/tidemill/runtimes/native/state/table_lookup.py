@@ -1,0 +1,64 @@
+"""What the native runtime finds in its tables, so that a change can be checked against them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
+
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.schema import Table
+from tidemill.runtimes.integrity import RowsByKey, WeightOf
+from tidemill.runtimes.native.state.maps import BULK_ROWS, RowMap
+from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
+from tidemill.runtimes.native.state.snapshot import ColumnPositions
+
+
+def net_rows(pairs: list[tuple[Row, int]]) -> ZSet:
+    """The sum of weighted rows; where they are all different, as most often, there is nothing to add up."""
+    net = ZSet(pairs)
+    if len(net) < len(pairs) or 0 in net.values():
+        return ZSet.summed(pairs)
+    return net
+
+
+def adds_new_keys(table: Table, change: ZSet, contents: RowMap | OverlaidRelation) -> bool:
+    """Whether all that ``change`` does is to add one row for each of some new primary keys. Quick where it is so."""
+    if (
+        not table.primary_key
+        or len(change) < BULK_ROWS
+        or set(change.values()) != {1}
+        or isinstance(contents, OverlaidRelation)
+    ):
+        return False
+    keys = set(map(itemgetter(*table.key_positions()), change))
+    return len(keys) == len(change) and contents.index(table.key_positions()).keys().isdisjoint(keys)
+
+
+def rows_held(
+    table: Table, contents: RowMap | OverlaidRelation, change: ZSet, near: ColumnPositions
+) -> tuple[WeightOf, RowsByKey]:
+    """How often the table holds a row, and what it holds under a primary key, for the rows of ``change``.
+
+    A large table is looked up by the columns ``near``, the key or a part of it.
+    """
+    positions = table.key_positions()
+    if isinstance(contents, OverlaidRelation):
+        if not positions:
+            return contents.weights(change).weight, lambda key: ()
+        found = contents.lookup(near, {tuple([row[i] for i in near]) for row in change})
+        held = ZSet.summed(pair for pairs in found.values() for pair in pairs)
+        under = group_by_columns(held.items(), positions)
+        return held.weight, lambda key: under.get(index_key(key), ())
+    index = contents.index(positions) if positions else {}
+    return lambda row: contents.entries.get(row, 0), lambda key: index.get(index_key(key), ())
+
+
+def group_by_columns(pairs: Iterable[tuple[Row, int]], positions: tuple[int, ...]) -> dict[Any, list[tuple[Row, int]]]:
+    """Weighted rows of a change by some of their columns; NULL equals nothing."""
+    groups: dict[Any, list[tuple[Row, int]]] = {}
+    for pair in pairs:
+        key = tuple(pair[0][position] for position in positions)
+        if None not in key:
+            groups.setdefault(key if len(key) > 1 else key[0], []).append(pair)
+    return groups

@@ -1,0 +1,450 @@
+"""The Spark runtime: programs as DataFrames, one job for each stage of an epoch.
+
+``fire`` only notes what to add, as SQL over temporary views; ``emit`` runs it. The state that a query reads is fixed
+when it is noted, because the views of an epoch never change: a state that absorbs a change becomes another query.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import ZSet
+from tidemill.model.schema import WEIGHT, Table, names_of
+from tidemill.model.types import DOUBLE, Field
+from tidemill.program.constraints import Constraints
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.reads import looked_up, read_maps
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.statements import (
+    Add,
+    GroupEmission,
+    PartitionEmission,
+    Program,
+    Query,
+    RelationLoop,
+    Replace,
+    Stage,
+    Trigger,
+    Version,
+)
+from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
+from tidemill.runtimes.spark.execution.errors import translate_errors
+from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
+from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
+from tidemill.runtimes.spark.execution.temporary_views import TemporaryViews
+from tidemill.runtimes.spark.execution.time_partitions import (
+    PartitionedMap,
+    SparkTimePartitions,
+    lower_partition_rows,
+    partition_range,
+    touched_partitions,
+)
+from tidemill.runtimes.spark.lookup import constraint_check, key_check
+from tidemill.runtimes.spark.lookup.touched_rows import TouchedRows
+from tidemill.runtimes.spark.lowering import ring_values, stages
+from tidemill.runtimes.spark.lowering.change_split import lower_split
+from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
+from tidemill.runtimes.spark.lowering.partitions import lower_partitions, max_changed_rows
+from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
+from tidemill.runtimes.spark.lowering.queries import BindSource, SourceSize, fields_read, lower_add
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
+from tidemill.runtimes.spark.lowering.stages import StageOutput
+from tidemill.runtimes.time_partitions import recompute_partitions
+from tidemill.storage.store import Store
+
+ROWS_PER_PARTITION = 250_000
+"""How many rows of input one task of a shuffle is given."""
+
+
+class SparkRuntime:
+    """Runs stages on Spark; implements ``runtimes.runtime.Runtime``.
+
+    State lives in the store's files alone. Within an epoch it is those files and the changes absorbed so far, so
+    ``rollback`` has nothing to undo but notes.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self, store: Store, fields_of: Callable[[str], tuple[Field, ...]], session: Callable[[], SparkSession]
+    ) -> None:
+        self._store = store
+        self._maps: dict[str, Map] = {}
+        self._frames = TemporaryViews(store, self._fields_of(fields_of), session)
+        self._touched = TouchedRows(self._frames, store.rows)
+        self._workers = PythonUdfs(session)
+        self._answers = AdHocQueries(self._frames, self._store, self._workers)
+        self._epoch = 0
+        self._meter: Meter | None = None
+        self._added: dict[str, list[str]] = defaultdict(list)
+        self._rows: dict[str, int] = defaultdict(int)
+        self._replacing: dict[str, dict[str, Replace]] = defaultdict(dict)
+        self._changes: dict[str, ChangeSet] = {}
+
+    def _fields_of(self, outer: Callable[[str], tuple[Field, ...]]) -> Callable[[str], tuple[Field, ...]]:
+        return lambda name: map_fields(self._maps[name]) if name in self._maps else outer(name)
+
+    # -- stages -------------------------------------------------------------------------------------------------
+
+    def install(self, stage: Stage) -> None:
+        """Know the maps of ``stage``; their state is in the store."""
+        self._maps |= {map_.name: map_ for map_ in stage.maps}
+
+    def remove(self, stage: Stage) -> None:
+        """Forget ``stage``."""
+        for map_ in stage.maps:
+            self._maps.pop(map_.name, None)
+
+    # -- an epoch -----------------------------------------------------------------------------------------------
+
+    def begin(self, epoch: int) -> None:
+        """Start epoch ``epoch``."""
+        self._forget_epoch()
+        self._epoch = epoch
+        self._meter = None
+
+    def expect(
+        self,
+        changes: Mapping[str, ChangeSet],
+        checked: Mapping[str, Table],
+        constraints: Constraints,
+        stages: Sequence[Stage],
+    ) -> None:
+        """Know how much there is to do; queries are planned when all that they add is known."""
+        self._touched.expect(sum(map(len, changes.values())))
+
+    def check(self, table: Table, change: ChangeSet) -> ChangeSet:
+        """Refuse a change that cannot be. No job where nothing can be wrong, or this process can look for itself."""
+        if not len(change):
+            return change
+        possible = change if key_check.needs_no_check(table, change) else self._check(table, change)
+        return self._collector.stage(possible, table.name)
+
+    def _check(self, table: Table, change: ChangeSet) -> ChangeSet:
+        stored = [run.file for run in self._store.runs(table.name)]
+        if key_check.can_scan(table, change, self._store.rows(table.name)):
+            if key_check.only_new_keys(table, change, stored):
+                return change
+            scanned = key_check.check_by_scan(table, change, stored)
+            if scanned is not None:
+                return scanned
+        with self._job(table.name, len(change)):
+            if len(change) > COLLECT_ROWS:
+                staged = self._collector.stage(change, table.name)
+                return key_check.check_in_spark(table, staged, self._frames, self._collector)
+            held = key_check.lower_rows_under_keys(table, change, self._frames)
+            return key_check.check_in_driver(
+                table, change, self._collector.collect_change(held, table.name, table.fields, 0).zset()
+            )
+
+    def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
+        """Refuse an epoch that would violate a constraint: one query for all of them."""
+        touched = [name for name in changes if constraints.touch([name])]
+        with self._job(", ".join(touched), sum(map(len, changes.values()))):
+            constraint_check.raise_first_violation(
+                constraint_check.violation_queries(changes, constraints, self._frames), self._frames
+            )
+
+    def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
+        """Note what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
+        self._rows[stage.name] += len(change)
+        with self._job(stage.name, len(change)):
+            for statement in _trigger(stage, relation).statements:
+                if isinstance(statement, Replace):
+                    self._replacing[stage.name][statement.target] = statement
+                    self._rows[stage.name] += sum(map(self._store.rows, stage.inputs))
+                else:
+                    target = self._target(stage, statement.target)
+                    bind = self._binding(statement.query, change)
+                    self._add(stage, target.name, lower_add(statement, target, bind, self._size(change)))
+
+    def _add(self, stage: Stage, target: str, rows: str) -> None:
+        self._added[target].append(rows)
+        # A map that triggers read is read by those that come later in this epoch, with what this one adds.
+        if target in read_maps(stage):
+            self._frames.absorb(target, f"({rows})")
+
+    def absorb(self, relation: str, change: ChangeSet) -> None:
+        """Let later triggers of this epoch see ``relation`` with the change."""
+        self._frames.absorb(relation, change)
+
+    def recompute_pending(self, stage: Stage) -> None:
+        """Nothing is kept in memory."""
+
+    def emit(self, stage: Stage) -> ChangeSet:
+        """The net change of the stage's rows: one job, and one for each map that stands beside its groups."""
+        rows = self._rows[stage.name]
+        with self._job(stage.name, rows):
+            self._touched.settle()
+            for target, statement in self._replacing[stage.name].items():
+                self._added[target] += self._difference(stage, statement)
+            self._collect_maps(stage, rows)
+            match stage.finish:
+                case None:
+                    return self._collect_linear(stage, rows)
+                case PartitionEmission() as parts:
+                    return self._collect_partitions(stage, parts, stored=True)
+                case TimePartitionEmission() as layers:
+                    return self._collect_time_partitions(stage, layers, stored=True)
+            return self._collect_groups(stage, rows)
+
+    def load(self, stage: Stage) -> ChangeSet:
+        """Fill an empty ``stage`` from the whole contents of its inputs."""
+        rows = sum(map(self._frames.rows, stage.inputs))
+        with self._job(stage.name, rows):
+            for add in stage.load:
+                self._added[add.target].append(lower_add(add, self._target(stage, add.target), self._bind_state))
+            self._collect_maps(stage, rows)
+            match stage.finish:
+                case None:
+                    return self._collect_linear(stage, rows)
+                case PartitionEmission() as parts:
+                    return self._collect_partitions(stage, parts, stored=False)
+                case TimePartitionEmission() as layers:
+                    return self._collect_time_partitions(stage, layers, stored=False)
+            shown = self._shown(stage, stored=False)
+            sql = stages.lower_first_output(self._additions(shown.map, rows), shown)
+            return self._collect_map_and_rows(stage, shown, sql, rows)
+
+    def commit(self) -> Mapping[str, ChangeSet]:
+        """End the epoch; returns what its maps' stores must add."""
+        changes = {name: change for name, change in self._changes.items() if len(change)}
+        self._forget_epoch()
+        return changes
+
+    def check_weights(self) -> None:
+        """Weights are Spark's BIGINT, whose sums it checks itself."""
+
+    def rollback(self) -> None:
+        """Undo the epoch."""
+        self._forget_epoch()
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def answer(self, program: Program) -> ChangeSet:
+        """The rows of a query over the current contents, summed."""
+        with self._job(program.view, self._answers.size(program)):
+            return self._answers.answer(program)
+
+    def produce(self, stage: Stage) -> ChangeSet:
+        """The rows of a stage that does not store them, from the maps that it keeps."""
+        assert stage.reader is not None
+        with self._job(stage.name, sum(self._store.rows(map_.name) for map_ in stage.maps)):
+            return self._answers.answer(Program(stage.name, (stage.reader,)))
+
+    def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
+        """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, the
+        rows of a relation, or None for one whose rows are taken as stored."""
+        with self._job("recomputation", sum(self._store.rows(name) for name in definitions), ours=False):
+            return self._answers.recompute(query, definitions)
+
+    def frame(self, name: str) -> DataFrame:
+        """The current rows of a relation, duplicates as often as they occur."""
+        with translate_errors(name):
+            return self._answers.frame(name)
+
+    def frame_of(self, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
+        """Rows that are here as Arrow, as a DataFrame of our session."""
+        return self._frames.spark.createDataFrame(table.select(list(names_of(fields))).combine_chunks())
+
+    @property
+    def counters(self) -> Counters:
+        """What the last epoch (or the one under way) cost so far."""
+        return self._meter.read() if self._meter is not None else Counters()
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _job(self, where: str, rows: int, *, ours: bool = True) -> Iterator[None]:
+        """Plan for that many rows of input, count the jobs of this block, and let its failures name ``where``.
+
+        A query that is not ``ours`` is planned as Spark would plan it by itself.
+        """
+        spark = self._frames.spark
+        # What follows from conditions is in our queries already. To infer it from sums of DOUBLEs, which are long
+        # expressions, took three quarters of the time of an epoch with a variance beside a maximum.
+        settings = {
+            "spark.sql.shuffle.partitions": str(shuffle_partitions(rows)),
+            "spark.sql.constraintPropagation.enabled": "false" if ours else "true",
+        }
+        for key, value in settings.items():
+            if spark.conf.get(key) != value:
+                spark.conf.set(key, value)
+        if self._meter is None:
+            self._meter = Meter(spark.sparkContext)
+        with translate_errors(where), self._meter.counting():
+            yield
+
+    @property
+    def _collector(self) -> ResultCollector:
+        return ResultCollector(self._frames.spark, self._store, self._epoch)
+
+    def _target(self, stage: Stage, name: str) -> Map:
+        return Map(name, stage.output) if name == stage.name else self._maps[name]
+
+    def _binding(self, query: Query, change: ChangeSet) -> BindSource:
+        def bind(source: RelationLoop) -> str:
+            if source.version is not Version.CHANGE:
+                return self._bind_state(source)
+            rows = self._frames.change(change)
+            return rows if source.split is None else lower_split(rows, source, source.split)
+
+        def bind_touched(source: RelationLoop) -> str:
+            stored = self._touched.pick(query, source, bind)
+            return bind(source) if stored is None else self._frames.state(source.relation, fields_read(source), stored)
+
+        return bind_touched
+
+    def _size(self, change: ChangeSet) -> SourceSize:
+        return lambda source: len(change) if source.version is Version.CHANGE else self._frames.rows(source.relation)
+
+    def _bind_state(self, source: RelationLoop) -> str:
+        return self._frames.state(source.relation, fields_read(source))
+
+    def _difference(self, stage: Stage, statement: Replace) -> list[str]:
+        """What a target is to become, from the state after the epoch, less what it is."""
+        target = self._target(stage, statement.target)
+        adds = (Add(statement.target, query) for query in statement.queries)
+        after = [lower_add(add, target, self._bind_state) for add in adds]
+        values = map_fields(target)[len(target.keys) :]
+        minus = [f"{ring_values.negated(quote(f.name), f.type)} AS {quote(f.name)}" for f in values]
+        columns = comma_list([*(quote(f.name) for f in target.keys), *minus, f"-{quote(WEIGHT)} AS {quote(WEIGHT)}"])
+        return [*after, f"SELECT {columns} FROM {self._frames.state(statement.target)}"]
+
+    def _additions(self, map_: Map, rows: int) -> list[str]:
+        """What the epoch adds to a map."""
+        additions = self._added.pop(map_.name, [])
+        summed_whole = rows <= COLLECT_ROWS or all(value.type != DOUBLE for value in map_.values)
+        return additions if summed_whole or not additions else stages.lower_chunks(additions, map_)
+
+    def _collect_linear(self, stage: Stage, rows: int) -> ChangeSet:
+        additions = self._added.pop(stage.name, [])
+        if not additions:
+            return ChangeSet.of([], stage.output)
+        return self._collector.collect_change(
+            stages.lower_linear(additions, stage.output), stage.name, stage.output, rows
+        )
+
+    def _shown(self, stage: Stage, *, stored: bool) -> StageOutput:
+        """How the rows of a stage come from its groups; where not ``stored``, its maps were empty until now."""
+        finish = stage.finish
+        assert isinstance(finish, GroupEmission)
+        bags = tuple(self._bag(name, stored) for name in dict.fromkeys(peek.map for peek in finish.peeks))
+        return StageOutput(self._maps[finish.source], finish, stage.output, bags, self._workers)
+
+    def _bag(self, name: str, stored: bool) -> MultisetChange:
+        """A map that has landed."""
+        change = self._changes.get(name, ChangeSet.of([], map_fields(self._maps[name])))
+        return MultisetChange(self._maps[name], self._frames.change(change), self._frames.log(name) if stored else None)
+
+    def _collect_partitions(self, stage: Stage, parts: PartitionEmission, *, stored: bool) -> ChangeSet:
+        if parts.source not in self._changes:
+            return ChangeSet.of([], stage.output)
+        sql = lower_partitions(parts, stage.output, self._bag(parts.source, stored), self._workers)
+        held = self._store.rows(parts.source) if stored else 0
+        most = max_changed_rows(parts, len(self._changes[parts.source]), held)
+        return self._collector.collect_bounded(sql, stage.name, stage.output, most)
+
+    def _collect_time_partitions(self, stage: Stage, layers: TimePartitionEmission, *, stored: bool) -> ChangeSet:
+        """One job for each partition that is made anew, or for several where none reads another, and one for rows."""
+        held = {map_.name: self._held(map_, stored) for map_ in stage.maps}
+        kept = held[layers.kept]
+        most = sum(self._store.rows(name) for name in held) + sum(map(len, self._changes.values()))
+        made: list[ChangeSet] = []
+
+        def land(sql: str) -> tuple[str, int]:
+            made.append(self._collector.collect_bounded(sql, kept.map.name, kept.map.keys, most))
+            return self._frames.change(made[-1]) if len(made[-1]) else "", len(made[-1])
+
+        before, now = self._numbers(held[layers.numbers].map, stored)
+        touched = touched_partitions(layers, self._changes)
+        recompute_partitions(
+            layers, before, now, touched, SparkTimePartitions(layers, held, now, self._answers, land).make
+        )
+        if not kept.changes:
+            return ChangeSet.of([], stage.output)
+        self._changes[kept.map.name] = moved = self._together(made, kept, most)
+        sql = lower_partition_rows(layers, self._frames.change(moved), stage.output)
+        return self._collector.collect_bounded(sql, stage.name, stage.output, most)
+
+    def _together(self, made: Sequence[ChangeSet], kept: PartitionedMap, most: int) -> ChangeSet:
+        """What was made, as one change. A partition is made once, so no row of one change is in another."""
+        if all(change.files is None for change in made):
+            rows = pa.concat_tables([change.arrow() for change in made])
+            return self._collector.stage(ChangeSet.of_arrow(rows, kept.map.keys), kept.map.name)
+        sql = stages.lower_linear([f"SELECT * FROM {replace(kept, log=None).rows()}"], kept.map.keys)
+        return self._collector.collect_bounded(sql, kept.map.name, kept.map.keys, most)
+
+    def _held(self, map_: Map, stored: bool) -> PartitionedMap:
+        """A map that has landed."""
+        changes = [self._frames.change(self._changes[map_.name])] if map_.name in self._changes else []
+        return PartitionedMap(map_, self._frames.log(map_.name) if stored else None, changes)
+
+    def _numbers(self, map_: Map, stored: bool) -> tuple[range, range]:
+        """The partitions that there were and those that there are: a few numbers, which are read without a job."""
+        before = ZSet()
+        if stored:
+            table = self._store.read(map_.name, map_.keys).select(arrow_schema(map_.keys).names)
+            before = ChangeSet.of_arrow(table, map_.keys).zset()
+        change = self._changes[map_.name].zset() if map_.name in self._changes else ZSet()
+        return partition_range(before), partition_range(before + change)
+
+    def _collect_groups(self, stage: Stage, rows: int) -> ChangeSet:
+        shown = self._shown(stage, stored=True)
+        additions = self._additions(shown.map, rows)
+        touched = sum(len(self._changes.get(bag.map.name, ())) for bag in shown.bags)
+        if not additions and not touched:
+            return ChangeSet.of([], stage.output)
+        if rows > COLLECT_ROWS:
+            # Summed apart from what follows, which reads it twice; and many rows often meet in few groups.
+            held, moved = self._touched.hold(stages.lower_stored_map_change(additions, shown.map))
+            additions, rows = [f"SELECT * FROM {held}"], moved + touched
+        sql = stages.lower_output_change(additions, shown, self._frames.log(shown.map.name), self._epoch)
+        return self._collect_map_and_rows(stage, shown, sql, rows)
+
+    def _collect_map_and_rows(self, stage: Stage, shown: StageOutput, sql: str, rows: int) -> ChangeSet:
+        moved, change = self._collector.collect_map_and_rows(
+            sql, shown.map, shown.finish, stage.name, stage.output, rows
+        )
+        self._changes[shown.map.name] = moved
+        return change
+
+    def _collect_maps(self, stage: Stage, rows: int) -> None:
+        """The maps of a stage, each with a job of its own; that of groups lands with the rows that they show."""
+        source = stage.finish.source if isinstance(stage.finish, GroupEmission) else None
+        read = looked_up(stage)
+        for map_ in stage.maps:
+            if map_.name != source and (additions := self._additions(map_, rows)):
+                order, sql = map_.keys if map_.name in read else (), stages.lower_stored_map_change(additions, map_)
+                landed = self._collector.collect_change(sql, map_.name, map_fields(map_), rows, order)
+                # The query for the stage's rows reads it again.
+                self._changes[map_.name] = self._collector.stage(landed, map_.name)
+
+    def _forget_epoch(self) -> None:
+        self._touched.forget()
+        self._frames.forget_epoch()
+        self._added.clear()
+        self._rows.clear()
+        self._replacing.clear()
+        self._changes = {}
+
+
+def shuffle_partitions(rows: int) -> int:
+    """How many partitions a shuffle of about ``rows`` rows is worth: one for little, then as many as the data needs.
+
+    >>> shuffle_partitions(1_000), shuffle_partitions(6_000_000)
+    (1, 24)
+    """
+    return max(1, -(-rows // ROWS_PER_PARTITION))
+
+
+def _trigger(stage: Stage, relation: str) -> Trigger:
+    return next(trigger for trigger in stage.triggers if trigger.relation == relation)

@@ -1,0 +1,13 @@
+"""Execution: sessions, temporary views and jobs, and what comes back from them.
+
+- ``session``: a local session of our own, or a branch of one that a user gave us; the settings that decide answers.
+- ``java``: finding a Java that Spark can run on.
+- ``errors``: Spark's errors as ours, one sentence that names the view.
+- ``job_counters``: jobs, bytes read and bytes written of an epoch.
+- ``parquet_files``: Parquet files between Spark and the store, with row counts compared.
+- ``temporary_views``: relations, maps and changes of an epoch as temporary views.
+- ``results``: results of jobs as changes: small ones collected as Arrow, large ones written to files of the store.
+- ``ad_hoc_queries``: queries over current contents, Spark's own answers, relations as DataFrames.
+- ``time_partitions``: time partitions of a stage, recomputed from the partitions that they read.
+- ``ingest``: DataFrames and streaming queries that users hand over, as changes of a table; records of nested files.
+"""

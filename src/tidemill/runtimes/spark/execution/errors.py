@@ -1,0 +1,89 @@
+"""Spark's errors as ours: an ANSI failure deep in a job becomes one sentence that names the view."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
+
+from tidemill.model.errors import ArithmeticFault, SetupError, Unsupported
+
+# SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, casts and indexes that cannot be.
+_DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
+
+# SEQUENCE is the one function here whose failures have no condition of their own.
+_SEQUENCE = re.compile(r"Illegal sequence boundaries: .*|Too long sequence: .*|Can't create array with .*")
+
+# Spark ends recursive queries after 100 rounds or a million rows, where ours may go on.
+_RECURSION = "[RECURSION_"
+
+# What a Python worker raised comes as the text of its traceback, the error at its end.
+_WORKER_FAULT = re.compile(
+    r"^tidemill\.model\.errors\.ArithmeticFault: (?P<what>.*)(?:\nhint: (?P<hint>.*))?", re.MULTILINE
+)
+
+# pyspark logs such an exception, with Java's stack, before it raises it.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+@contextmanager
+def translate_errors(where: str) -> Iterator[None]:
+    """Let failures of Spark jobs in this block be raised as errors of the view or table ``where``."""
+    with _quiet():
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            # What fails on the way to a broadcast comes as Java's own exception, with its causes in its text.
+            raise translate(error, where) from error
+
+
+def translate(error: PySparkException | Py4JJavaError, where: str) -> ArithmeticFault | SetupError | Unsupported:
+    """The error that a user sees."""
+    text = str(error)
+    found = _DATA_EXCEPTION.search(text)
+    if found is not None:
+        return ArithmeticFault(
+            first_sentence(found["message"]), where=where, detail=f"Spark says {found['condition']}."
+        )
+    endless = _SEQUENCE.search(text)
+    if endless is not None:
+        return ArithmeticFault(first_sentence(endless[0]), where=where)
+    raised = _WORKER_FAULT.search(text)
+    if raised is not None:
+        return ArithmeticFault(raised["what"], where=where, hint=raised["hint"])
+    if isinstance(error, AnalysisException) or _RECURSION in text:
+        return Unsupported("Spark does not take this query", where=where, detail=text.splitlines()[0])
+    return SetupError(
+        "a Spark job failed",
+        where=where,
+        detail=text.splitlines()[0],
+        hint="Spark's own report is the cause of this error.",
+    )
+
+
+def first_sentence(message: str) -> str:
+    """What happened, begun as our errors begin, without Spark's advice on how to make it go unnoticed.
+
+    >>> first_sentence("Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead.")
+    'division by zero'
+    """
+    sentence = re.split(r"\.\s+(?=[A-Z])", message.strip(), maxsplit=1)[0].rstrip(".")
+    return sentence[:1].lower() + sentence[1:]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # They must be made by pyspark's own class: a plain logger of that name would break its reports ever after.
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled

@@ -1,0 +1,107 @@
+"""Frames that users hand over, batch or streaming, become changes of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.errors import BadValue, NullViolation, UnknownName
+from tidemill.model.schema import EPOCH, WEIGHT, Table
+from tidemill.model.types import STRING, Field
+from tidemill.runtimes.spark.execution.errors import translate_errors
+from tidemill.runtimes.spark.execution.parquet_files import write_files
+from tidemill.runtimes.spark.execution.results import COLLECT_ROWS
+from tidemill.runtimes.spark.lowering.sql_text import literal_sql, quote
+from tidemill.storage.store import Store
+
+
+def collect_small(frame: DataFrame) -> pa.Table | None:
+    """The frame's rows as Arrow, or None where they are too many for this process."""
+    rows = frame.limit(COLLECT_ROWS + 1).toArrow()
+    return rows if rows.num_rows <= COLLECT_ROWS else None
+
+
+def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> ChangeSet:
+    """The frame's rows in files of the store, written and converted by Spark; they never pass through this process."""
+    names = {name.lower(): name for name in frame.columns}
+    for name in names.keys() - {f.name for f in table.fields} - {WEIGHT}:
+        raise UnknownName(f'"{table.name}" has no column "{names[name]}"')
+    columns = [_column(f, names, table) for f in table.fields]
+    weight = quote(names[WEIGHT]) if WEIGHT in names else "1"
+    folder = store.staging(table.name)
+    with translate_errors(table.name), _values_refused():
+        chosen = frame.selectExpr(
+            *columns, f"CAST({weight} AS BIGINT) AS {WEIGHT}", f"CAST({epoch} AS BIGINT) AS {EPOCH}"
+        )
+        files = write_files(chosen, folder, table.name)
+    return ChangeSet.of_files(list(files), table.fields, sum(files.values()))
+
+
+@contextmanager
+def _values_refused() -> Iterator[None]:
+    """Let the complaint of ``_column`` be raised as what it is."""
+    try:
+        yield
+    except PySparkException as error:
+        if error.getCondition() == "USER_RAISED_EXCEPTION":
+            what = (error.getMessageParameters() or {})["errorMessage"]
+            raise (BadValue if what.startswith(_TOO_LONG) else NullViolation)(what) from error
+        raise
+
+
+_TOO_LONG = "a value is too long for "
+
+
+def _column(field: Field, names: Mapping[str, str], table: Table) -> str:
+    value = (
+        f"CAST({quote(names[field.name])} AS {field.type})" if field.name in names else f"CAST(NULL AS {field.type})"
+    )
+    if field.length is not None:
+        complaint = literal_sql(f'{_TOO_LONG}{field.declared} of column "{field.name}" of "{table.name}"', STRING)
+        # Spaces beyond the length are cut off, as Spark does it for its own tables.
+        value = (
+            f"CASE WHEN length(rtrim({value})) > {field.length} THEN raise_error({complaint})"
+            f" ELSE substring({value}, 1, {field.length}) END"
+        )
+    if not field.nullable:
+        complaint = literal_sql(f'column "{field.name}" of "{table.name}" cannot be NULL', STRING)
+        value = f"coalesce({value}, raise_error({complaint}))"
+    return f"{value} AS {quote(field.name)}"
+
+
+class StreamBatches:
+    """Takes each batch of a streaming query in exactly once.
+
+    Spark repeats a batch after a failure, with its number. The number is committed with the batch's epoch, so a batch
+    that was taken in before is known by it. A query that starts from a new checkpoint has a new id and counts from 0.
+    """
+
+    def __init__(
+        self, name: str, position: Callable[[str], str | None], take: Callable[[DataFrame, str, str], None]
+    ) -> None:
+        self._name = f"stream:{name}"
+        self._position = position
+        self._take = take
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Take batch ``number`` in, unless it was."""
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        known = json.loads(self._position(self._name) or "{}")
+        if known.get("query") == query and known.get("batch", -1) >= number:
+            return
+        self._take(frame, self._name, json.dumps({"query": query, "batch": number}))
+
+
+def start_stream(
+    frame: DataFrame, batches: StreamBatches, checkpoint: str, options: Mapping[str, object]
+) -> StreamingQuery:
+    """Start a streaming query whose batches become epochs."""
+    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", checkpoint)
+    return writer.trigger(**options).start() if options else writer.start()

@@ -1,0 +1,152 @@
+"""Sessions: a local one of our own, tuned for small steps, or a quiet corner of the session that a user gave us.
+
+Neither touches what is not ours. A given session is not configured but *branched*: ``newSession`` shares its cluster
+and has settings and temporary views of its own, so ANSI arithmetic and UTC hold in ours whatever holds in theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from tidemill.model.errors import SetupError
+from tidemill.runtimes.spark.execution.java import java_home
+
+SEMANTIC_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+}
+"""What decides answers. Both runtimes agree because these hold in every session that we use."""
+
+MAX_LISTED_KEYS = 256
+"""Up to so many values that a column is to have are tried on the files one by one; Spark itself would try ten."""
+
+LATENCY_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.pushdown.inFilterThreshold": str(MAX_LISTED_KEYS),
+    "spark.sql.maxPlanStringLength": "100000",
+}
+"""What makes small steps fast: plans are not revised while they run nor described at any length, and listing files is
+no job of its own."""
+
+HADOOP_SETTINGS = {"parquet.hadoop.vectored.io.enabled": "false"}
+"""How files are read: vectored reads of Parquet gain nothing on a local disk, and Spark does not count their bytes."""
+
+PROCESS_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.default.parallelism": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.broadcast.compress": "false",
+    "spark.buffer.pageSize": "2m",
+    "spark.sql.ui.retainedExecutions": "100",
+}
+"""What only a session that we start ourselves can be told: it fixes the process, not the query.
+
+A page is the least that a broadcast table, a sort or a sum takes of memory, and Spark would make it 64 MB: a few dozen
+small joins whose tables wait to be swept would fill the heap.
+"""
+
+# Errors of tasks come back as exceptions, so the log would only say them twice, with Java's stack traces.
+_LOG_SETTINGS = """rootLogger.level = fatal
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = fatal
+"""
+
+_branches: dict[int, SparkSession] = {}
+_started: SparkSession | None = None
+
+
+def local_session() -> SparkSession:
+    """Spark in a process of this machine, started when first asked for and then the same for everybody.
+
+    Where the program already runs Spark, that one is branched: there can be only one in a process.
+    """
+    global _started
+    if SparkContext._active_spark_context is not None:
+        running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        return running if running is _started else given_session(running)
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[*]").appName("tidemill")
+    for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **PROCESS_SETTINGS, **_process_settings()}.items():
+        builder = builder.config(key, value)
+    try:
+        _started = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SetupError("Spark does not start", detail=str(error), hint="Check JAVA_HOME and SPARK_HOME.") from error
+    return _started
+
+
+def given_session(session: SparkSession) -> SparkSession:
+    """A branch of a session that a user gave us: same cluster, settings of our own. Theirs stay as they are."""
+    if not hasattr(session, "_jsparkSession"):
+        raise SetupError(
+            "a Spark Connect session cannot be used",
+            detail="Tidemill plans jobs inside the driver, and Spark Connect keeps the driver out of reach.",
+            hint="Give a classic session: SparkSession.builder.master(...).getOrCreate().",
+        )
+    branch = _branches.get(id(session))
+    if branch is None or branch.sparkContext is not session.sparkContext:
+        branch = _branches[id(session)] = session.newSession()
+        for key, value in {**SEMANTIC_SETTINGS, **LATENCY_SETTINGS, **HADOOP_SETTINGS}.items():
+            branch.conf.set(key, value)
+    return branch
+
+
+def stop_local_session() -> None:
+    """Stop the session that ``local_session`` started, if it did; never one that a user started."""
+    global _started
+    if _started is not None:
+        _started.stop()
+        _started = None
+
+
+def _process_settings() -> dict[str, str]:
+    settings = Path(tempfile.mkdtemp(prefix="tidemill-log-"), "log4j2.properties")
+    settings.write_text(_LOG_SETTINGS)
+    return {
+        "spark.driver.memory": f"{driver_memory(_machine_bytes())}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()} -XX:+UseParallelGC",
+        "spark.sql.warehouse.dir": (settings.parent / "spark-warehouse").as_uri(),
+    }
+
+
+def driver_memory(machine: int) -> int:
+    """How many MiB Spark may take of a machine with that many bytes: a quarter, at least 1 GiB, at most 16.
+
+    >>> driver_memory(8 << 30), driver_memory(2 << 30)
+    (2048, 1024)
+    """
+    return max(1 << 10, min(16 << 10, machine // 4 >> 20))
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

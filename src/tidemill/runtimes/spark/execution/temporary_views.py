@@ -1,0 +1,118 @@
+"""Weighted rows as temporary views of a Spark session: stored contents of relations and maps, and changes under way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import BIGINT, Field
+from tidemill.runtimes.spark.execution.parquet_files import read_files
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, no_rows_sql, quote, schema_sql
+from tidemill.storage.store import Store
+
+FieldsOf = Callable[[str], tuple[Field, ...]]
+
+VIEW_PREFIX = "tidemill: "
+"""How the names of our temporary views begin, so that no table of a query has such a name."""
+
+_numbers = count()
+
+
+class TemporaryViews:
+    """What queries of an epoch read. A state is the stored log of a map and the changes that it has absorbed since.
+
+    Joins and sums are linear, so a state is never consolidated: its log is read as it is, in one scan of all its files.
+    """
+
+    def __init__(self, store: Store, fields_of: FieldsOf, session: Callable[[], SparkSession]) -> None:
+        self._store = store
+        self._fields_of = fields_of
+        self._session = session
+        # Several warehouses may share a session, and each has tables of its own.
+        self._prefix = f"{VIEW_PREFIX}{next(_numbers)}, "
+        self._stored: dict[str, tuple[Path, ...]] = {}
+        self._changes: dict[int, tuple[str, ChangeSet]] = {}
+        self._absorbed: dict[str, list[str | ChangeSet]] = defaultdict(list)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, started when it is first needed."""
+        return self._session()
+
+    def fields(self, relation: str) -> tuple[Field, ...]:
+        """The columns of a relation or map as it is stored."""
+        return self._fields_of(relation)
+
+    def state(self, relation: str, fields: Sequence[Field] | None = None, stored: str | None = None) -> str:
+        """The weighted rows of a relation as they are now, as something to select from.
+
+        ``fields`` are the columns that are wanted, all where none are named; ``stored`` is a view that has what is
+        needed of the stored rows, where not all are.
+        """
+        wanted = self.fields(relation) if fields is None else fields
+        columns = comma_list(quote(name) for name in (*(f.name for f in wanted), WEIGHT))
+        views = self._stored_view(relation) if stored is None else [stored]
+        parts = [f"SELECT {columns} FROM {view}" for view in views]
+        for rows in self._absorbed[relation]:
+            parts.append(f"SELECT {columns} FROM {self.change(rows) if isinstance(rows, ChangeSet) else rows}")
+        return f"({' UNION ALL '.join(parts) or no_rows_sql(wanted)})"
+
+    def rows(self, relation: str) -> int:
+        """How many rows the state of a relation has, before summing."""
+        absorbed = (rows for rows in self._absorbed[relation] if isinstance(rows, ChangeSet))
+        return self._store.rows(relation) + sum(map(len, absorbed))
+
+    def log(self, relation: str) -> str | None:
+        """The stored rows of a relation with their epochs, without the epoch under way; None where there are none."""
+        return next(iter(self._stored_view(relation)), None)
+
+    def change(self, change: ChangeSet) -> str:
+        """The rows of a change, as something to select from."""
+        if id(change) not in self._changes:
+            name = f"{self._prefix}change {len(self._changes)}"
+            self.frame_of(change).createOrReplaceTempView(quote(name))
+            # The change is kept beside its name: an id belongs to an object only while that lives.
+            self._changes[id(change)] = name, change
+        return quote(self._changes[id(change)][0])
+
+    def absorb(self, relation: str, rows: str | ChangeSet) -> None:
+        """Let a change, or something to select from, be part of the state of ``relation`` for the rest of the epoch."""
+        self._absorbed[relation].append(rows)
+
+    def frame_of(self, change: ChangeSet) -> DataFrame:
+        """A change as a DataFrame of its fields and the weight."""
+        if change.files:
+            return self.read(change.files, change.fields)
+        if not len(change):
+            return self.spark.sql(no_rows_sql(change.fields))
+        # Spark takes an empty chunk for the end, and loses what comes after it.
+        return self.spark.createDataFrame(change.arrow().combine_chunks())
+
+    def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
+        """Parquet files of weighted rows, with the schema given rather than looked up."""
+        extra = (Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT))
+        return read_files(self.spark, files, schema_sql((*fields, *extra)))
+
+    def forget_epoch(self) -> None:
+        """Drop the changes of the epoch; the contents of the store stay known."""
+        for name, _ in self._changes.values():
+            self.spark.catalog.dropTempView(name)
+        self._changes.clear()
+        self._absorbed.clear()
+
+    def _stored_view(self, relation: str) -> list[str]:
+        """The view over the relation's files, made anew only where the files are others than before."""
+        files = tuple(run.file for run in self._store.runs(relation))
+        if not files:
+            return []
+        name = quote(f"{self._prefix}contents of {relation}")
+        if self._stored.get(relation) != files:
+            self.read(files, self.fields(relation)).createOrReplaceTempView(name)
+            self._stored[relation] = files
+        return [name]

@@ -1,0 +1,131 @@
+"""Partitions on Spark: each that an epoch touches is a query over the partitions that it reads.
+
+The numbers decide what is read, and files are sorted by them, so Spark skips what is not asked for. Which partitions
+are made is decided by the driver (``runtimes.time_partitions``), which knows the few numbers that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidemill.algebra.relational.time_partitions import PartitionSlice
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import ZSet
+from tidemill.model.schema import WEIGHT, names_of
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.stages import TimePartitionEmission
+from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
+from tidemill.runtimes.spark.lookup.key_check import read_columns
+from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, no_rows_sql, quote
+from tidemill.runtimes.spark.lowering.stages import lower_linear
+from tidemill.runtimes.time_partitions import TouchedPartitions, partitions_read
+
+CollectRows = Callable[[str], tuple[str, int]]
+"""Runs a query for a change of what was made: its rows, if any, as something to select from, and how many they are."""
+
+
+@dataclass(slots=True)
+class PartitionedMap:
+    """A map of rows: its stored log, where it has one, and what the epoch has added to it so far."""
+
+    map: Map
+    log: str | None
+    changes: list[str] = field(default_factory=list)
+
+    def rows(self, where: str = "true", changes: Sequence[str] | None = None) -> str:
+        """The rows of which ``where`` is true, as something to select from; only those ``changes`` have such rows."""
+        columns = comma_list(quote(name) for name in (*names_of(self.map.keys), WEIGHT))
+        views = [*([] if self.log is None else [self.log]), *(self.changes if changes is None else changes)]
+        parts = [f"SELECT {columns} FROM {view} WHERE {where}" for view in views]
+        return f"({' UNION ALL '.join(parts) or no_rows_sql(self.map.keys)})"
+
+    @property
+    def number(self) -> str:
+        """The column that says in which partition a row is."""
+        return quote(self.map.keys[0].name)
+
+
+class SparkTimePartitions:
+    """Makes partitions of a stage; ``numbers`` are those that there are, ``held`` are its maps."""
+
+    def __init__(
+        self,
+        layers: TimePartitionEmission,
+        held: Mapping[str, PartitionedMap],
+        numbers: range,
+        answers: AdHocQueries,
+        land: CollectRows,
+    ) -> None:
+        self._layers = layers
+        self._held = held
+        self._kept = held[layers.kept]
+        self._whole = {feed.map for feed in layers.feeds if not feed.every}
+        self._numbers = numbers
+        self._answers = answers
+        self._land = land
+        self._changed: dict[str, Sequence[int]] = {}
+
+    def make(self, numbers: Sequence[int]) -> bool:
+        """Whether one of these partitions, made anew, is another one. That is one query for all of them."""
+        keys = self._kept.map.keys
+        # A partition is made once, so what was made before has none of these.
+        there = self._kept.rows(
+            f"{self._kept.number} IN ({comma_list(f'{number}L' for number in numbers)})", changes=()
+        )
+        columns = comma_list(quote(name) for name in names_of(keys))
+        old = f"SELECT {columns}, -{quote(WEIGHT)} AS {quote(WEIGHT)} FROM {there}"
+        new = [self._made(number, keys) for number in numbers if number in self._numbers]
+        change, rows = self._land(lower_linear([*new, old], keys))
+        if rows:
+            self._kept.changes.append(change)
+            self._changed[change] = numbers
+        return bool(rows)
+
+    def _made(self, number: int, keys: Sequence[Field]) -> str:
+        """The rows of a partition, with its number."""
+        body = self._layers.initialize if number == self._numbers[0] else self._layers.update
+        views = {layer.name: self._layer(layer, number) for layer in self._layers.layers}
+        for stage in body.stages:
+            views[stage.name] = f"({self._answers.rows(stage, views)})"
+        given = zip(keys[1:], body.stages[-1].output, strict=True)
+        columns = [aliased(f"{number}L", keys[0].name), *(aliased(quote(f.name), to.name) for to, f in given)]
+        return f"SELECT {comma_list([*columns, quote(WEIGHT)])} FROM {views[body.view]}"
+
+    def _layer(self, layer: PartitionSlice, number: int) -> str:
+        """The rows that a layer has beside partition ``number``, as something to select from."""
+        held = self._held[self._layers.map_of(layer)]
+        if held.map.name in self._whole:
+            return held.rows()
+        wanted = partitions_read(self._layers, layer, number, self._numbers)
+        # Each partition made so far is a change of its own: most plans need one of them, and not all.
+        made = [change for change, some in self._changed.items() if any(one in wanted for one in some)]
+        where = f"{held.number} BETWEEN {wanted.start}L AND {wanted.stop - 1}L"
+        return held.rows(where, made if held is self._kept else None)
+
+
+def partition_range(counts: ZSet) -> range:
+    """All partitions from the first to the last that has rows."""
+    there = [number for (number,), rows in counts.items() if rows > 0]
+    return range(min(there), max(there) + 1) if there else range(0)
+
+
+def touched_partitions(layers: TimePartitionEmission, changes: Mapping[str, ChangeSet]) -> TouchedPartitions:
+    """The partitions of each feed in which its map has changed. That has landed, so no job is needed to know it."""
+    found: dict[str, set[int]] = {}
+    for feed in layers.feeds:
+        change = changes.get(feed.map)
+        if change is not None and len(change):
+            number = change.fields[0].name
+            found[feed.name] = (
+                {*read_columns(change, [number]).column(number).unique().to_pylist()} if feed.every else {0}
+            )
+    return found
+
+
+def lower_partition_rows(layers: TimePartitionEmission, change: str, fields: Sequence[Field]) -> str:
+    """What comes out for a change of what was made."""
+    where = "" if layers.condition is None else f" WHERE {expression_sql(layers.condition)}"
+    outputs = [aliased(expression_sql(output.scalar), f.name) for output, f in zip(layers.outputs, fields, strict=True)]
+    return lower_linear([f"SELECT {comma_list([*outputs, quote(WEIGHT)])} FROM {change}{where}"], fields)

@@ -1,0 +1,185 @@
+"""Whether a table can take a change. Rows are judged by ``runtimes.integrity``; this is how few of them are fetched.
+
+The cheapest answer comes first. A change that only brings rows to a table without a key needs none. The rows that a
+table of moderate size holds under the touched keys are found by this process, which scans a key column faster than
+Spark starts a job. All else is Spark's: a semi join with the touched keys, or for a large change a search for one row
+that offends.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from tidemill.changes.arrow import arrow_schema, from_arrow
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT, Table, names_of
+from tidemill.runtimes.integrity import check_change
+from tidemill.runtimes.spark.execution.results import COLLECT_ROWS, ResultCollector
+from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
+from tidemill.runtimes.spark.lookup.bulk_key_check import rows_to_check
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
+from tidemill.runtimes.spark.lowering.stages import lower_linear
+
+SCAN_ROWS = 10_000_000
+"""Tables up to this many stored rows are looked through by this process."""
+
+_SCANNED = (t.Int, t.BigInt, t.String, t.Date, t.Timestamp)
+"""Types of columns by which Arrow finds rows."""
+
+_OFFENDER = f"{VIEW_PREFIX}offender"
+
+
+def needs_no_check(table: Table, change: ChangeSet) -> bool:
+    """Whether nothing can be wrong: rows only arrive, and no key says how often they may."""
+    return not table.primary_key and smallest_weight(change) > 0
+
+
+def smallest_weight(change: ChangeSet) -> int:
+    """The smallest weight in a change; 1 for an empty one."""
+    weights = read_columns(change, [WEIGHT]).column(WEIGHT)
+    return pc.min(weights).as_py() if len(weights) else 1
+
+
+def read_columns(change: ChangeSet, names: Sequence[str]) -> pa.Table:
+    """Some columns of a change; of one in files no others are read."""
+    if change.files is None:
+        return change.arrow().select(list(names))
+    return pa.concat_tables([pq.read_table(file, columns=list(names)) for file in change.files])
+
+
+def can_scan(table: Table, change: ChangeSet, rows: int) -> bool:
+    """Whether this process can look for what a change touches in a table of so many stored rows."""
+    return max(rows, len(change)) <= SCAN_ROWS and _lead(table) is not None
+
+
+def _lead(table: Table) -> str | None:
+    """The column by which a scan finds rows: the first of the key where there is one, else the first that will do."""
+    plain = [f.name for f in table.fields if isinstance(f.type, _SCANNED)]
+    if table.primary_key:
+        return table.primary_key[0] if set(table.primary_key) <= set(plain) else None
+    return plain[0] if plain else None
+
+
+def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bool:
+    """Whether a change brings rows under keys that are new and different, so that no row need be looked at."""
+    if not table.primary_key or smallest_weight(change) < 1:
+        return False
+    key = list(table.primary_key)
+    keys = read_columns(change, [*key, WEIGHT])
+    if pc.max(keys.column(WEIGHT)).as_py() != 1 or keys.group_by(key).aggregate([]).num_rows < keys.num_rows:
+        return False
+    near = _scan(table, change, stored, key)
+    return not near.num_rows or not keys.join(near, keys=key, join_type="left semi").num_rows
+
+
+def check_by_scan(table: Table, change: ChangeSet, stored: Sequence[Path]) -> ChangeSet | None:
+    """A change judged by this process beside the rows that ``stored`` files hold near it: the same value in one column.
+
+    Columns tell of most rows that nothing is wrong with them; only the others are looked at one by one. None where
+    those are too many.
+    """
+    if not table.primary_key and len(change) > COLLECT_ROWS:
+        return None
+    rows = change.arrow()
+    held = _scan(table, change, stored, [*names_of(table.fields), WEIGHT])
+    if not table.primary_key:
+        return check_in_driver(table, change, ZSet.summed(from_arrow(held, table.fields)))
+    ours, theirs = rows_to_check(table, rows, held)
+    if not ours.any():
+        return change
+    if ours.sum() > COLLECT_ROWS:
+        return None
+    unsure = ChangeSet.of_arrow(rows.filter(ours), table.fields)
+    found = check_in_driver(table, unsure, ZSet.summed(from_arrow(held.filter(theirs), table.fields)))
+    if found is unsure:
+        return change
+    return ChangeSet.of_arrow(pa.concat_tables([rows.filter(~ours), found.arrow()]), table.fields)
+
+
+def _scan(table: Table, change: ChangeSet, stored: Sequence[Path], columns: Sequence[str]) -> pa.Table:
+    schema, lead = arrow_schema(table.fields), _lead(table)
+    assert lead is not None
+    touched = read_columns(change, [lead]).column(lead).unique()
+    if not stored or not len(touched):
+        return schema.empty_table().select(list(columns))
+    field, reach = pc.field(lead), pc.min_max(touched)
+    near = field.isin(touched)
+    if not touched.null_count:
+        # Bounds skip whole row groups by their statistics; keys mostly grow, so new ones often skip all.
+        near = (field >= reach["min"]) & (field <= reach["max"]) & near
+    return ds.dataset([str(file) for file in stored], schema=schema).to_table(columns=list(columns), filter=near)
+
+
+def check_in_driver(table: Table, change: ChangeSet, held: ZSet) -> ChangeSet:
+    """A change summed and judged in this process, beside the rows that the table holds under the touched keys."""
+    summed = change.zset()
+    positions = table.key_positions()
+    by_key: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
+    for row, weight in held.items():
+        by_key[tuple(row[position] for position in positions)].append((row, weight))
+    check_change(table, summed, held.weight, lambda key: by_key.get(key, ()))
+    return change if len(summed) == len(change) else ChangeSet.of(summed.items(), table.fields)
+
+
+def lower_rows_under_keys(table: Table, change: ChangeSet, frames: TemporaryViews) -> str:
+    """The query for the rows that a table holds under the keys (or, without a key, as the leaving rows) of a change."""
+    columns = table.primary_key or names_of(table.fields)
+    leaving = "" if table.primary_key else f" WHERE {quote(WEIGHT)} < 0"
+    touched = f"SELECT DISTINCT {comma_list(map(quote, columns))} FROM {frames.change(change)}{leaving}"
+    return lower_linear([_near(table, frames.state(table.name), f"({touched})")], table.fields)
+
+
+def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, landing: ResultCollector) -> ChangeSet:
+    """The same for a change that is too large for this process: Spark sums it, and looks for one row that offends."""
+    rows = [_rows(table, frames.change(change))]
+    summed = landing.collect_change(lower_linear(rows, table.fields), table.name, table.fields, len(change))
+    offender = frames.spark.sql(_lower_offender(table, summed, frames)).toArrow()
+    if offender.num_rows:
+        _raise_for(table, summed, offender, frames)
+    return summed
+
+
+def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: TemporaryViews) -> None:
+    """Judge the rows around the offending one, so that the error is the one that ``check_in_driver`` would raise."""
+    frames.spark.createDataFrame(offender).createOrReplaceTempView(quote(_OFFENDER))
+    try:
+        change, held = (
+            ChangeSet.of_arrow(frames.spark.sql(_near(table, rows, quote(_OFFENDER))).toArrow(), table.fields)
+            for rows in (frames.change(summed), frames.state(table.name))
+        )
+    finally:
+        frames.spark.catalog.dropTempView(_OFFENDER)
+    check_in_driver(table, change, held.zset())
+
+
+def _lower_offender(table: Table, summed: ChangeSet, frames: TemporaryViews) -> str:
+    """The key (without a key: the row) of one row whose weight would be negative, or that would be there too often."""
+    change = frames.change(summed)
+    near = _near(table, frames.state(table.name), change, hint="")
+    by_row, weight = lower_linear([_rows(table, change), near], table.fields), quote(WEIGHT)
+    if not table.primary_key:
+        return f"SELECT {comma_list(map(quote, names_of(table.fields)))} FROM ({by_row}) WHERE {weight} < 0 LIMIT 1"
+    key = comma_list(map(quote, table.primary_key))
+    return f"SELECT {key} FROM ({by_row}) GROUP BY {key} HAVING sum({weight}) <> 1 OR min({weight}) < 0 LIMIT 1"
+
+
+def _near(table: Table, rows: str, touched: str, hint: str = "/*+ BROADCAST(touched) */") -> str:
+    """The weighted rows of a table whose key (without a key: whose columns) are among ``touched``."""
+    columns = table.primary_key or names_of(table.fields)
+    match = " AND ".join(f"held.{quote(column)} <=> touched.{quote(column)}" for column in columns)
+    wanted = comma_list(f"held.{quote(name)}" for name in (*names_of(table.fields), WEIGHT))
+    semi = f"LEFT SEMI JOIN {touched} AS touched ON {match}"
+    return f"SELECT {hint} {wanted} FROM {rows} AS held {semi}"
+
+
+def _rows(table: Table, rows: str) -> str:
+    return f"SELECT {comma_list(map(quote, (*names_of(table.fields), WEIGHT)))} FROM {rows}"

@@ -1,0 +1,14 @@
+"""Lowering: stages, queries and expressions of a program as Spark SQL text. Nothing here starts a job.
+
+- ``sql_text``: identifiers, literals, types and expressions as text; every cast written out.
+- ``types``: Spark's types as ours, and ours as Spark's.
+- ``ring_values``: terms, sums and stored columns of ring values, exact for BIGINT, DECIMAL and DOUBLE.
+- ``queries``: nested loops over sources as joins, loops over arrays as lateral views; the rows of a change that stay or
+  arrive.
+- ``stages``: the change of a map, and the old and new output rows of the keys that it touches.
+- ``multiset_aggregates``: aggregates such as MIN that need all entries of a group, for the touched keys.
+- ``partitions``: top-k, windows and patterns over the touched partitions of a map of rows.
+- ``window_functions``: window functions as Spark SQL, where that is exact.
+- ``python_udfs``: Arrow UDFs with the evaluator's own code, for what Spark SQL does not compute exactly as we define
+  it.
+"""

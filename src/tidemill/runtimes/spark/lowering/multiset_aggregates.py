@@ -1,0 +1,97 @@
+"""Aggregates that look into a bag: the entries under the touched keys, before and after the epoch, and their value.
+
+The bag of a key is what its map holds under it, each entry as often as its weight says. Only touched keys are looked
+at: their stored entries are found by broadcasting the keys, and summed with and without what the epoch adds to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemill.algebra.kernels.aggregates import total
+from tidemill.algebra.relational.aggregates import BY_OTHER, EXTREMES, AggregateCall
+from tidemill.model.schema import WEIGHT
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.statements import MultisetRead
+from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, literal_sql, quote, struct_sql
+
+OLD = "old"
+NEW = "new"
+
+COUNT_COLUMNS = {OLD: quote("old times"), NEW: quote("new times")}
+"""The columns that say how often an entry was there, and how often it is now."""
+
+_STORED = quote("is stored")
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetChange:
+    """A map of entries, what the epoch adds to it (summed), and what is stored of it; None where nothing is."""
+
+    map: Map
+    change: str
+    log: str | None
+
+    def touch(self, target: Map) -> str:
+        """The keys that the change touches, as rows of the map ``target`` that add nothing to it."""
+        nothing = [f"{literal_sql(None, f.type)} AS {quote(f.name)}" for f in map_fields(target)[len(target.keys) :]]
+        columns = [*(quote(f.name) for f in target.keys), *nothing, f"0L AS {quote(WEIGHT)}"]
+        return f"SELECT {comma_list(columns)} FROM {self.change}"
+
+
+def lower_multiset_aggregates(
+    bag: MultisetChange, peeks: Sequence[MultisetRead], width: int, touched: str, workers: PythonUdfs
+) -> str:
+    """By key, the values of aggregates over ``bag`` as two structs: before the epoch and after it.
+
+    The first ``width`` columns of the bag are the key; ``touched`` is something to select the touched keys from.
+    """
+    keys = [quote(f.name) for f in bag.map.keys[:width]]
+    sides = [f"{struct_sql(_values(peeks, side, workers))} AS {quote(side)}" for side in (OLD, NEW)]
+    grouped = f" GROUP BY {comma_list(keys)}" if keys else ""
+    return f"SELECT {comma_list([*keys, *sides])} FROM ({lower_multiset_entries(bag, keys, touched)}){grouped}"
+
+
+def lower_multiset_entries(bag: MultisetChange, keys: Sequence[str], touched: str) -> str:
+    """The entries under the touched keys, each with how often it was there and how often it is now."""
+    entries = [quote(f.name) for f in bag.map.keys]
+    columns = comma_list([*entries, quote(WEIGHT)])
+    rows = f"SELECT {columns}, false AS {_STORED} FROM {bag.change}"
+    if bag.log is not None:
+        near = ""
+        if keys:
+            match = " AND ".join(f"log.{key} <=> touched.{key}" for key in keys)
+            near = f" LEFT SEMI JOIN (SELECT {comma_list(keys)} FROM {touched}) AS touched ON {match}"
+        rows += f" UNION ALL SELECT /*+ BROADCAST(touched) */ {columns}, true FROM {bag.log} AS log{near}"
+    before = f"coalesce(sum({quote(WEIGHT)}) FILTER (WHERE {_STORED}), 0L) AS {COUNT_COLUMNS[OLD]}"
+    after = f"sum({quote(WEIGHT)}) AS {COUNT_COLUMNS[NEW]}"
+    return f"SELECT {comma_list([*entries, before, after])} FROM ({rows}) GROUP BY {comma_list(entries)}"
+
+
+def _values(peeks: Sequence[MultisetRead], side: str, workers: PythonUdfs) -> dict[str, str]:
+    return {peek.call.name: _value(peek.call, COUNT_COLUMNS[side], workers) for peek in peeks}
+
+
+def _value(call: AggregateCall, times: str, workers: PythonUdfs) -> str:
+    """The value of an aggregate over entries that are there so many ``times``; by SQL where that says just the same."""
+    there = f"FILTER (WHERE {times} > 0)"
+    entry = [expression_sql(scalar) for scalar in call.scalars]
+    if call.function in EXTREMES:
+        return f"{call.function}({entry[0]}) {there}"
+    if call.function in BY_OTHER:
+        # Of several with the same other argument, the least (or greatest) counts: Spark's own MIN_BY takes any.
+        pair = struct_sql({"by": entry[1], "of": entry[0]})
+        return f"({call.function.removesuffix('_by')}({pair}) {there}).of"
+    copies = "1" if call.distinct else f"CAST({times} AS INT)"
+    if call.function == "array_agg":
+        ordered = f"sort_array(collect_list({struct_sql({'of': entry[0], 'copies': copies})}) {there})"
+        return f"flatten(transform({ordered}, entry -> array_repeat(entry.of, entry.copies)))"
+    member = {str(i): text for i, text in enumerate(entry)} | {WEIGHT: times}
+    return f"{workers.total(call)}(collect_list({struct_sql(member)}) {there})"
+
+
+def empty_multiset_value(call: AggregateCall) -> str:
+    """The value of an aggregate over an empty bag."""
+    return literal_sql(total(call, ()), call.of)

@@ -1,0 +1,107 @@
+"""What SQL does not say exactly as we mean it: Python workers of Spark compute it, with the very code of the oracle.
+
+Most aggregates and window functions have a text that gives our answer to the last bit (``bags``, ``windows``). For the
+others a group of rows is collected into an array and handed to a function of ours, which the session knows by name.
+Workers import Tidemill, so it must be installed where they run.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import arrow_udf
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, AggregateKernel, total
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import Scan, TopK, Window
+from tidemill.algebra.values.decimals import EXACT
+from tidemill.changes.arrow import from_arrow, to_arrow
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.errors import ArithmeticFault
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import BIGINT, Array, Field, Struct, Type
+from tidemill.runtimes.spark.lowering.sql_text import type_sql
+
+WeightedRows = list[tuple[Row, int]]
+
+_numbers = count()
+"""Several warehouses may share a session, so functions are numbered for all of them."""
+
+
+class PythonUdfs:
+    """The functions of ours that a session knows: each takes an array of weighted rows."""
+
+    def __init__(self, session: Callable[[], SparkSession]) -> None:
+        self._session = session
+        self._names: dict[object, str] = {}
+
+    def total(self, call: AggregateCall) -> str:
+        """The name of the function that computes ``call`` over the entries of a bag."""
+        fields = tuple(Field(str(i), scalar.type) for i, scalar in enumerate(call.scalars))
+        # Sent along, because an aggregate that a user has added is known to this process alone.
+        meaning = AGGREGATE_KERNELS[call.function]
+        return self._known(call, lambda arrays: _totals(call, meaning, fields, arrays), call.of)
+
+    def rows(self, node: TopK | Window | Match) -> str:
+        """The name of the function that gives the weighted rows of ``node`` for a part of what it scans."""
+        row = Struct((*node.fields, Field(WEIGHT, BIGINT)))
+        return self._known(node, lambda arrays: _rows(node, arrays), Array(row))
+
+    def _known(self, meaning: object, function: Callable[[pa.Array], pa.Array], of: Type) -> str:
+        if meaning not in self._names:
+            name = f"tidemill_{next(_numbers)}"
+            self._session().udf.register(name, arrow_udf(function, returnType=type_sql(of)))
+            self._names[meaning] = name
+        return self._names[meaning]
+
+
+def _totals(call: AggregateCall, meaning: AggregateKernel, fields: Sequence[Field], arrays: pa.Array) -> pa.Array:
+    AGGREGATE_KERNELS.setdefault(call.function, meaning)
+    with _computing():
+        values = [total(call, members) for members in _groups(arrays, fields)]
+    return _column(values, call.of)
+
+
+def _rows(node: TopK | Window | Match, arrays: pa.Array) -> pa.Array:
+    assert isinstance(node.input, Scan)
+    source, fields = node.input.relation, node.input.fields
+    with _computing():
+        parts = [list(evaluate(node, {source: ZSet.summed(rows)}).items()) for rows in _groups(arrays, fields)]
+    return _arrays(parts, node.fields)
+
+
+@contextmanager
+def _computing() -> Iterator[None]:
+    """Decimals are exact within, and whatever cannot be computed is a fault of the data, as ``faults`` knows it."""
+    try:
+        with decimal.localcontext(EXACT):
+            yield
+    except ArithmeticError as error:
+        raise ArithmeticFault(f"an expression cannot be computed: {error}") from error
+
+
+def _groups(arrays: pa.Array, fields: Sequence[Field]) -> list[WeightedRows]:
+    """The weighted rows of each array of a column."""
+    table = pa.Table.from_struct_array(arrays.flatten())
+    rows = from_arrow(table.rename_columns([*(f.name for f in fields), WEIGHT]), fields)
+    ends = list(accumulate(arrays.value_lengths().to_pylist()))
+    return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _arrays(groups: Sequence[WeightedRows], fields: Sequence[Field]) -> pa.Array:
+    """The same the other way round."""
+    table = to_arrow((pair for rows in groups for pair in rows), fields)
+    structs = table.to_struct_array().combine_chunks() if table.num_rows else pa.array([], pa.struct(table.schema))
+    return pa.ListArray.from_arrays([0, *accumulate(map(len, groups))], structs)
+
+
+def _column(values: Sequence[Any], of: Type) -> pa.Array:
+    return to_arrow((((value,), 1) for value in values), (Field("value", of),)).column(0).combine_chunks()

@@ -1,0 +1,249 @@
+"""A stage's epoch as one query: what its statements add, summed by key, beside the old entries of the touched keys.
+
+The query of a stage with a map reads, from the inside out:
+
+1. ``moved``: all added rows, summed by key; keys whose sums are zero did not move.
+2. ``entries``: for each moved key the stored rows of the map, found by broadcasting the moved keys; summed without the
+   change they are the old entry, with it the new one. The log is not consolidated, only the touched keys are.
+3. the result: the map's change, and the row that the stage showed for the key beside the one that it shows now.
+
+Where aggregates look into bags, the keys that those touch are moved, too, if only by nothing, and ``bags`` gives the
+values of the aggregates for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.statements import GroupEmission, MultisetRead
+from tidemill.runtimes.spark.lowering import ring_values
+from tidemill.runtimes.spark.lowering.multiset_aggregates import (
+    NEW,
+    OLD,
+    MultisetChange,
+    empty_multiset_value,
+    lower_multiset_aggregates,
+)
+from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
+from tidemill.runtimes.spark.lowering.sql_text import (
+    aliased,
+    comma_list,
+    expression_sql,
+    no_rows_sql,
+    quote,
+    struct_sql,
+    with_nullable_members,
+)
+
+CHUNK_ROWS = 1 << 16
+"""How many rows of a large change are at most held at once for one DOUBLE sum."""
+
+# Names with a space in them: no column that SQL gives us without effort looks like these.
+OLD_ROW = "old row"
+NEW_ROW = "new row"
+_CHANGE = quote("the change")
+_STORED = quote("is stored")
+_OLD = quote("old entry")
+_NEW = quote("new entry")
+_SUMS = quote("the sums")
+_CHUNK = quote("the chunk")
+_OLD_SUMS = quote("old sums")
+_NEW_SUMS = quote("new sums")
+
+
+def lower_linear(additions: Sequence[str], fields: Sequence[Field]) -> str:
+    """Added rows, summed by row; rows whose weights cancel are left out."""
+    columns = comma_list(quote(f.name) for f in fields)
+    wanted = [aliased(with_nullable_members(quote(f.name), f.type), f.name) for f in fields]
+    total = f"sum({quote(WEIGHT)})"
+    # Grouping by constants keeps a relation without columns from having a row where there was none.
+    grouping = columns or "true"
+    return (
+        f"SELECT {comma_list([*wanted, f'{total} AS {quote(WEIGHT)}'])} "
+        f"FROM ({_union(additions, fields)}) GROUP BY {grouping} HAVING {total} <> 0"
+    )
+
+
+def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = False) -> str:
+    """The change of a map: its keys, and a struct of the stored columns and the weight. ``keep_all`` keeps zeros."""
+    keys = [quote(f.name) for f in map_.keys]
+    sums = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}), 0L)"}
+    for value in map_.values:
+        sums |= ring_values.lower_sum(value)
+    grouped = f" GROUP BY {comma_list(keys)}" if keys else ""
+    rows = _union(additions, map_fields(map_))
+    summed = f"SELECT {comma_list([*keys, f'{struct_sql(sums)} AS {_SUMS}'])} FROM ({rows}){grouped}"
+    parts = _parts(map_, _SUMS)
+    where = "" if keep_all else f" WHERE {ring_values.any_nonzero(parts.values())}"
+    return f"SELECT {comma_list([*keys, f'{struct_sql(parts)} AS {_CHANGE}'])} FROM ({summed}){where}"
+
+
+def lower_stored_map_change(additions: Sequence[str], map_: Map) -> str:
+    """The change of a map, in its stored form: columns stand as in additions to it."""
+    keys = [quote(f.name) for f in map_.keys]
+    weight, *values = _stored(map_)
+    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in (*values, weight)]
+    return f"SELECT {comma_list([*keys, *change])} FROM ({lower_map_change(additions, map_)})"
+
+
+def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
+    """The same additions, summed within chunks of rows first: a DOUBLE sum holds the rows of its group all at once."""
+    number = f"monotonically_increasing_id() DIV {CHUNK_ROWS} AS {_CHUNK}"
+    rows = f"SELECT *, {number} FROM ({_union(additions, map_fields(map_))})"
+    chunked = replace(map_, keys=(*map_.keys, Field(_CHUNK.strip("`"), BIGINT)))
+    return [f"SELECT * EXCEPT ({_CHUNK}) FROM ({lower_stored_map_change([rows], chunked)})"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """How the rows of a stage come from ``map``: ``fields`` are their columns, ``bags`` what aggregates look into."""
+
+    map: Map
+    finish: GroupEmission
+    fields: tuple[Field, ...]
+    bags: tuple[MultisetChange, ...]
+    workers: PythonUdfs
+
+    def touched(self, additions: Sequence[str], *, keep_all: bool = False) -> str:
+        """The moved keys of the map, and those under which a bag has moved."""
+        touches = [bag.touch(self.map) for bag in self.bags]
+        return lower_map_change([*additions, *touches], self.map, keep_all=keep_all or bool(touches))
+
+    def beside(self, rows: str) -> str:
+        """Rows that have the keys of the map, each beside what aggregates say of the bags under its key.
+
+        Where something is stored of the bags, the keys must be there under the name ``moved``, too.
+        """
+        joined, keys = f"({rows}) AS shown", [quote(f.name) for f in self.map.keys]
+        for number, bag in enumerate(self.bags):
+            looked = lower_multiset_aggregates(bag, self._peeks(bag), len(keys), "moved", self.workers)
+            match = " AND ".join(f"shown.{key} <=> bag_{number}.{key}" for key in keys) or "true"
+            joined += f" LEFT JOIN ({looked}) AS bag_{number} ON {match}"
+        found = [f"bag_{i}.{quote(side)} AS {_peeked(side, i)}" for i in range(len(self.bags)) for side in (OLD, NEW)]
+        return f"SELECT {comma_list(['shown.*', *found])} FROM {joined}" if found else rows
+
+    def row(self, entry: str, side: str) -> str:
+        """The row that a key shows, as a struct with its weight; NULL where it shows none."""
+        finish, seen = self.finish, self._seen(entry, side)
+        times = "1L" if finish.times is None else expression_sql(finish.times, seen)
+        conditions = [] if finish.always else [f"{seen[WEIGHT]} > 0"]
+        conditions += [] if finish.condition is None else [expression_sql(finish.condition, seen)]
+        conditions += [] if finish.times is None else [f"{times} > 0"]
+        outputs = zip(self.fields, finish.outputs, strict=True)
+        members = {field.name: expression_sql(output.scalar, seen) for field, output in outputs} | {WEIGHT: times}
+        row = with_nullable_members(struct_sql(members), Struct((*self.fields, Field(WEIGHT, BIGINT))))
+        return f"CASE WHEN {' AND '.join(conditions) or 'true'} THEN {row} END"
+
+    def _seen(self, entry: str, side: str) -> dict[str, str]:
+        """What expressions see of an entry, by name."""
+        seen = {
+            name: text
+            for value in self.map.values
+            for name, text in ring_values.lower_visible_values(value, entry).items()
+        }
+        for number, bag in enumerate(self.bags):
+            found = _peeked(side, number)
+            for peek in self._peeks(bag):
+                nothing, value = empty_multiset_value(peek.call), f"{found}.{quote(peek.call.name)}"
+                seen[peek.call.name] = f"IF({found} IS NULL, {nothing}, {value})"
+        return {**seen, WEIGHT: f"{entry}.{quote(WEIGHT)}"}
+
+    def _peeks(self, bag: MultisetChange) -> list[MultisetRead]:
+        return [peek for peek in self.finish.peeks if peek.map == bag.map.name]
+
+
+def _peeked(side: str, number: int) -> str:
+    return quote(f"{side} values of bag {number}")
+
+
+def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str | None, epoch: int) -> str:
+    """The change of a map, and of each touched key the old and the new row (NULL where it shows none).
+
+    ``log`` is the stored map (None where it is empty).
+    """
+    map_ = shown.map
+    moved = shown.touched(additions)
+    entries = f"WITH moved AS ({moved}) {shown.beside(lower_old_and_new_entries(map_, log, epoch))}"
+    keys = [quote(f.name) for f in map_.keys]
+    change = {name: f"{_CHANGE}.{quote(name)}" for name in _stored(map_)}
+    for value in map_.values:
+        if value.type == DOUBLE:
+            # Where a key ends, its sum leaves exactly, whatever rounding has left in it.
+            for name in ring_values.stored_columns(value):
+                left = f"-{_OLD}.{quote(name)}"
+                change[name] = f"IF({_NEW}.{quote(WEIGHT)} = 0, {left}, {change[name]})"
+    columns = [*keys, *(f"{text} AS {quote(name)}" for name, text in change.items())]
+    old, new = quote(OLD_ROW), quote(NEW_ROW)
+    rows = [f"{shown.row(_OLD, OLD)} AS {old}", f"{shown.row(_NEW, NEW)} AS {new}"]
+    sides = f"SELECT {comma_list([*columns, *rows])} FROM ({entries})"
+    # A key may move and show the same row as before.
+    differing = [f"IF({old} <=> {new}, NULL, {row}) AS {row}" for row in (old, new)]
+    return f"SELECT {comma_list([*keys, *map(quote, change), *differing])} FROM ({sides})"
+
+
+def lower_first_output(additions: Sequence[str], shown: StageOutput) -> str:
+    """The same for a map that is still empty: there is no old row, and a global aggregate shows one in any case."""
+    moved = shown.touched(additions, keep_all=shown.finish.always)
+    keys = [quote(f.name) for f in shown.map.keys]
+    change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(shown.map)]
+    row = f"{shown.row(_CHANGE, NEW)} AS {quote(NEW_ROW)}"
+    return f"SELECT {comma_list([*keys, *change, row])} FROM ({shown.beside(moved)})"
+
+
+def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int) -> str:
+    """The keys of ``moved`` with their change, old entry and new entry.
+
+    Both uses of ``moved`` need all its columns, so that Spark computes it once and reuses the exchange.
+    """
+    keys = [quote(f.name) for f in map_.keys]
+    names = _stored(map_)
+    own = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in names]
+    rows = (
+        f"SELECT {comma_list([*keys, _CHANGE, *own, f'{epoch}L AS {quote(EPOCH)}', f'false AS {_STORED}'])} FROM moved"
+    )
+    if log is not None:
+        theirs = [f"log.{quote(name)}" for name in (*names, EPOCH)]
+        match = " AND ".join(f"log.{key} <=> moved.{key}" for key in keys) or "true"
+        rows += (
+            " UNION ALL SELECT /*+ BROADCAST(moved) */ "
+            f"{comma_list(f'moved.{column}' for column in (*keys, _CHANGE))}, "
+            f"{comma_list(theirs)}, true FROM {log} AS log JOIN moved ON {match}"
+        )
+    old = {WEIGHT: f"coalesce(sum({quote(WEIGHT)}) FILTER (WHERE {_STORED}), 0L)"}
+    new = {WEIGHT: f"sum({quote(WEIGHT)})"}
+    for value in map_.values:
+        before, after = ring_values.lower_history(value, _STORED)
+        old, new = old | before, new | after
+    sums = f"{struct_sql(old)} AS {_OLD_SUMS}, {struct_sql(new)} AS {_NEW_SUMS}"
+    grouped = f"SELECT {comma_list([*keys, _CHANGE, sums])} FROM ({rows}) GROUP BY {comma_list([*keys, _CHANGE])}"
+    sides = ((_OLD_SUMS, _OLD), (_NEW_SUMS, _NEW))
+    entries = [f"{struct_sql(_parts(map_, sums))} AS {name}" for sums, name in sides]
+    return f"SELECT {comma_list([*keys, _CHANGE, *entries])} FROM ({grouped})"
+
+
+def lower_output_rows(side: str, sign: int, rows: str, fields: Sequence[Field]) -> str:
+    """The old or the new rows of a result, each with the weight that it has in the change."""
+    row = quote(side)
+    columns = [f"{row}.{quote(f.name)} AS {quote(f.name)}" for f in fields]
+    weight = f"{sign}L * {row}.{quote(WEIGHT)} AS {quote(WEIGHT)}"
+    return f"SELECT {comma_list([*columns, weight])} FROM {rows} WHERE {row} IS NOT NULL"
+
+
+def _union(additions: Sequence[str], fields: Sequence[Field]) -> str:
+    return " UNION ALL ".join(additions) or no_rows_sql(fields)
+
+
+def _stored(map_: Map) -> tuple[str, ...]:
+    """The weight and the columns of the values, as the map is stored."""
+    return (WEIGHT, *(name for value in map_.values for name in ring_values.stored_columns(value)))
+
+
+def _parts(map_: Map, source: str) -> dict[str, str]:
+    parts = {WEIGHT: f"{source}.{quote(WEIGHT)}"}
+    for value in map_.values:
+        parts |= ring_values.lower_stored_columns(value, source)
+    return parts

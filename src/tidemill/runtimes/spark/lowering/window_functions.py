@@ -1,0 +1,159 @@
+"""Window functions as Spark SQL, where that gives what ``algebra.relational.windows`` says to the last bit.
+
+Rows stand in a full order (``WindowSpec.full``): equal terms are followed by all columns, so that a row is never before
+another in one epoch and after it in the next. Functions of peers, and frames by value, take the terms alone. Sums of
+DOUBLE are left out: Spark rounds them as it goes along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.algebra.expressions.scalars import Column
+from tidemill.algebra.relational.aggregates import EXTREMES, SUMS, AggregateCall
+from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, VALUES, WHOLE, Frame, WindowCall
+from tidemill.model import types as t
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import BIGINT, DOUBLE
+from tidemill.runtimes.spark.lowering import ring_values
+from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, literal_sql, quote, type_sql
+
+POSITION = quote("the position")
+"""The column that has the number of a row in the full order of its part."""
+
+_OF_PEERS = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """Where a row stands: the texts of what parts are equal in, of the terms of the order, and of what breaks ties."""
+
+    partition: Sequence[str]
+    order: Sequence[SortOrder]
+    ties: Sequence[str]
+
+    @property
+    def full(self) -> str:
+        """The window in which no two different rows are equal."""
+        terms = [*map(_term, self.order), *(f"{column} ASC NULLS FIRST" for column in self.ties)]
+        # Where all rows of a part are equal, Spark still wants to be told an order.
+        return self._window(terms or self.partition[:1])
+
+    @property
+    def peers(self) -> str:
+        """The window in which rows are equal that are equal in the terms."""
+        return self._window([*map(_term, self.order)])
+
+    def with_frame(self, frame: Frame) -> str:
+        """The window with a frame. Without terms all rows are peers."""
+        if frame.rows or not self.order:
+            return f"{self.full} {_frame_sql(frame if frame.rows else WHOLE, t.INT)}"
+        return f"{self.peers} {_frame_sql(frame, self.order[0].scalar.type)}"
+
+    def _window(self, terms: Sequence[str]) -> str:
+        return f"PARTITION BY {comma_list(self.partition)} ORDER BY {comma_list(terms)}"
+
+
+def _term(order: SortOrder) -> str:
+    direction = "DESC" if order.descending else "ASC"
+    return f"{expression_sql(order.scalar)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
+
+
+def _frame_sql(frame: Frame, by: t.Type) -> str:
+    kind = "ROWS" if frame.rows else "RANGE"
+    start = "UNBOUNDED PRECEDING" if frame.start is None else _frame_end_sql(frame.start, by)
+    end = "UNBOUNDED FOLLOWING" if frame.end is None else _frame_end_sql(frame.end, by)
+    return f"{kind} BETWEEN {start} AND {end}"
+
+
+def _frame_end_sql(offset: Any, by: t.Type) -> str:
+    if not offset:
+        return "CURRENT ROW"
+    distance = abs(offset)
+    match by:
+        case t.Timestamp():
+            text = interval_sql(distance)
+        case t.Date():
+            text = f"INTERVAL '{distance}' DAY"
+        case _:
+            text = literal_sql(distance, by)
+    return f"{text} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+
+
+def interval_sql(microseconds: int) -> str:
+    """A span of time that is not negative.
+
+    >>> interval_sql(1_500_000)
+    "INTERVAL '1.500000' SECOND"
+    """
+    return f"INTERVAL '{microseconds // 1_000_000}.{microseconds % 1_000_000:06}' SECOND"
+
+
+def lower_call(call: WindowCall, place: WindowSpec) -> str | None:
+    """The SQL of a window function over rows at ``place`` that have a ``POSITION``; None where none is exact."""
+    if call.function in RANKINGS:
+        text = _lower_ranking(call, place)
+    elif call.function in OFFSETS:
+        text = f"{_called(call)} OVER ({place.full})"
+    elif call.function in VALUES:
+        text = _lower_value(call, place)
+    elif call.function in EXTREMES:
+        argument = _filtered(call, expression_sql(call.arguments[0]))
+        text = f"{call.function}({argument}) OVER ({place.with_frame(call.frame)})"
+    elif call.function in SUMS:
+        text = _lower_sum(call, place)
+    else:
+        text = None
+    return None if text is None else f"CAST({text} AS {type_sql(call.of)})"
+
+
+def _lower_ranking(call: WindowCall, place: WindowSpec) -> str | None:
+    if call.function not in _OF_PEERS:
+        return f"{_called(call)} OVER ({place.full})"
+    # Spark ranks by something or not at all.
+    return f"{_called(call)} OVER ({place.peers})" if place.order else None
+
+
+def _lower_value(call: WindowCall, place: WindowSpec) -> str | None:
+    """A value of the frame. Within a frame by value Spark has peers in any order, so the position picks the row."""
+    if call.frame.rows or not place.order:
+        return f"{_called(call)} OVER ({place.with_frame(call.frame)})"
+    if call.function == "nth_value":
+        return None
+    pick, value = "min_by" if call.function == "first_value" else "max_by", expression_sql(call.arguments[0])
+    position = f"CASE WHEN {value} IS NOT NULL THEN {POSITION} END" if call.ignore_nulls else POSITION
+    return f"{pick}({value}, {position}) OVER ({place.with_frame(call.frame)})"
+
+
+def _called(call: WindowCall) -> str:
+    nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+    return f"{call.function}({comma_list(map(expression_sql, call.arguments))}){nulls}"
+
+
+def _lower_sum(call: WindowCall, place: WindowSpec) -> str | None:
+    """A count, sum or average: from the sums of its parts, as for a group."""
+    argument, *others = call.arguments or (None,)
+    aggregate = AggregateCall(call.name, call.function, argument, call.of, filter=call.filter, others=tuple(others))
+    summed = parts(aggregate)
+    if any(part.of == DOUBLE for part in summed):
+        return None
+    over = f"OVER ({place.with_frame(call.frame)})"
+    texts = {f"part {i}": _lower_part(part, over) for i, part in enumerate(summed)} | {WEIGHT: f"count(*) {over}"}
+    columns = [Column(f"part {i}", part.of, nullable=False) for i, part in enumerate(summed)]
+    return expression_sql(finish(aggregate, columns, Column(WEIGHT, BIGINT, nullable=False)), texts)
+
+
+def _lower_part(part: PartialSum, over: str) -> str:
+    text = expression_sql(part.argument)
+    if part.of == BIGINT and not ring_values.is_narrow(part.argument):
+        text = f"CAST({text} AS DECIMAL(20,0))"
+    of = type_sql(part.of)
+    return f"coalesce(CAST(sum({text}) {over} AS {of}), CAST(0 AS {of}))"
+
+
+def _filtered(call: WindowCall, text: str) -> str:
+    return text if call.filter is None else f"CASE WHEN {expression_sql(call.filter)} THEN {text} END"

@@ -1,0 +1,63 @@
+"""The commands ``tidemill check`` and ``tidemill repair``, also for a folder too damaged to be opened."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tidemill.engine.check import check as check_warehouse
+from tidemill.engine.repair import repair as repair_warehouse
+from tidemill.serving.cli.data_input import progress_bar
+from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption
+from tidemill.serving.render import json_line
+
+__all__ = ["check", "repair"]
+
+
+def check(
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    full: Annotated[bool, typer.Option("--full", help="Also read every row, and count.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read every file and compare it with its checksum.
+
+    Says what is damaged or missing, what it holds, and which epochs and views that concerns. Changes nothing and works
+    beside a writer. The exit code is 1 where anything is damaged.
+
+    \b
+    Examples:
+      tidemill check -w shop
+      tidemill check -w shop --full --json
+    """
+    with progress_bar("reading") as progress:
+        found = check_warehouse(warehouse, full=full, progress=progress)
+    print(json_line({**asdict(found), "ok": found.ok}) if as_json else found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def repair(
+    warehouse: FolderOption = DEFAULT_FOLDER,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    accept_loss: Annotated[bool, typer.Option("--accept-loss", help="Go on without what cannot be read.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Rebuild damaged views, and set damaged files aside.
+
+    Nothing is deleted: damaged files are in the folder quarantine of the warehouse then. Where rows of tables or whole
+    epochs would be lost, it says which, and changes nothing unless --accept-loss is given. The exit code is 1 where
+    damage is left.
+
+    \b
+    Examples:
+      tidemill repair -w shop --dry-run
+      tidemill repair -w shop
+      tidemill repair -w shop --accept-loss
+    """
+    with progress_bar("reading") as progress:
+        told = repair_warehouse(warehouse, accept_loss=accept_loss, dry_run=dry_run, progress=progress)
+    print(json_line(asdict(told)) if as_json else told)
+    if not (told.done or told.check.ok):
+        raise typer.Exit(1)

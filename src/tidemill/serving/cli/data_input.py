@@ -1,0 +1,141 @@
+"""Data in from the command line: files with a progress bar, change records from a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, count
+from pathlib import Path
+from typing import TextIO
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tidemill.changes.zset import Row
+from tidemill.engine.intake_counts import with_noun
+from tidemill.engine.objects.database import objects
+from tidemill.engine.results import Result
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.coerce import row_coercer
+from tidemill.model.errors import SetupError, Unsupported
+from tidemill.model.paths import local_path
+from tidemill.model.schema import WHEN, late_table
+from tidemill.serving.render import console, print_result
+from tidemill.sources.ingest.debezium import RowLookup, read_debezium
+from tidemill.sources.ingest.inbox import ASIDE
+from tidemill.sources.ingest.pairs import read_pairs
+
+__all__ = ["FORMATS", "apply_file", "load_with_progress", "run_script", "take_files"]
+
+FORMATS = ("debezium", "pairs")
+
+
+def run_script(wh: Warehouse, text: str, name: str, as_json: bool) -> None:
+    """Run statements; print what each of them did, and the rows of the last. Beside JSON only rows are on stdout."""
+
+    def say(result: Result) -> None:
+        if result.message:
+            print(result.message, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    last = wh.sql(text, name=name, each=say)
+    if last.columns:
+        print_result(last, as_json)
+
+
+def load_with_progress(
+    wh: Warehouse, table: str, files: Sequence[str], *, format: str | None, reject: Path | None
+) -> str:
+    """Load files and say what was done; a bar follows the bytes on a terminal."""
+    if wh.has_objects(table):
+        if reject is not None:
+            raise Unsupported("objects are loaded all or none", hint="Leave --reject out.")
+        with progress_bar(f"loading {table}") as progress:
+            taken = objects(wh).load(table, *files, format=format, progress=progress)
+        return f"epoch {taken}: {with_noun(taken.counts.rows, 'object')} loaded for {table}"
+    with progress_bar(f"loading {table}") as progress:
+        taken = wh.load(table, *files, format=format, reject=reject, progress=progress)
+    told = f"epoch {taken}: loaded into {table} {taken.counts}"
+    return f"{told}: {reject}" if taken.counts.rejected else told
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal that follows bytes, told how many so far and in all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    output = console(stderr=True)
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
+
+
+def take_files(wh: Warehouse, table: str, folder: str, format: str | None) -> str:
+    """Take in what waits in a folder and say what was done; a feed is made for it, unless there is one."""
+    place = str(local_path(folder, "folder of a feed").resolve())
+    known = {row[2]: row[0] for row in wh.sql("SHOW FEEDS")}
+    if place not in known:
+        name = _free_name(table.lower(), set(known.values()))
+        options = "" if format is None else f" OPTIONS (format = '{format}')"
+        wh.sql(f"CREATE FEED `{name}` INTO `{table}` FROM {_quoted(place)}{options}")
+        known[place] = name
+    taken = wh.sync(known[place])
+    bad = f": {Path(place) / ASIDE}" if taken.counts.aside else ""
+    return f"epoch {taken}: taken into {table} {taken.counts}{bad}"
+
+
+def _free_name(table: str, taken: set[str]) -> str:
+    return next(name for name in chain([table], (f"{table}_{n}" for n in count(2))) if name not in taken)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def apply_file(wh: Warehouse, file: Path, format: str) -> str:
+    """Apply change records as one epoch and say what was done."""
+    tables = {name: wh.table(name).definition for name in wh.tables()}
+    with _lines(file) as lines:
+        if format == "debezium":
+            changes = read_debezium(lines, tables, lookup=lookup_in(wh), name=str(file))
+        else:
+            changes = read_pairs(lines, tables, name=str(file))
+    if not changes:
+        return "no changes"
+    epoch = wh.apply(changes)
+    counts = ", ".join(f"{len(change):,} of {name}" for name, change in changes.items())
+    late = sum(_late(wh, name, epoch) for name in changes)
+    return f"epoch {epoch}: row changes {counts}" + (f"; {late:,} of them late" if late else "")
+
+
+def _late(wh: Warehouse, table: str, epoch: int) -> int:
+    """How many changes of a table were late in an epoch."""
+    late = late_table(wh.table(table).definition)
+    if late is None:
+        return 0
+    ((count,),) = wh.sql(f"SELECT COUNT(*) FROM `{late.name}` WHERE `{WHEN}` = {epoch}")
+    return int(count)
+
+
+def lookup_in(wh: Warehouse) -> RowLookup:
+    """How records that do not show the row they replace find it: by primary key, in an index made when first asked."""
+    indexes: dict[str, dict[Row, Row]] = {}
+
+    def find(table: str, key: Row) -> Row | None:
+        if table not in indexes:
+            definition = wh.table(table).definition
+            inner, positions = row_coercer(definition.fields, table), definition.key_positions()
+            rows = map(inner, wh.table(table).rows())
+            indexes[table] = {tuple([row[position] for position in positions]): row for row in rows}
+        return indexes[table].get(key)
+
+    return find
+
+
+@contextmanager
+def _lines(file: Path) -> Iterator[TextIO]:
+    if str(file) == "-":
+        yield sys.stdin
+    elif not file.is_file():
+        raise SetupError("there is no such file", where=str(file))
+    else:
+        with file.open(encoding="utf-8-sig") as lines:
+            yield lines

@@ -1,0 +1,29 @@
+"""Objects on the command line: what classes there are, and how many objects each has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tidemill.engine.objects.database import Objects, objects
+from tidemill.engine.warehouse import Warehouse
+from tidemill.model.errors import SetupError
+
+__all__ = ["CLASS_COLUMNS", "declare_classes", "list_classes"]
+
+CLASS_COLUMNS: Sequence[str] = ("class", "extends", "extent", "keys", "objects")
+
+
+def declare_classes(wh: Warehouse, file: Path | None) -> Objects:
+    """The objects of a warehouse, with the classes that a file declares."""
+    if file is not None and not file.is_file():
+        raise SetupError("there is no such file", where=str(file))
+    return objects(wh, file)
+
+
+def list_classes(db: Objects) -> Iterator[tuple[str, str | None, str | None, str | None, int | None]]:
+    """The classes, each with what it extends, its extent, its keys and how many objects it has."""
+    for found in db.schema.classes.values():
+        keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in found.keys)
+        count = len(db.extent(found.extent)) if found.extent is not None else None
+        yield found.name, found.parent, found.extent, keys or None, count

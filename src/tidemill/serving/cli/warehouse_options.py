@@ -1,0 +1,74 @@
+"""What most commands begin with: which warehouse, opened how, and which of its relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tidemill.engine.results import LazyRows
+from tidemill.engine.warehouse import Warehouse
+from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.model.errors import SetupError, UnknownName
+from tidemill.model.paths import local_path
+
+FolderOption = Annotated[
+    str, typer.Option("--warehouse", "-w", metavar="FOLDER", envvar="TIDEMILL_WAREHOUSE", help="The warehouse folder.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for other programs to read.")]
+
+
+class RuntimeName(StrEnum):
+    """Where views are refreshed."""
+
+    auto = "auto"
+    native = "native"
+    spark = "spark"
+
+
+class OracleName(StrEnum):
+    """Who recomputes a view that is verified."""
+
+    spark = "spark"
+    evaluator = "evaluator"
+
+
+RuntimeOption = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Where views are refreshed.")]
+
+DEFAULT_FOLDER = "warehouse"
+"""Where a warehouse is that nobody names."""
+
+
+def open_folder(
+    folder: str, runtime: RuntimeName = RuntimeName.auto, *, new: bool = False, read_only: bool = False
+) -> Warehouse:
+    """Open a folder. Only a command that may create tables may make a new one: a slip of the pen should not."""
+    if not new and not local_path(folder, "warehouse").is_dir():
+        raise SetupError(
+            "there is no warehouse here",
+            where=folder,
+            hint='Name its folder with -w, or make one: tidemill sql "CREATE TABLE ...".',
+        )
+    return open_warehouse(folder, runtime=runtime.value, read_only=read_only)
+
+
+def list_relations(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:
+    """What there is: name, kind, and rows where they are kept."""
+    for name in wh.tables():
+        table = wh.table(name).definition
+        yield name, "table" if table.kept else "stream", len(wh.table(name)) if table.kept else None
+    for name in wh.views():
+        yield name, "view", len(wh.view(name))
+
+
+def find_relation(wh: Warehouse, name: str, at: int | None) -> LazyRows:
+    """A table or view, as it is or as it was at an epoch."""
+    source = wh if at is None else wh.at(at)
+    if name.lower() in wh.views():
+        return source.view(name)
+    if name.lower() in wh.tables():
+        return source.table(name)
+    known = ", ".join((*wh.tables(), *wh.views())) or "nothing yet"
+    raise UnknownName(f'there is no table or view "{name}"', hint=f"The warehouse has: {known}.")

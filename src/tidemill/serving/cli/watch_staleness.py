@@ -1,0 +1,80 @@
+"""How far the views of a warehouse are behind, shown while others write: a table on a terminal, lines in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.live import Live
+from rich.table import Table
+
+from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.serving.render import cell, console, json_line
+
+__all__ = ["watch_staleness"]
+
+STALENESS_COLUMNS = ("view", "refresh", "epoch", "epochs behind", "partitions behind", "seconds behind")
+
+
+def watch_staleness(
+    folder: str,
+    *,
+    interval: float = 1.0,
+    timeout: float | None = None,
+    as_json: bool = False,
+    between: Callable[[], None] = lambda: None,
+) -> None:
+    """Show every ``interval`` seconds how far each view is behind, until nothing changed for ``timeout`` seconds."""
+    output = console()
+    live = Live(console=output, auto_refresh=False) if output.is_terminal and not as_json else None
+    with live or nullcontext():
+        seen, quiet_from = -1, time.monotonic()
+        while timeout is None or time.monotonic() - quiet_from < timeout:
+            epoch, rows = _look(folder)
+            if live is not None:
+                live.update(_table(epoch, rows), refresh=True)
+            elif as_json:
+                for row in rows:
+                    print(
+                        json_line({name.replace(" ", "_"): v for name, v in zip(STALENESS_COLUMNS, row, strict=True)}),
+                        flush=True,
+                    )
+            else:
+                print(f"epoch {epoch}: {_line(rows)}", flush=True)
+            if epoch != seen:
+                seen, quiet_from = epoch, time.monotonic()
+            between()
+            time.sleep(interval)
+
+
+def _look(folder: str) -> tuple[int, list[tuple[Any, ...]]]:
+    """The last epoch, and a row for each view; a writer in another process is not disturbed."""
+    with open_warehouse(folder, runtime="native", read_only=True) as warehouse:
+        shown = warehouse.sql("SHOW VIEWS")
+        return warehouse.epoch, [(name, *rest) for name, _, _, *rest in shown]
+
+
+def _line(rows: list[tuple[Any, ...]]) -> str:
+    """The views that are behind, in words.
+
+    >>> _line([("v", "scheduled", 7, 3, 2, 1.25), ("w", "immediate", 9, 0, None, 0.0)])
+    'v 3 epochs, 2 partitions, 1.2 s behind'
+    """
+    behind = []
+    for name, _, _, epochs, partitions, seconds in rows:
+        if seconds or epochs:
+            cut = "" if partitions is None else f"{partitions} partition{'' if partitions == 1 else 's'}, "
+            behind.append(f"{name} {epochs} epoch{'' if epochs == 1 else 's'}, {cut}{seconds:.1f} s behind")
+    return "; ".join(behind) or "all views are fresh"
+
+
+def _table(epoch: int, rows: list[tuple[Any, ...]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, title=f"epoch {epoch:,}", title_justify="left")
+    for place, column in enumerate(STALENESS_COLUMNS):
+        table.add_column(column, justify="left" if place < 2 else "right")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
+    return table

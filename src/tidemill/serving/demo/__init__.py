@@ -1,0 +1,6 @@
+"""``tidemill demo``: a shop whose orders stream in while six views follow.
+
+- ``run_demo``: the run
+- ``shop``: the generated tables and their changes
+- ``board``: what is shown meanwhile
+"""

@@ -1,0 +1,122 @@
+"""What the demo shows while it runs: a live board on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+__all__ = ["Board", "DemoStatistics", "board_for"]
+
+
+@dataclass
+class DemoStatistics:
+    """What was measured so far. Times are seconds."""
+
+    views: Sequence[str]
+    runtime: str
+    seconds: float
+    elapsed: float = 0.0
+    epoch: int = 0
+    taken: int = 0
+    refreshes: list[float] = field(default_factory=list)
+    recomputes: list[float] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+
+    def note(self, view: str, changed: int, grown: int) -> None:
+        """An epoch changed ``changed`` rows of ``view``, which made it longer by ``grown``."""
+        self.last[view] = changed
+        self.changed[view] = self.changed.get(view, 0) + changed
+        self.rows[view] = self.rows.get(view, 0) + grown
+
+    @property
+    def refresh(self) -> float:
+        """The median refresh: one slow epoch, such as the first, says little."""
+        return statistics.median(self.refreshes) if self.refreshes else 0.0
+
+    @property
+    def recompute(self) -> float:
+        """The median recomputation of all views."""
+        return statistics.median(self.recomputes) if self.recomputes else 0.0
+
+    @property
+    def comparison(self) -> str:
+        """Refresh against recomputation, in words."""
+        if not self.recomputes or not self.refreshes:
+            return f"refresh {self.refresh * 1000:,.0f} ms"
+        ratio = self.recompute / self.refresh
+        verdict = f"{ratio:,.1f} times faster" if ratio >= 1 else f"{1 / ratio:,.1f} times slower"
+        times = f"refresh {self.refresh * 1000:,.0f} ms, recompute {self.recompute * 1000:,.0f} ms"
+        return f"{times} on {self.runtime}: {verdict}"
+
+
+class Board:
+    """Plain lines, one now and then: what a pipe or a log wants."""
+
+    def __init__(self, output: Console, every: float = 5.0) -> None:
+        self._output = output
+        self._every = every
+        self._next = 0.0
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self._output.print(line, highlight=False, markup=False)
+
+    def update(self, figures: DemoStatistics) -> None:
+        """Show where things stand."""
+        if figures.elapsed >= self._next:
+            self._next = figures.elapsed + self._every
+            changed = sum(figures.changed.values())
+            self.say(
+                f"{figures.elapsed:5.0f} s  epoch {figures.epoch:>5}  {figures.taken:>7,} row changes in, "
+                f"{changed:>7,} out  {figures.comparison}"
+            )
+
+
+class LiveBoard(Board):
+    """A board that is drawn anew in place."""
+
+    def __init__(self, output: Console, screen: Live) -> None:
+        super().__init__(output)
+        self._screen = screen
+
+    def update(self, figures: DemoStatistics) -> None:
+        """Draw where things stand."""
+        self._screen.update(Panel(Group(_views(figures), _summary(figures)), title=f"tidemill on {figures.runtime}"))
+
+
+@contextmanager
+def board_for(output: Console) -> Iterator[Board]:
+    """The board that suits ``output``."""
+    if not output.is_terminal:
+        yield Board(output)
+        return
+    with Live(console=output, refresh_per_second=8) as screen:
+        yield LiveBoard(output, screen)
+
+
+def _views(figures: DemoStatistics) -> Table:
+    table = Table(box=SIMPLE_HEAD, expand=True)
+    table.add_column("view")
+    for heading in ("rows", "changed now", "changed in all"):
+        table.add_column(heading, justify="right")
+    for view in figures.views:
+        counts = (figures.rows.get(view, 0), figures.last.get(view, 0), figures.changed.get(view, 0))
+        table.add_row(view, *(f"{count:,}" for count in counts))
+    return table
+
+
+def _summary(figures: DemoStatistics) -> str:
+    return (
+        f"epoch {figures.epoch:,}   {figures.taken:,} row changes taken in   "
+        f"{figures.elapsed:.0f} of {figures.seconds:.0f} seconds\n{figures.comparison}"
+    )

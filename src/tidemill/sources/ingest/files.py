@@ -1,0 +1,321 @@
+"""Files of rows: CSV with a header, JSON lines, Parquet. Read in batches; a bad row is refused or set aside.
+
+Columns go by name as in ``sources.ingest.frames``, a column ``_weight`` included; some may stand in the names of
+folders (``sources.ingest.file_listing``). In CSV an empty cell is NULL and a nested
+value is written as JSON. Text is read record by record, so that a bad row is known with its line, its reason and its
+text; Parquet is converted batch by batch, and row by row only where a batch has a bad row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from io import TextIOWrapper
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
+from tidemill.model import types as t
+from tidemill.model.coerce import coerce, row_coercer
+from tidemill.model.errors import BadValue, DuplicateKey, SetupError, TidemillError, Unsupported
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field
+from tidemill.sources.ingest.file_listing import list_files
+from tidemill.sources.ingest.frames import changes_of, check_names, weight_of
+from tidemill.sources.ingest.text_records import TextRecord, parser_of, read_csv, read_json
+
+__all__ = ["FORMATS", "FileBatch", "IngestedFiles", "Reject", "format_of", "read_file", "read_files"]
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+"""Which format a file has by its ending."""
+
+_BATCH = 20_000
+
+Progress = Callable[[int, int], None]
+PartitionValues = Mapping[str, Any]
+"""Columns that all rows of a file have in common, because they stand in the names of its folders."""
+
+_NONE: PartitionValues = {}
+
+RowCheck = Callable[[Row], None]
+"""Refuses a row that its table cannot take, whatever else is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that was set aside: where it stands (rows of Parquet count from 1), why, and the row as it was."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatch:
+    """Some rows of a file: the change they make, the line of the first, what was set aside, and bytes read so far."""
+
+    changes: ChangeSet
+    first_line: int
+    rejects: tuple[Reject, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFiles:
+    """What was read: the change, from how many files, what was skipped beside them, and how many rows were bad."""
+
+    change: ChangeSet
+    files: int
+    skipped: tuple[Path, ...]
+    rejected: int
+
+
+class KeyAdmission:
+    """The primary keys that are taken, so that the second row of a key can be set aside like any other bad row.
+
+    So can a row that ``judge`` refuses: one of which a CHECK is false.
+    """
+
+    def __init__(self, table: Table, taken: Iterable[Row] = (), judge: RowCheck | None = None) -> None:
+        self._positions = table.key_positions()
+        self._table = table
+        self._taken = set(taken)
+        self._judge = judge
+
+    def admit(self, row: Row, weight: int) -> None:
+        """Note that ``row`` comes or goes; a second row of its key is refused."""
+        if self._judge is not None and weight > 0:
+            self._judge(row)
+        key = tuple([row[position] for position in self._positions])
+        if weight < 0:
+            self._taken.discard(key)
+        elif key and (weight > 1 or key in self._taken):
+            raise DuplicateKey(f"the primary key {key} is taken", where=self._table.name)
+        else:
+            self._taken.add(key)
+
+
+def read_files(
+    table: Table,
+    paths: Sequence[str | Path],
+    *,
+    format: str | None = None,
+    reject: str | Path | None = None,
+    taken: Iterable[Row] = (),
+    judge: RowCheck | None = None,
+    progress: Progress | None = None,
+) -> IngestedFiles:
+    """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
+
+    Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
+    line, reason and text; a second row of a primary key is bad as well, and ``taken`` are the keys that were there
+    before; so is one that ``judge`` refuses. ``progress`` is told the bytes read so far, and in all.
+    """
+    found = list_files(paths, table)
+    kinds = {format_of(one.file, format) for one in found.files}
+    total = sum(one.file.stat().st_size for one in found.files)
+    keys = None if reject is None else KeyAdmission(table, taken, judge)
+    parts, done, rejected = [], 0, 0
+    with ExitStack() as stack:
+        rejects = None if reject is None else stack.enter_context(Path(reject).open("w", encoding="utf-8"))
+        for one in found.files:
+            for batch in read_file(one.file, table, format, keys=keys, values=_parsed(one.values, table)):
+                parts.append(batch.changes)
+                if rejects is not None:
+                    rejected += len(batch.rejects)
+                    rejects.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in batch.rejects)
+                if progress is not None:
+                    progress(done + batch.bytes, total)
+            done += one.file.stat().st_size
+    change = _together(parts, table, columnar=kinds == {"parquet"})
+    return IngestedFiles(change, len(found.files), found.skipped, rejected)
+
+
+def _parsed(texts: Mapping[str, str | None], table: Table) -> PartitionValues:
+    """The columns that stand in the names of folders, read as cells of CSV are."""
+    types = _types(table)
+    return {name: None if text is None else parser_of(types[name])(text) for name, text in texts.items()}
+
+
+def _types(table: Table) -> dict[str, t.Type]:
+    return {field.name: field.type for field in table.fields} | {WEIGHT: t.BIGINT}
+
+
+def read_file(
+    path: str | Path,
+    table: Table,
+    format: str | None = None,
+    *,
+    keys: KeyAdmission | None = None,
+    null: str = "",
+    values: PartitionValues = _NONE,
+) -> Iterator[FileBatch]:
+    """The rows of a file, batch by batch.
+
+    With ``keys`` bad rows are set aside in the batch's ``rejects``; without, the first one raises an error that names
+    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV, and ``values`` are columns
+    that all rows have beside those in the file.
+    """
+    path = Path(path)
+    kind = format_of(path, format)
+    try:
+        if kind == "parquet":
+            yield from _read_parquet(path, table, keys, values)
+        else:
+            yield from _read_text(path, table, kind, keys, null, values)
+    except OSError as error:
+        raise SetupError("the file cannot be read", where=str(path), detail=error.strerror or str(error)) from error
+
+
+def format_of(path: Path, format: str | None) -> str:
+    """The format of a file: as named, or by its ending."""
+    kind = format or FORMATS.get(path.suffix.lower(), path.suffix)
+    if kind not in FORMATS.values():
+        known = ", ".join(sorted(set(FORMATS.values())))
+        raise Unsupported(f'there is no reader for "{kind}" files', where=str(path), hint=f"Formats: {known}.")
+    return kind
+
+
+def _read_text(
+    path: Path, table: Table, kind: str, keys: KeyAdmission | None, null: str, values: PartitionValues
+) -> Iterator[FileBatch]:
+    # Bytes that are not UTF-8 come through as lone surrogates, which no STRING takes: so they have a line, too.
+    with path.open("rb") as binary, TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="") as file:
+        if kind == "json":
+            records = read_json(file)
+        else:
+            records = read_csv(file, table, null, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        records = (_with_values(record, values) for record in _in_file(records, path))
+        while chunk := list(islice(records, _BATCH)):
+            yield _convert(chunk, path, table, keys, binary.tell())
+
+
+def _in_file(records: Iterator[TextRecord], path: Path) -> Iterator[TextRecord]:
+    """The same records; an error that concerns the whole file, such as an unknown column, names it."""
+    try:
+        yield from records
+    except TidemillError as error:
+        error.where = f"{path}, {error.where}"
+        raise
+
+
+def _with_values(record: TextRecord, values: PartitionValues) -> TextRecord:
+    """A record with the columns that stand in the names of folders; one that has them itself is bad."""
+    if not values or isinstance(record.values, TidemillError):
+        return record
+    twice = next((name for name in values if name in record.values), None)
+    return replace(record, values={**record.values, **values} if twice is None else _twice(twice))
+
+
+def _twice(column: str) -> BadValue:
+    return BadValue(
+        f'column "{column}" is in the file and in the name of its folder',
+        hint="Rename the folder, or leave the column out of the file.",
+    )
+
+
+def _convert(
+    records: Sequence[TextRecord], path: Path, table: Table, keys: KeyAdmission | None, position: int
+) -> FileBatch:
+    convert = row_coercer(table.fields, table.name)
+    pairs: list[tuple[Row, int]] = []
+    rejects = []
+    for record in records:
+        try:
+            pairs.append(_pair(record, convert, table, keys))
+        except TidemillError as error:
+            if keys is None:
+                error.where = f"{path}:{record.line}, {error.where or table.name}"
+                raise
+            rejects.append(Reject(str(path), record.line, _reason(error), record.text))
+    return FileBatch(ChangeSet.of(pairs, table.fields), records[0].line, tuple(rejects), position)
+
+
+def _pair(
+    record: TextRecord, convert: Callable[[Any], Row], table: Table, keys: KeyAdmission | None
+) -> tuple[Row, int]:
+    if isinstance(record.values, TidemillError):
+        raise record.values
+    weight = 1
+    if WEIGHT in record.values:
+        values = dict(record.values)
+        weight = weight_of(values.pop(WEIGHT), f"{table.name}.{WEIGHT}")
+        record = replace(record, values=values)
+    row = convert(record.values)
+    if keys is not None:
+        keys.admit(row, weight)
+    return row, weight
+
+
+def _reason(error: TidemillError) -> str:
+    place = f" ({error.where})" if error.where else ""
+    return f"{error.what}{place}" + (f": {error.detail}" if error.detail else "")
+
+
+def _read_parquet(path: Path, table: Table, keys: KeyAdmission | None, values: PartitionValues) -> Iterator[FileBatch]:
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise BadValue("the file is not Parquet", where=str(path), detail=str(error)) from None
+    with file:
+        check_names(file.schema_arrow.names, table)
+        size, rows = path.stat().st_size, max(file.metadata.num_rows, 1)
+        first = 1
+        for part in file.iter_batches(_BATCH):
+            position = size * (first - 1 + part.num_rows) // rows
+            yield _read_part(pa.Table.from_batches([part]), first, path, table, keys, position, values)
+            first += part.num_rows
+
+
+def _read_part(
+    part: pa.Table,
+    first: int,
+    path: Path,
+    table: Table,
+    keys: KeyAdmission | None,
+    position: int,
+    values: PartitionValues,
+) -> FileBatch:
+    if keys is None:
+        try:
+            return FileBatch(changes_of(_with_columns(part, values, table), table), first, (), position)
+        except TidemillError:
+            pass  # row by row, then: that finds the row, and counts it from the file's beginning
+    rows = part.rename_columns([name.lower() for name in part.column_names]).to_pylist()
+    records = [TextRecord(line, json.dumps(row, default=str), row) for line, row in enumerate(rows, start=first)]
+    return _convert([_with_values(record, values) for record in records], path, table, keys, position)
+
+
+def _with_columns(part: pa.Table, values: PartitionValues, table: Table) -> pa.Table:
+    """Columns with those that stand in the names of folders, each of them one value over and over."""
+    types = _types(table)
+    for name, value in values.items():
+        field = Field(name, types[name])
+        row = (None if value is None else coerce(value, field.type, where=f"{table.name}.{name}"),)
+        one = ChangeSet.of([(row, 1)], (field,)).arrow().column(0)
+        part = part.append_column(name, one.take(pa.array([0] * part.num_rows, pa.int64())))
+    return part
+
+
+def _together(parts: Sequence[ChangeSet], table: Table, columnar: bool) -> ChangeSet:
+    """One change of all parts. Text was read into pairs and stays that; Parquet stays Arrow."""
+    if columnar:
+        empty = arrow_schema(table.fields).empty_table()
+        return ChangeSet.of_arrow(pa.concat_tables([empty, *(part.arrow() for part in parts)]), table.fields)
+    return ChangeSet.of(chain.from_iterable(part.pairs() for part in parts), table.fields)

@@ -1,0 +1,112 @@
+"""Positions in PostgreSQL: which transactions a state contains.
+
+Neither log positions nor sequence numbers can say that. A transaction may stand in the log and not be visible yet, and
+one with a low number may commit after one with a high number. A *snapshot* can: it has all transactions below ``xmax``
+but for those that were running. A position is a snapshot whose transactions were all told; while a long backlog is told
+piece by piece, also the snapshot that is being worked off and the mark of the last transaction told from it. Marks are
+outbox ids or commit positions in the log; their order respects conflicts, as a transaction that had to wait for another
+gets its last mark after the other has ended.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from tidemill.model.errors import EpochGone
+
+__all__ = ["PgSnapshot", "SnapshotPosition", "lsn_number", "lsn_text"]
+
+_SNAPSHOT = r"\d+:\d+:(?:\d+(?:,\d+)*)?"
+_POSITION = re.compile(rf"({_SNAPSHOT})(?:>({_SNAPSHOT})@(\d+))?(?:;([0-9A-F]+/[0-9A-F]+))?")
+
+
+@dataclass(frozen=True)
+class PgSnapshot:
+    """PostgreSQL's ``pg_snapshot``.
+
+    >>> snapshot = PgSnapshot.parse("10:20:12,15")
+    >>> [xid for xid in (9, 12, 14, 20) if snapshot.sees(xid)]
+    [9, 14]
+    """
+
+    xmin: int
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> PgSnapshot:
+        """The snapshot that PostgreSQL writes as ``text``."""
+        xmin, xmax, running = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
+
+    def __str__(self) -> str:
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.running)))}"
+
+    def sees(self, xid: int) -> bool:
+        """Whether a transaction that has committed by now is part of this state."""
+        return xid < self.xmin or (xid < self.xmax and xid not in self.running)
+
+    def covers(self, other: PgSnapshot) -> bool:
+        """Whether all that ``other`` sees is seen by this one, too."""
+        return other.xmax <= self.xmax and not any(other.sees(xid) for xid in self.running)
+
+    def whole(self, xid: int) -> int:
+        """The 64-bit number of a transaction of which the log keeps the lower half; it is close to ours."""
+        return self.xmax + ((xid - self.xmax + 2**31) % 2**32) - 2**31
+
+
+@dataclass(frozen=True)
+class SnapshotPosition:
+    """A position: all of ``base``, and of ``target`` the transactions up to ``mark``.
+
+    ``lsn``: all that was committed in the log before it is in ``base``, for sources that read the log.
+
+    >>> str(SnapshotPosition.parse("10:20:12>12:30:@7;0/16B3748"))
+    '10:20:12>12:30:@7;0/16B3748'
+    """
+
+    base: PgSnapshot
+    target: PgSnapshot | None = None
+    mark: int = 0
+    lsn: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> SnapshotPosition:
+        """The position written as ``text``."""
+        found = _POSITION.fullmatch(text)
+        if found is None:
+            raise EpochGone(f"{text!r} is no position of a PostgreSQL source", hint="Fill the views anew.")
+        base, target, mark, lsn = found.groups()
+        return cls(PgSnapshot.parse(base), PgSnapshot.parse(target) if target else None, int(mark or 0), lsn or "")
+
+    def __str__(self) -> str:
+        target = f">{self.target}@{self.mark}" if self.target else ""
+        return f"{self.base}{target}{';' if self.lsn else ''}{self.lsn}"
+
+    def sees(self, xid: int, mark: int) -> bool:
+        """Whether the transaction ``xid``, whose last mark is ``mark``, was told."""
+        return self.base.sees(xid) or (self.target is not None and mark <= self.mark and self.target.sees(xid))
+
+    def told(self, target: PgSnapshot, mark: int) -> SnapshotPosition:
+        """The position after telling the next transaction of ``target``."""
+        return replace(self, target=target, mark=mark)
+
+
+def lsn_number(text: str) -> int:
+    """A place in the log as a number.
+
+    >>> lsn_number("1/10") == 2**32 + 16
+    True
+    """
+    high, low = text.split("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
+def lsn_text(number: int) -> str:
+    """A place in the log as PostgreSQL writes it.
+
+    >>> lsn_text(2**32 + 16)
+    '1/10'
+    """
+    return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"

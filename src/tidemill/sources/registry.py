@@ -1,0 +1,72 @@
+"""Sources by name and options, as ``CREATE SOURCE shop TYPE postgres OPTIONS (...)`` gives them.
+
+Options are text, are stored, and are shown: none of them may be a secret. Unknown ones are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidemill.model.errors import Unsupported
+from tidemill.sources.secrets import POSTGRES, Secrets
+from tidemill.sources.source import Source
+
+__all__ = ["SOURCE_TYPES", "open_source"]
+
+_SHARED = ("tables", "setup", "reader", "poll", "patience", "query_timeout")
+
+
+def open_source(name: str, type_: str, options: Mapping[str, str], secrets: Secrets | None = None) -> Source:
+    """Open the source ``name`` of a type in ``SOURCE_TYPES``; its password may come from the variables ``secrets``."""
+    if type_ not in SOURCE_TYPES:
+        raise Unsupported(f"there is no type {type_!r} of sources", hint=f"Types: {', '.join(sorted(SOURCE_TYPES))}.")
+    return SOURCE_TYPES[type_](name, dict(options), secrets or Secrets.of())
+
+
+def _sqlite(name: str, options: dict[str, str], secrets: Secrets) -> Source:
+    from tidemill.sources.sqlite.source import SqliteSource
+
+    given = _taken(options, _SHARED)
+    path = options.pop("path", "")
+    if not path or options:
+        known = ", ".join(("path", *_SHARED))
+        wrong = f"has no option {next(iter(options))!r}" if options else "needs the option path"
+        raise Unsupported(f"a SQLite source {wrong}", hint=f"Options: {known}.")
+    return SqliteSource(name, path, **given)
+
+
+def _postgres(name: str, options: dict[str, str], secrets: Secrets) -> Source:
+    from tidemill.sources.postgres.connection import Address
+    from tidemill.sources.postgres.source import PostgresSource
+
+    given = _taken(options, (*_SHARED, "schema", "changes", "held", "pages"))
+    variable = secrets.require(options.pop("password_env", POSTGRES))
+    return PostgresSource(name, Address(options, variable), **given)
+
+
+SOURCE_TYPES: dict[str, Callable[[str, dict[str, str], Secrets], Source]] = {"postgres": _postgres, "sqlite": _sqlite}
+"""How each type of source is opened."""
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "tables": lambda text: [name.strip() for name in text.split(",") if name.strip()],
+    "setup": lambda text: {"create": "create", "exists": "exists"}[text],
+    "poll": float,
+    "patience": float,
+    "query_timeout": float,
+    "held": int,
+    "pages": lambda text: {"true": True, "false": False}[text.lower()],
+}
+
+
+def _taken(options: dict[str, str], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of ``options`` that are in ``names``, taken out of them and read."""
+    taken = {}
+    for name in names:
+        if name in options:
+            text = options.pop(name)
+            try:
+                taken[name] = _READERS.get(name, str)(text)
+            except (KeyError, ValueError):
+                raise Unsupported(f"{text!r} is no value of the option {name}") from None
+    return taken

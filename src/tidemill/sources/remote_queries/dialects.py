@@ -1,0 +1,222 @@
+"""How two databases write what we ask, and which expressions mean the same there as here.
+
+Only what cannot differ is asked of a source: comparisons of columns and constants of one kind, tests for NULL, and
+AND, OR and NOT over them. All else is evaluated here over the columns that come
+(``sources.remote_queries.render_sql``), so an answer is exact in Tidemill's own semantics whatever the source thinks of
+text in upper case or of 7 / 2.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
+from tidemill.model import types as t
+from tidemill.model.errors import BadValue
+from tidemill.model.types import Type
+from tidemill.sources.remote_queries.remote_tables import RemoteColumn
+
+__all__ = ["POSTGRES", "SQLITE", "Dialect", "quoted", "quoted_text"]
+
+_SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_ORDERS = ("lt", "le", "gt", "ge")
+_KINDS: dict[type[Type], str] = {
+    t.Int: "exact",
+    t.BigInt: "exact",
+    t.Decimal: "exact",
+    t.Double: "double",
+    t.String: "text",
+    t.Boolean: "truth",
+    t.Date: "day",
+    t.Timestamp: "instant",
+}
+
+RemoteColumns = Mapping[str, RemoteColumn]
+"""The columns that an expression reads, by ``alias.column``."""
+
+
+def quoted(name: str) -> str:
+    """An identifier that means ``name`` and nothing else.
+
+    >>> quoted('pay"; DROP TABLE x; --')
+    '"pay""; DROP TABLE x; --"'
+    """
+    if not name or "\0" in name:
+        raise BadValue(f"{name!r} cannot be the name of a table or column")
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def quoted_text(value: str) -> str:
+    """A constant that is the text ``value``, where no parameter can stand: in triggers and functions.
+
+    >>> quoted_text("it's")
+    "'it''s'"
+    """
+    doubled = value.replace("'", "''")
+    return f"'{doubled}'"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A database's SQL: its parameters, what it compares as we do, and how much one statement may hold."""
+
+    name: str
+    placeholder: str
+    casts: bool
+    collation: str
+    same: str
+    kinds: frozenset[str]
+    encode: Callable[[Any], Any]
+    most_parameters: int
+    most_terms: int
+
+    def parameter(self, number: int, sql: str) -> str:
+        """The text that stands for parameter ``number``, of type ``sql`` there."""
+        text = f"{self.placeholder}{number}"
+        return f"{text}::{sql}" if self.casts else text
+
+    def takes(self, scalar: Scalar, columns: RemoteColumns) -> bool:
+        """Whether the condition ``scalar`` means there what it means here, and cannot fail there."""
+        match scalar:
+            case Call(function="and" | "or" | "not", arguments=arguments):
+                return all(self.takes(argument, columns) for argument in arguments)
+            case Call(function="is_null" | "is_not_null", arguments=(Column(name=name),)):
+                return name in columns
+            case Call(function="in" | "eq" | "ne" | "null_safe_eq" as function, arguments=arguments):
+                return self._comparable(function, arguments, columns)
+            case Call(function="lt" | "le" | "gt" | "ge" as function, arguments=arguments):
+                return self._comparable(function, arguments, columns)
+            case Column() | Literal():
+                return isinstance(scalar.type, t.Boolean) and self._kind(scalar, "eq", columns) is not None
+        return False
+
+    def _comparable(self, function: str, operands: tuple[Scalar, ...], columns: RemoteColumns) -> bool:
+        kinds = {self._kind(operand, function, columns) for operand in operands}
+        return len(kinds) == 1 and None not in kinds
+
+    def _kind(self, scalar: Scalar, function: str, columns: RemoteColumns) -> str | None:
+        """What ``scalar`` is compared as there; None where that could differ from what we do."""
+        match scalar:
+            case Cast(input=Column() | Literal() as input_, of=of, lenient=False) if widens(input_.type, of):
+                return self._kind(input_, function, columns)
+            case Column(name=name):
+                column = columns.get(name)
+                alike = column is not None and (column.ordered if function in _ORDERS else column.equal)
+                return self._allowed(scalar.type) if alike else None
+            case Literal(value=value):
+                spelled = not isinstance(value, str) or "\0" not in value  # PostgreSQL's text has no such character
+                return self._allowed(scalar.type) if spelled else None
+        return None
+
+    def _allowed(self, type_: Type) -> str | None:
+        kind = _KINDS.get(type(type_))
+        whole = kind == "exact" and not isinstance(type_, t.Decimal)
+        return kind if kind in self.kinds or (whole and "whole" in self.kinds) else None
+
+    def write(self, scalar: Scalar, column: Callable[[str], str], constant: Callable[[Any, Type], str]) -> str:
+        """The text of a condition that ``takes`` has allowed."""
+
+        def text(part: Scalar) -> str:
+            match part:
+                case Column(name=name):
+                    return column(name)
+                case Literal(value=value, of=of):
+                    return constant(value, of)
+                case Cast(input=input_):
+                    return text(input_)  # it only widens, and both sides are compared exactly
+                case Call(function="and" | "or" as function, arguments=arguments):
+                    return f"({f' {function.upper()} '.join(map(text, arguments))})"
+                case Call(function="not", arguments=(argument,)):
+                    return f"(NOT {text(argument)})"
+                case Call(function="is_null", arguments=(argument,)):
+                    return f"({text(argument)} IS NULL)"
+                case Call(function="is_not_null", arguments=(argument,)):
+                    return f"({text(argument)} IS NOT NULL)"
+                case Call(function="in", arguments=(first, *others)):
+                    return f"({self._collated('eq', first, text)} IN ({', '.join(map(text, others))}))"
+                case Call(function=function, arguments=(left, right)):
+                    symbol = self.same if function == "null_safe_eq" else _SYMBOLS[function]
+                    return f"({self._collated(function, left, text)} {symbol} {text(right)})"
+            raise TypeError(f"no SQL for {part!r}")
+
+        return text(scalar)
+
+    def _collated(self, function: str, scalar: Scalar, text: Callable[[Scalar], str]) -> str:
+        """Text is ordered by code points here. Equality is left alone where it agrees, so that indexes are used."""
+        wanted = isinstance(scalar.type, t.String) and (function in _ORDERS or not self.casts)
+        return f"{text(scalar)} COLLATE {self.collation}" if wanted else text(scalar)
+
+
+def widens(type_: Type, of: Type) -> bool:
+    """Whether every value of ``type_`` is one of ``of``, the same number: its comparisons need no cast.
+
+    >>> widens(t.INT, t.BIGINT), widens(t.BIGINT, t.Decimal(12, 2)), widens(t.BIGINT, t.DOUBLE)
+    (True, False, False)
+    """
+    digits = {t.Int: (10, 0), t.BigInt: (19, 0)}
+
+    def room(some: Type) -> tuple[int, int] | None:
+        if isinstance(some, t.Decimal):
+            return some.precision - some.scale, some.scale
+        return digits.get(type(some))
+
+    if type_ == of:
+        return True
+    before, after = room(type_), room(of)
+    if before is None or after is None or isinstance(of, t.Int):
+        return False
+    return before[0] <= after[0] and before[1] <= after[1]
+
+
+def _as_text(value: Any) -> str | None:
+    """A value as PostgreSQL reads it from text, with UTC as the session's zone."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def _as_stored(value: Any) -> Any:
+    """A value as SQLite stores it: days and instants are ISO text, truth values are 0 and 1."""
+    if value != value:
+        raise BadValue("NaN cannot be asked about", detail="SQLite knows no NaN, and takes it for NULL.")
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return str(value) if isinstance(value, decimal.Decimal) else value
+
+
+POSTGRES = Dialect(
+    name="postgres",
+    placeholder="$",
+    casts=True,
+    collation='"C"',
+    same="IS NOT DISTINCT FROM",
+    kinds=frozenset({"exact", "double", "text", "truth", "day", "instant"}),
+    encode=_as_text,
+    most_parameters=60_000,  # the protocol counts them in 16 bits
+    most_terms=1_000,
+)
+"""PostgreSQL compares all of these as we do: NaN is one value and the greatest, -0.0 is 0.0."""
+
+SQLITE = Dialect(
+    name="sqlite",
+    placeholder="?",
+    casts=False,
+    collation="BINARY",
+    same="IS",
+    kinds=frozenset({"whole", "double", "text", "truth", "day"}),
+    encode=_as_stored,
+    most_parameters=30_000,
+    most_terms=200,
+)
+"""SQLite has no decimals, and one instant has many spellings in it: neither is compared there."""

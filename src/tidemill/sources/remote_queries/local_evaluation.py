@@ -1,0 +1,172 @@
+"""Signed queries answered quickly over relations that are at hand: the joins of a term by index, bound tuples first.
+
+``SignedQuery.answer`` says what is right and forms the whole product; this finds the same rows at the cost of those
+that match. Relations keep an index for every set of columns that was ever probed, at the cost of each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tidemill.algebra.evaluate import bind, evaluate_scalar
+from tidemill.algebra.expressions.scalars import Call, Column
+from tidemill.algebra.relational.relations import Scan
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.schema import names_of
+from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm, SpjView
+
+RowIndex = Mapping[Row, ZSet]
+"""Rows by the values of some of their columns; rows with a NULL among these are in none, since NULL equals nothing."""
+
+
+@dataclass(frozen=True)
+class JoinStep:
+    """Where a join goes next: to the rows of a leaf whose ``columns`` equal ``others``, columns of leaves before it."""
+
+    leaf: int
+    columns: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class IndexProbe:
+    """What one step read of a relation of ``size`` rows: how many rows were ``found`` at each probe by ``columns``.
+
+    Without columns the relation was read from end to end.
+    """
+
+    relation: str
+    columns: tuple[str, ...]
+    found: tuple[int, ...]
+    size: int
+
+
+NOTHING = ZSet()
+
+ProbeObserver = Callable[[IndexProbe], None]
+
+
+class IndexedRelations:
+    """The rows of relations, with indexes that come as they are needed and follow every change."""
+
+    def __init__(self, relations: Mapping[str, ZSet] | None = None) -> None:
+        self.relations = {name: ZSet(rows) for name, rows in (relations or {}).items()}
+        self._indexes: dict[tuple[str, tuple[int, ...]], dict[Row, ZSet]] = {}
+        # By identity, since to hash a view is dearer than a join; the view is held, so that its identity stays its own.
+        self._plans: dict[tuple[int, frozenset[str]], tuple[SpjView, list[JoinStep]]] = {}
+
+    def apply(self, changes: Mapping[str, ZSet]) -> None:
+        """Add weighted rows to the relations that are here."""
+        for relation, change in changes.items():
+            if relation in self.relations:
+                self.relations[relation].update_by(change)
+                for (indexed, columns), index in self._indexes.items():
+                    if indexed == relation:
+                        _enter(index, columns, change.items())
+
+    def answer(self, query: SignedQuery) -> ZSet:
+        """The signed rows of ``query``; equal to ``query.answer(self.relations)``."""
+        total = ZSet()
+        for term in query.terms:
+            total.update_by(self.rows(query.view, term))
+        return total
+
+    def rows(self, view: SpjView, term: SignedTerm, watch: ProbeObserver | None = None) -> ZSet:
+        """The signed rows of one term; ``watch`` is told of every relation that was read for it."""
+        found: list[tuple[dict[int, Row], int]] = [({}, term.sign)]
+        for step in self._plan(view, term):
+            leaf = view.leaves[step.leaf]
+            index = self._index(leaf.relation, step.columns, term.bound.get(leaf.alias))
+            keys = [tuple([rows[one][column] for one, column in step.others]) for rows, _ in found]
+            groups = [index.get(key, NOTHING) for key in keys]
+            if watch is not None and leaf.alias not in term.bound:
+                watch(self._probe(leaf, step, [rows for rows, _ in found], groups))
+            found = [
+                ({**rows, step.leaf: row}, weight * times)
+                for (rows, weight), group in zip(found, groups, strict=True)
+                for row, times in group.items()
+            ]
+        return _finish(view, found)
+
+    def _probe(
+        self, leaf: Scan, step: JoinStep, found: Iterable[Mapping[int, Row]], groups: Iterable[ZSet]
+    ) -> IndexProbe:
+        """Rows before it that differ elsewhere only, and so ask for the same, make one probe."""
+        asking = sorted({one for one, _ in step.others})
+        probes = {
+            tuple([rows[one] for one in asking]): sum(group.values()) for rows, group in zip(found, groups, strict=True)
+        }
+        columns = tuple(leaf.columns[column].name for column in step.columns)
+        return IndexProbe(leaf.relation, columns, tuple(probes.values()), sum(self.relations[leaf.relation].values()))
+
+    def _plan(self, view: SpjView, term: SignedTerm) -> list[JoinStep]:
+        name = id(view), frozenset(term.bound)
+        if name not in self._plans:
+            self._plans[name] = view, _plan(view, name[1])
+        return self._plans[name][1]
+
+    def _index(self, relation: str, columns: tuple[int, ...], bound: ZSet | None) -> RowIndex:
+        if not columns:
+            return {(): self.relations[relation] if bound is None else bound}
+        if bound is not None:
+            return _enter({}, columns, bound.items())
+        if (relation, columns) not in self._indexes:
+            self._indexes[relation, columns] = _enter({}, columns, self.relations[relation].items())
+        return self._indexes[relation, columns]
+
+
+def _enter(index: dict[Row, ZSet], columns: tuple[int, ...], rows: Iterable[tuple[Row, int]]) -> dict[Row, ZSet]:
+    for row, weight in rows:
+        key = tuple([row[column] for column in columns])
+        if None not in key:
+            index.setdefault(key, ZSet()).add(row, weight)
+            if not index[key]:
+                del index[key]
+    return index
+
+
+def _plan(view: SpjView, bound: frozenset[str]) -> list[JoinStep]:
+    """Leaves in an order in which each has columns equal to those before it, as far as can be; bound ones first."""
+    equal = _equal_columns(view)
+    left = list(range(len(view.leaves)))
+    steps: list[JoinStep] = []
+    while left:
+        placed = {step.leaf for step in steps}
+        ties = {
+            leaf: [(mine, other) for (one, mine), other in equal if one == leaf and other[0] in placed] for leaf in left
+        }
+        leaf = min(left, key=lambda leaf: (not ties[leaf], view.leaves[leaf].alias not in bound, leaf))
+        steps.append(JoinStep(leaf, tuple(mine for mine, _ in ties[leaf]), tuple(other for _, other in ties[leaf])))
+        left.remove(leaf)
+    return steps
+
+
+def _equal_columns(view: SpjView) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Columns, as leaf and place, that a condition wants to be equal; each pair both ways round."""
+    places = {
+        name: (number, place)
+        for number, leaf in enumerate(view.leaves)
+        for place, name in enumerate(names_of(leaf.fields))
+    }
+    pairs = []
+    for condition in view.conditions:
+        match condition:
+            case Call("eq", (Column(one), Column(other))) if places[one][0] != places[other][0]:
+                pairs += [(places[one], places[other]), (places[other], places[one])]
+    return pairs
+
+
+def _finish(view: SpjView, found: Iterable[tuple[dict[int, Row], int]]) -> ZSet:
+    """The outputs of the combinations for which all conditions hold: an index only leaves out what is hopeless."""
+    result = ZSet()
+    for rows, weight in found:
+        values = bind(tuple(value for leaf in range(len(view.leaves)) for value in rows[leaf]), view.fields)
+        if all(evaluate_scalar(condition, values) is True for condition in view.conditions):
+            result.add(tuple([evaluate_scalar(output.scalar, values) for output in view.outputs]), weight)
+    return result
+
+
+def evaluate_locally(query: SignedQuery) -> ZSet:
+    """The rows of the terms of ``query`` that read no relation."""
+    return IndexedRelations().answer(query.local)

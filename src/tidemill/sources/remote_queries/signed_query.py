@@ -1,0 +1,194 @@
+"""Signed queries: what a warehouse asks a source that keeps changing (sections 4.1 and 4.2 of the ECA paper).
+
+A view is a projection of a selection of a product of relations. A *term* is that view with some of its relations
+replaced by updated tuples, which carry their signs as weights; a query is a sum of terms. ``query.after(update)`` is
+the paper's ``Q<U>``: what the query says differently because of ``update``, once the source has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.relational.relations import Filter, Join, Project, Relation, Scan
+from tidemill.algebra.relational.walk import columns_in, conjunction
+from tidemill.changes.zset import Row, ZSet
+from tidemill.model.types import Field
+
+
+@dataclass(frozen=True)
+class SpjView:
+    """A view: ``outputs`` of the rows of the product of ``leaves`` for which all ``conditions`` hold.
+
+    A relation may stand among the leaves under several aliases. Scalars are over ``alias.column``. A leaf of the
+    relation ``""`` is none of the source's: it is bound in every term, to rows that the query brings along.
+    """
+
+    leaves: tuple[Scan, ...]
+    conditions: tuple[Scalar, ...]
+    outputs: tuple[Named, ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of all leaves, in order: what the conditions and outputs may read."""
+        return tuple(field for leaf in self.leaves for field in leaf.fields)
+
+    @cached_property
+    def ties(self) -> tuple[frozenset[str], ...]:
+        """For each condition, the aliases of the leaves that it reads."""
+        owners = {field.name: leaf.alias for leaf in self.leaves for field in leaf.fields}
+        return tuple(frozenset(owners[name] for name in columns_in(condition)) for condition in self.conditions)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The relations that it reads, each once."""
+        return tuple(dict.fromkeys(leaf.relation for leaf in self.leaves))
+
+    @property
+    def algebra(self) -> Relation:
+        """The same as algebra, for the evaluator and for the compiler."""
+        first, *others = self.leaves
+        tree: Relation = first
+        for leaf in others:
+            tree = Join(tree, leaf)
+        condition = conjunction(self.conditions)
+        return Project(tree if condition is None else Filter(tree, condition), self.outputs)
+
+    @property
+    def query(self) -> SignedQuery:
+        """The view itself, as a query that a source can be asked."""
+        return SignedQuery(self, (SignedTerm(1),))
+
+
+@dataclass(frozen=True)
+class SignedTerm:
+    """The view with the leaves in ``bound`` replaced by weighted tuples, and a sign in front."""
+
+    sign: int
+    bound: Mapping[str, ZSet] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SignedQuery:
+    """A sum of terms of one view."""
+
+    view: SpjView
+    terms: tuple[SignedTerm, ...]
+
+    def after(self, relation: str, change: ZSet) -> SignedQuery:
+        """``Q<U>``: what this query answers after the change of ``relation``, less what it answered before.
+
+        It is asked after the change, so a relation that is not bound shows its new rows. Where a relation stands under
+        several aliases, its rows are taken out of every set of them: ``R*R - (R-d)*(R-d) = d*R + R*d - d*d``.
+
+        >>> scan = Scan("r", "a", ())
+        >>> view = SpjView((scan, Scan("r", "b", ())), (), ())
+        >>> [(term.sign, sorted(term.bound)) for term in view.query.after("r", ZSet({(1,): 1})).terms]
+        [(1, ['a']), (1, ['b']), (-1, ['a', 'b'])]
+        """
+        return replace(self, terms=tuple(new for term in self.terms for new in self._changed(term, relation, change)))
+
+    def _changed(self, term: SignedTerm, relation: str, change: ZSet) -> list[SignedTerm]:
+        free = [leaf.alias for leaf in self.view.leaves if leaf.relation == relation and leaf.alias not in term.bound]
+        chosen = [some for size in range(1, len(free) + 1) for some in combinations(free, size)]
+        return [
+            SignedTerm(term.sign * (-1) ** (len(some) + 1), {**term.bound, **dict.fromkeys(some, change)})
+            for some in chosen
+        ]
+
+    def after_all(self, changes: Mapping[str, ZSet]) -> SignedQuery:
+        """``Q<U>`` where ``U`` changes several relations at once: a transaction, or a batch of them.
+
+        The changes are taken one after the other. What stands for the earlier ones is asked after the later ones too,
+        so it is compensated for them: ``D`` becomes ``D + (Q - D)<U>``.
+
+        >>> view = SpjView((Scan("r", "r", ()), Scan("s", "s", ())), (), ())
+        >>> print(view.query.after_all({"r": ZSet({(1,): 1}), "s": ZSet({(2,): -1})}))
+        pi([1] x s) - pi(r x [2]) + pi([1] x [2])
+        """
+        total = replace(self, terms=())
+        for relation, change in changes.items():
+            if change:
+                total = total + (self - total).after(relation, change)
+        return total
+
+    def __add__(self, other: SignedQuery) -> SignedQuery:
+        return replace(self, terms=self.terms + other.terms)
+
+    def __neg__(self) -> SignedQuery:
+        return replace(self, terms=tuple(SignedTerm(-term.sign, term.bound) for term in self.terms))
+
+    def __sub__(self, other: SignedQuery) -> SignedQuery:
+        return self + -other
+
+    def needs_source(self, term: SignedTerm) -> bool:
+        """Whether a term reads a relation; one whose leaves are all bound can be evaluated anywhere."""
+        return len(term.bound) < len(self.view.leaves)
+
+    @property
+    def local(self) -> SignedQuery:
+        """The terms that need no source."""
+        return replace(self, terms=tuple(term for term in self.terms if not self.needs_source(term)))
+
+    @property
+    def remote(self) -> SignedQuery:
+        """The terms that only a source can answer."""
+        return replace(self, terms=tuple(term for term in self.terms if self.needs_source(term)))
+
+    def __str__(self) -> str:
+        """The query as the paper writes it: ``pi_W([4, 2] x r2) - pi_W([4, 2] x [2, 3])``; conditions are left out."""
+        return _sum_text([self._text(term) for term in self.terms])
+
+    def _text(self, term: SignedTerm) -> tuple[str, str]:
+        """The sign in front of a term, which takes in those of tuples that stand alone, and what follows it."""
+        sign, factors = term.sign, []
+        for leaf in self.view.leaves:
+            rows = term.bound.get(leaf.alias)
+            if rows is None:
+                factors.append(leaf.relation if leaf.relation == leaf.alias else f"{leaf.relation} {leaf.alias}")
+            elif len(rows) == 1:
+                ((row, weight),) = rows.items()
+                sign = sign if weight > 0 else -sign
+                factors.append(_tuple_text(row, abs(weight)))
+            else:
+                factors.append(f"({rows_text(rows)})")
+        names = ",".join(output.name for output in self.view.outputs)
+        return "+" if sign > 0 else "-", f"pi{'_' if names else ''}{names}({' x '.join(factors)})"
+
+    def answer(self, relations: Mapping[str, ZSet]) -> ZSet:
+        """The signed rows of the query in a state of the source: its meaning, and what the oracle says."""
+        total = ZSet()
+        for term in self.terms:
+            total.update_by(self._rows(term, relations))
+        return total
+
+    def _rows(self, term: SignedTerm, relations: Mapping[str, ZSet]) -> ZSet:
+        """Each leaf has a name of its own here, under which the evaluator finds what stands for it."""
+        leaves = tuple(replace(leaf, relation=leaf.alias) for leaf in self.view.leaves)
+        contents = {leaf.alias: term.bound.get(leaf.alias, relations.get(leaf.relation)) for leaf in self.view.leaves}
+        known = {alias: rows for alias, rows in contents.items() if rows is not None}
+        rows = evaluate(replace(self.view, leaves=leaves).algebra, known)
+        return rows if term.sign > 0 else -rows
+
+
+def rows_text(rows: ZSet) -> str:
+    """Signed rows as the paper writes them.
+
+    >>> rows_text(ZSet({(1, None): 2, (4, 2): -1})), rows_text(ZSet())
+    ('2[1, NULL] - [4, 2]', '0')
+    """
+    return _sum_text([("+" if weight > 0 else "-", _tuple_text(row, abs(weight))) for row, weight in rows.items()])
+
+
+def _sum_text(parts: Sequence[tuple[str, str]]) -> str:
+    first, *others = parts or [("+", "0")]
+    return ("-" if first[0] == "-" else "") + first[1] + "".join(f" {sign} {text}" for sign, text in others)
+
+
+def _tuple_text(row: Row, times: int) -> str:
+    values = ", ".join("NULL" if value is None else str(value) for value in row)
+    return f"{times if times > 1 else ''}[{values}]"

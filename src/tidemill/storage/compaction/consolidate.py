@@ -1,0 +1,191 @@
+"""Compaction: several parts of a map become one, with equal keys summed and what cancels left out.
+
+Epochs that time travel still reaches keep their own rows; all before become one. Sums of BIGINT, DECIMAL and of weights
+are exact in any order. A DOUBLE is a pair of floats, high and low part, added without loss of the low one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.algebra.relational.partial_sums import LOW
+from tidemill.changes.arrow import from_arrow
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import DOUBLE, Array, Field, Struct, Type
+from tidemill.program.maps import Map, map_fields
+from tidemill.storage.runs import RunEntry
+
+MERGE_AT = 8
+"""So many runs of like size are merged while time travel tells their epochs apart."""
+
+MERGE_OLD_AT = 2
+"""So many runs of like size are merged when it no longer does, because then equal keys become one."""
+
+SIZE_RATIO = 2
+"""A run joins a merge if it is at most so many times as large as all smaller ones together: each row is then rewritten
+a logarithmic number of times, and a handful of new rows never rewrites a large map."""
+
+FloatArray = npt.NDArray[np.float64]
+IntegerArray = npt.NDArray[np.int64]
+
+
+def choose_runs(runs: Sequence[RunEntry], oldest: int, most: int | None = None) -> tuple[RunEntry, ...]:
+    """The runs that are worth merging now; none where that would cost more than it saves.
+
+    With ``most`` the choice is among the smallest, those that hold up to so many rows together. The number of runs is
+    bounded all the same: one that is too large to be among them holds many rows.
+    """
+    live = sorted((run for run in runs if run.ended is None), key=lambda run: run.rows)
+    if most is not None:
+        live = [run for run, rows in zip(live, accumulate(run.rows for run in live), strict=True) if rows <= most]
+    old = [run for run in live if _mostly_old(run, oldest)]
+    # More than a quarter retractions means that, with what they cancel, over half of the rows are gone after a merge.
+    if len(old) > 1 and 4 * sum(run.retracted for run in old) > sum(run.rows for run in old):
+        return tuple(old)
+    similar = _of_like_size(old, MERGE_OLD_AT)
+    unsummed = tuple(run for run in old if run.first < run.last and run not in similar)
+    return similar + unsummed or _of_like_size(live, MERGE_AT)
+
+
+def _mostly_old(run: RunEntry, oldest: int) -> bool:
+    """Whether most epochs of a run have become one. Each rewrite then halves what is left, at least."""
+    return run.first <= oldest and 2 * (min(run.last, oldest) - run.first) >= run.last - run.first
+
+
+def _of_like_size(runs: Sequence[RunEntry], least: int) -> tuple[RunEntry, ...]:
+    """The longest beginning of ``runs``, smallest first, whose last is not much larger than all before it."""
+    smaller = list(accumulate((run.rows for run in runs), initial=0))
+    for length in range(len(runs), least - 1, -1):
+        if runs[length - 1].rows <= SIZE_RATIO * smaller[length - 1]:
+            return tuple(runs[:length])
+    return ()
+
+
+def consolidate(table: pa.Table, map_: Map, oldest: int, *, whole: bool) -> list[tuple[pa.Table, int, int]]:
+    """Sum the rows of a map by key and epoch, epochs up to ``oldest`` taken as one; sorted by key.
+
+    Returns the rows before and those after that line with their first and last epoch, so that a feed never opens the
+    former. A key is left out when its weight and all its values are zero: an update leaves a group's weight alone and
+    moves its sums. Where ``table`` is the ``whole`` map, weight zero suffices at the line: such a key starts anew.
+    """
+    epochs = pc.max_element_wise(table.column(EPOCH), pa.scalar(oldest, pa.int64()))
+    table = table.set_column(table.schema.get_field_index(EPOCH), EPOCH, epochs)
+    summed = _sum_by_key(table, map_)
+    old = pc.less_equal(summed.column(EPOCH), oldest)
+    kept = _nonzero(summed, [f.name for f in map_fields(map_)[len(map_.keys) :]])
+    if whole:
+        kept = pc.and_(kept, pc.or_(pc.not_equal(summed.column(WEIGHT), 0), pc.invert(old)))
+    halves = [summed.filter(pc.and_(kept, old)), summed.filter(pc.and_(kept, pc.invert(old)))]
+    return [(_sorted(half, map_), *_epochs_of(half)) for half in halves if half.num_rows]
+
+
+def _epochs_of(table: pa.Table) -> tuple[int, int]:
+    bounds = pc.min_max(table.column(EPOCH))
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _nonzero(table: pa.Table, values: Sequence[str]) -> pa.ChunkedArray:
+    """Which rows say anything at all."""
+    result = pc.not_equal(table.column(WEIGHT), 0)
+    for name in values:
+        column = table.column(name)
+        result = pc.or_(result, pc.not_equal(column, pa.scalar(0).cast(column.type)))
+    return result
+
+
+def _sum_by_key(table: pa.Table, map_: Map) -> pa.Table:
+    """One row for each key and epoch. Keys are grouped by Arrow, nested ones by codes that stand for them."""
+    columns = [_groupable(table, f) for f in map_.keys] + [table.column(EPOCH)]
+    keys = [f"k{i}" for i in range(len(columns))]
+    exact = [f.name for f in map_fields(map_)[len(map_.keys) :] if f.type != DOUBLE] + [WEIGHT]
+    sums = [f"s{i}" for i in range(len(exact))]
+    rows = pa.array(np.arange(table.num_rows, dtype=np.int64))
+    plain = pa.table([*columns, *(table.column(name) for name in exact), rows], names=[*keys, *sums, "row"])
+    wanted = [*((name, "sum") for name in sums), ("row", "list")]
+    groups = plain.group_by(keys, use_threads=False).aggregate(wanted)
+    members = groups.column("row_list").combine_chunks()
+    order, starts = _members(members)
+    result = {name: groups.column(f"{s}_sum") for name, s in zip(exact, sums, strict=True)}
+    for value in map_.values:
+        if value.type == DOUBLE:
+            result[value.name], result[value.name + LOW] = _sum_doubles(table, value.name, order, starts)
+    representatives = table.take(pa.array(order[starts]))
+    filled = [result.get(f.name, representatives.column(f.name)).cast(f.type) for f in table.schema]
+    return pa.table(filled, schema=table.schema)
+
+
+def _members(lists: pa.Array | pa.ChunkedArray) -> tuple[IntegerArray, IntegerArray]:
+    """The row numbers of all groups, one group after the other, and where each group starts."""
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lists.flatten().to_numpy(zero_copy_only=False), np.cumsum(lengths) - lengths
+
+
+def _groupable(table: pa.Table, key: Field) -> pa.ChunkedArray | pa.Array:
+    """A column that groups as ``key`` does: arrays and structs, which Arrow does not group, are numbered."""
+    if not _nested(key.type):
+        return table.column(key.name)
+    codes: dict[Any, int] = {}
+    values = (row[0] for row, _ in from_arrow(table.select([key.name]), (key,)))
+    return pa.array([codes.setdefault(value, len(codes)) for value in values], pa.int64())
+
+
+def _nested(type_: Type) -> bool:
+    return isinstance(type_, Array | Struct)
+
+
+def _sum_doubles(table: pa.Table, name: str, order: IntegerArray, starts: IntegerArray) -> tuple[pa.Array, pa.Array]:
+    """The double-double sums of a value, by group."""
+    high = table.column(name).to_numpy()[order]
+    low = table.column(name + LOW).to_numpy()[order]
+    high, low = sum_pairs(high, low, starts)
+    return pa.array(high), pa.array(low)
+
+
+def sum_pairs(high: FloatArray, low: FloatArray, starts: IntegerArray) -> tuple[FloatArray, FloatArray]:
+    """Sum double-doubles within groups: neighbours are added pairwise until each group has one left.
+
+    Each round halves every group, so the work is that of numpy on arrays of n, n/2, n/4 ... numbers.
+
+    >>> sum_pairs(np.array([1e20, 1.0, -1e20, 5.0]), np.zeros(4), np.array([0, 3]))
+    (array([1., 5.]), array([0., 0.]))
+    """
+    while len(starts) < len(high):
+        lengths = np.diff(np.append(starts, len(high)))
+        ranks = np.arange(len(high)) - np.repeat(starts, lengths)
+        paired = (ranks % 2 == 0) & (ranks + 1 < np.repeat(lengths, lengths))
+        first = np.flatnonzero(paired)
+        high[first], low[first] = add_doubles(high[first], low[first], high[first + 1], low[first + 1])
+        left = ranks % 2 == 0
+        high, low = high[left], low[left]
+        lengths = (lengths + 1) // 2
+        starts = np.cumsum(lengths) - lengths
+    return high, low
+
+
+def add_doubles(
+    high: FloatArray, low: FloatArray, other: FloatArray, other_low: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The sum of two double-doubles, renormalized: an error-free sum of the high parts carries what they lose."""
+    total = high + other
+    part = total - high
+    lost = (high - (total - part)) + (other - part) + low + other_low
+    result = total + lost
+    return result, lost - (result - total)
+
+
+def _sorted(table: pa.Table, map_: Map) -> pa.Table:
+    """Sorted by the keys that have an order in Arrow, so that a file's statistics tell where a key can be."""
+    places = [table.schema.get_field_index(f.name) for f in map_.keys if not _nested(f.type)]
+    if not places:
+        return table
+    keys = pa.table([table.column(place) for place in places], names=[f"k{i}" for i in range(len(places))])
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))

@@ -1,0 +1,70 @@
+"""Merging runs in a folder: chosen, summed and written beside the old ones, for a manifest to swap them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.model.schema import EPOCH
+from tidemill.program.maps import Map, map_fields
+from tidemill.storage.compaction.consolidate import choose_runs, consolidate
+from tidemill.storage.folder_writer import FolderWriter
+from tidemill.storage.layout import CommittedState
+from tidemill.storage.manifest import WarehouseState
+from tidemill.storage.runs import RunEntry, RunSegment, open_run, translate_read_errors
+from tidemill.storage.segments import stored_schema
+
+
+@dataclass(frozen=True, slots=True)
+class RunMerge:
+    """Runs of a map and those that say the same in fewer rows."""
+
+    name: str
+    before: tuple[RunEntry, ...]
+    after: tuple[RunEntry, ...]
+
+    @property
+    def freed(self) -> int:
+        """By how many bytes the map is smaller."""
+        return sum(run.bytes for run in self.before) - sum(run.bytes for run in self.after)
+
+    def holds(self, state: WarehouseState) -> bool:
+        """Whether the map still has the old runs: an epoch may have dropped or replaced it meanwhile."""
+        return set(self.before) <= set(state.runs.get(self.name, ()))
+
+
+def merge_map(
+    maps: Path, writer: FolderWriter, now: CommittedState, map_: Map, name: str, most: int | None = None
+) -> RunMerge | None:
+    """Merge the runs of a map that are worth it; None if none are. Holds those runs, up to ``most`` rows, in memory."""
+    stored, oldest = now.state.runs.get(name, ()), now.state.oldest
+    chosen = choose_runs(stored, oldest, most)
+    if not chosen:
+        return None
+    schema = stored_schema(map_fields(map_))
+    parts = [RunSegment(run, maps / run.file, name) for run in chosen]
+    for part in parts:
+        part.require_sound(again=True)  # what is written from them gets a good checksum
+    table = pa.concat_tables([part.load(schema) for part in parts])
+    whole = all(run in chosen or run.ended is not None or run.first > oldest for run in stored)
+    folded = consolidate(table, map_, oldest, whole=whole)
+    return RunMerge(name, chosen, tuple(writer.write(table, now, name) for table, _, _ in folded))
+
+
+def trim_runs(
+    maps: Path, writer: FolderWriter, now: CommittedState, name: str, runs: Sequence[RunEntry], until: int
+) -> tuple[RunEntry, ...]:
+    """What ``runs`` have of epochs after ``until``, written anew."""
+    kept = []
+    for run in runs:
+        if run.last > until:
+            part = RunSegment(run, maps / run.file, name)
+            part.require_sound(again=True)
+            with translate_read_errors(part.path, part.holds), open_run(part.path) as parquet:
+                rows = parquet.read()
+            kept.append(writer.write(rows.filter(pc.greater(rows.column(EPOCH), until)), now, name))
+    return tuple(kept)

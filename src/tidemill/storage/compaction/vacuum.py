@@ -1,0 +1,81 @@
+"""Sweeping a folder: what nothing names, and whether what is named is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.model.errors import Corrupt
+from tidemill.storage.filesystem.durable_files import RESTORE_HINT, fault
+from tidemill.storage.layout import CommittedState, Layout
+from tidemill.storage.log import log_files
+from tidemill.storage.manifest import WarehouseState, manifest_file, manifest_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What ``check`` has read, and the files below the folder of maps that no manifest names."""
+
+    files: int
+    bytes: int
+    strays: tuple[Path, ...]
+
+
+def inspect_files(layout: Layout, state: WarehouseState) -> Inspection:
+    """Read every run and compare it with its checksum; ``Corrupt`` lists all that differ."""
+    parts = [part for name in state.runs for part in CommittedState.of(state).parts(layout.maps, name)]
+    found = [(part, part.wrong(again=True)) for part in parts]
+    bad = [f"{part.run.file}: {wrong} {part.holds}" for part, wrong in found if wrong]
+    if bad:
+        raise Corrupt(
+            f"{len(bad)} of {len(parts)} files are damaged",
+            where=str(layout.maps),
+            detail=" ".join(bad),
+            hint=RESTORE_HINT,
+        )
+    return Inspection(len(parts), sum(part.run.bytes for part in parts), tuple(unnamed_files(layout, state.files())))
+
+
+def unnamed_files(layout: Layout, named: Collection[str]) -> list[Path]:
+    """Files below the folder of maps that are not among ``named``: from commits that failed, or merged since."""
+    layout.refuse_links()
+    files = (file for file in layout.maps.rglob("*") if file.is_file() or file.is_symlink())
+    return sorted(file for file in files if str(file.relative_to(layout.maps)) not in named)
+
+
+def vacuum_files(layout: Layout, named: Collection[str], state: WarehouseState) -> int:
+    """Delete runs that are not ``named`` and manifests and logs before ``state``; returns the bytes of all.
+
+    Its manifest must be a full one. What is deleted is named by nothing, so a crash on the way is harmless.
+    """
+    return delete_unnamed_runs(layout, named) + _delete(_absorbed_files(layout, state))
+
+
+def delete_unnamed_runs(layout: Layout, named: Collection[str]) -> int:
+    """Delete runs that are not ``named``; returns their bytes."""
+    freed = _delete(unnamed_files(layout, named))
+    for folder in layout.maps.iterdir():
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    return freed
+
+
+def _delete(files: Iterable[Path]) -> int:
+    freed = 0
+    for file in files:
+        freed += file.lstat().st_size
+        file.unlink()
+        fault("during-vacuum")
+    return freed
+
+
+def _absorbed_files(layout: Layout, state: WarehouseState) -> list[Path]:
+    passed = (number for number in manifest_sequences(layout.manifests) if number < state.sequence)
+    manifests = [manifest_file(layout.manifests, number) for number in passed]
+    return [*manifests, *layout.manifests.glob(".*.draft"), *absorbed_logs(layout, state)]
+
+
+def absorbed_logs(layout: Layout, state: WarehouseState) -> list[Path]:
+    """Logs that a manifest has taken in, left by a crash right after it."""
+    return [file for number, _, file in log_files(layout.log) if number < state.log_start[0]]

@@ -1,0 +1,9 @@
+"""The file system: files that survive a crash, and are what was written.
+
+- ``durable_files``: files written whole and synced with their folder; errors for damaged files; fault points for crash
+  tests.
+- ``symlinks``: symbolic links below a warehouse folder are refused.
+- ``writer_lock``: one writer at a time, with a fencing token.
+- ``checksums``: comparing files with their length and CRC-32, once per process.
+- ``row_group_checksums``: a checksum for each row group of a Parquet file.
+"""

@@ -1,0 +1,67 @@
+"""Comparing files with what was written, by length and checksum; once in a process.
+
+CRC-32 finds every change of up to four neighbouring bytes, and of more all but one in four thousand million. zlib reads
+3.3 GB a second: a run of 344 MB takes 0.1 s, where reading its rows takes 1.0 s, and 0.17 s for one column of six. The
+checksums that Parquet can have for its pages take 0.025 s of that second, but leave out what is between the pages:
+footer, page headers and indexes, by which a reader finds its rows. So the whole file is compared when it is first read,
+and the pages whenever they are.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tidemill.storage.filesystem.durable_files import checksum, translate_os_errors
+from tidemill.storage.filesystem.symlinks import refuse_link
+
+REMEMBERED = 1 << 16
+"""Files that are remembered as sound; with more, all are forgotten and compared anew."""
+
+UNREAD_HINT = "Nothing is known to be wrong with the file. Remove what keeps it from being read, and read again."
+
+MISSING_DETAIL = "It was removed, or another process has vacuumed since the warehouse was opened."
+
+_compared: dict[Path, tuple[int, int, int, int]] = {}
+"""The files that were compared, each with its trace then and its checksum."""
+
+
+def compare_checksum(file: Path, length: int, expected: int, *, again: bool = False) -> str | None:
+    """The fault of a file that should have this length and checksum, as a sentence; None if it has none.
+
+    A file that was compared before is only looked at, unless ``again`` is asked for.
+    """
+    refuse_link(file)
+    with translate_os_errors("read a file", file, UNREAD_HINT):
+        try:
+            trace = _trace(file)
+            if trace[1] != length:
+                return f"It has {trace[1]:,} bytes where its manifest says {length:,}."
+            if not again and _compared.get(file) == (*trace, expected):
+                return None
+            found = checksum(file)
+        except FileNotFoundError:
+            return MISSING_DETAIL
+    if found != expected:
+        _compared.pop(file, None)
+        return "It does not match its checksum."
+    _remember(file, trace, expected)
+    return None
+
+
+def remember_checksum(file: Path) -> int:
+    """The checksum of a file that this process has just written; it counts as compared."""
+    found = checksum(file)
+    _remember(file, _trace(file), found)
+    return found
+
+
+def _remember(file: Path, trace: tuple[int, int, int], expected: int) -> None:
+    if len(_compared) >= REMEMBERED:
+        _compared.clear()
+    _compared[file] = (*trace, expected)
+
+
+def _trace(file: Path) -> tuple[int, int, int]:
+    status = os.stat(file)
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,180 @@
+"""Files that survive a crash: written whole, synced with their folder, never overwritten.
+
+A file that a manifest names is first written and synced, then named; a manifest is first written under another name
+and then linked to its own. So a crash at any point leaves either the old state or the new one, and at most files that
+nothing names. ``FAULT_POINTS`` are the points at which the crash tests kill the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import weakref
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+from tidemill.model.errors import Corrupt, StorageError
+from tidemill.storage.filesystem.symlinks import create_file
+
+FAULT_POINTS = (
+    "before-data",
+    "between-files",
+    "before-manifest",
+    "after-manifest",
+    "before-log",
+    "torn-log",
+    "after-log",
+    "during-compaction",
+    "during-vacuum",
+)
+"""Where a commit can be cut short: before its data, between two of its files, on either side of its manifest or of its
+log record, within that record, between a compaction's files and its manifest, and within the deletions of a vacuum."""
+
+FAULT_VARIABLE = "TIDEMILL_FAULT"
+"""The environment variable that names a point to die at: ``before-manifest``, or ``before-manifest:3`` at its third
+passing."""
+
+CHUNK = 1 << 20
+
+UNCHANGED_HINT = "Nothing was changed. Make room or fix rights."
+
+_deaths: dict[str, int] = {}
+"""The points to die at, and how many passings of each are left."""
+
+
+def arm(death: str) -> None:
+    """Let this process die at a point, written as in ``FAULT_VARIABLE``, and at no other."""
+    point, _, passing = death.partition(":")
+    _deaths.clear()
+    _deaths[point] = int(passing or 1)
+
+
+arm(os.environ.get(FAULT_VARIABLE, ""))
+
+
+def fault(point: str) -> None:
+    """Kill this process with SIGKILL if it is to die at this passing of this point."""
+    if armed(point):
+        _deaths[point] -= 1
+        if not _deaths[point]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def armed(point: str) -> bool:
+    """Whether this process is to die at this point."""
+    return point in _deaths
+
+
+def sync_file(file: Path) -> None:
+    """Wait until the file's content is on the disk."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the folder's entries are on the disk: without it a synced file may have lost its name."""
+    sync_file(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder unless it is there, durably."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Create ``file`` with all of ``content`` or not at all; ``FileExistsError`` where it exists."""
+    with _draft_of(file, content) as draft:
+        os.link(draft, file)
+    sync_folder(file.parent)
+
+
+def write_over(file: Path, content: bytes) -> None:
+    """Put ``content`` in the place of ``file`` in one step."""
+    with _draft_of(file, content) as draft:
+        os.replace(draft, file)
+    sync_folder(file.parent)
+
+
+@contextmanager
+def _draft_of(file: Path, content: bytes) -> Iterator[Path]:
+    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
+    try:
+        create_file(draft, content)
+        sync_file(draft)
+        yield draft
+    finally:
+        with suppress(OSError):  # a vacuum deletes it
+            draft.unlink(missing_ok=True)
+
+
+def checksum(file: Path) -> int:
+    """The CRC-32 of a file; zlib reads about 3 GB a second, so it costs less than writing the file did."""
+    crc = 0
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+class TemporaryFolder:
+    """A folder that is deleted in the end, by the process that made it and not by one that was forked from it."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="tidemill-"))
+        self._delete = weakref.finalize(self, _delete, self.path, os.getpid())
+
+    def cleanup(self) -> None:
+        """Delete the folder now."""
+        self._delete()
+
+
+def _delete(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+RESTORE_HINT = (
+    "Run `tidemill check` to see all that is damaged. Restore it from a backup of the warehouse, or run "
+    "`tidemill repair`, which rebuilds views and says what else would be lost."
+)
+
+
+def damaged(file: Path, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
+    """The error for a file that is not what was written."""
+    return Corrupt(f"{file.name} is damaged", where=str(file), detail=detail, hint=hint)
+
+
+def missing(file: Path, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
+    """The error for a file that should be there."""
+    return Corrupt(f"{file.name} is missing", where=str(file), detail=detail, hint=hint)
+
+
+def is_disk_full(error: StorageError) -> bool:
+    """Whether the system refused because there is no room on the disk."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def translate_os_errors(doing: str, where: Path, hint: str = UNCHANGED_HINT) -> Iterator[None]:
+    """What the operating system refuses (a full disk, a missing right) as an error with the usual fields."""
+    try:
+        yield
+    except OSError as refused:
+        raise storage_error_of(doing, where, refused, hint) from refused
+
+
+def storage_error_of(doing: str, where: Path, refused: OSError, hint: str = UNCHANGED_HINT) -> StorageError:
+    """The error for what the operating system refuses."""
+    return StorageError(
+        f"cannot {doing}", where=str(where), detail=f"The system says: {refused.strerror or refused}.", hint=hint
+    )

@@ -1,0 +1,153 @@
+"""The writer's lock: one at a time, with a number that tells an older writer from a newer one.
+
+The lock is an advisory lock of the system on the file ``lock``, so it goes with the process that holds it, even with
+one that was killed. The file says who holds it. Each holder gets the next *fencing token* and puts it into all that it
+writes; should the system's lock fail (some network disks have none), a writer that was overtaken learns of it at its
+next commit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from weakref import WeakSet
+
+from tidemill.model.errors import LockHeld, StorageError
+from tidemill.storage.filesystem.symlinks import read_file
+
+LOCK_FILE = "lock"
+
+_WIDTH = 512
+"""As many bytes the lock file has, at least: its JSON is followed by spaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockOwner:
+    """Who holds the lock, or held it last."""
+
+    token: int
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+class WriterLock:
+    """Held from ``acquire`` to ``release``, or to the end of the process."""
+
+    def __init__(self, file: Path, handle: int, owner: LockOwner) -> None:
+        self._file = file
+        self._handle = handle
+        self._seen = _trace(os.fstat(handle))
+        self.token = owner.token
+        self.forked = False
+        """Whether this process was forked from the one that holds the lock."""
+        _held.add(self)
+
+    @classmethod
+    def acquire(cls, folder: Path, floor: Callable[[], int] = int) -> WriterLock:
+        """Take the lock, or ``LockHeld`` if someone has it. The token is above every one before, and above ``floor``,
+        which is asked with the lock held: what the folder knows, should the lock file be lost."""
+        file = folder / LOCK_FILE
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            _lock(handle, file)
+            last = read_owner(file)
+            token = max(floor(), last.token if last else 0) + 1
+            owner = LockOwner(token, os.getpid(), socket.gethostname(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+            # As long as the one before, so that it needs no room where the disk is full.
+            content = json.dumps(asdict(owner)).ljust(_WIDTH).encode()
+            os.pwrite(handle, content, 0)
+            os.ftruncate(handle, len(content))
+            os.fsync(handle)
+            return cls(file, handle, owner)
+        except BaseException:
+            os.close(handle)
+            raise
+
+    def check(self) -> None:
+        """Make sure that nobody has taken the lock since; a look at the file's status, a microsecond."""
+        self.require_own()
+        try:
+            if _trace(os.stat(self._file)) == self._seen:
+                return
+        except FileNotFoundError:
+            pass
+        owner = read_owner(self._file)
+        if owner is None or owner.token != self.token:
+            raise LockHeld(
+                "another writer has taken over the warehouse",
+                where=str(self._file),
+                detail=f"It is now {owner}." if owner else "The lock file was removed or written over.",
+                hint="Nothing was written. Open the warehouse again.",
+            )
+
+    def require_own(self) -> None:
+        """Refuse to write in a process that was forked from the one that holds the lock, which goes on to write."""
+        if self.forked:
+            raise StorageError(
+                "a process that was forked cannot write",
+                where=str(self._file),
+                detail="The warehouse was opened before the fork, and belongs to the process that opened it.",
+                hint="Open the warehouse after the fork, or give the changes to the process that has it.",
+            )
+
+    def release(self) -> None:
+        """Let the next writer in."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+_held: WeakSet[WriterLock] = WeakSet()
+
+
+def _disown() -> None:
+    """Let go of all locks in a process that was just forked: they are the parent's, and go when it ends."""
+    for lock in _held:
+        lock.forked = True
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
+def read_owner(file: Path) -> LockOwner | None:
+    """Who is written in the lock file; None if nobody is or it cannot be read."""
+    try:
+        owner = LockOwner(**json.loads(read_file(file)))
+    except (OSError, StorageError, ValueError, TypeError):
+        return None
+    return owner if type(owner.token) is int else None
+
+
+def _lock(handle: int, file: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = read_owner(file)
+        raise LockHeld(
+            "the warehouse has another writer",
+            where=str(file),
+            detail=f"It is {owner}." if owner else None,
+            hint="Close it there or wait for it, or open with read_only=True.",
+        ) from None
+    except OSError as fault:
+        raise StorageError(
+            "the folder cannot be locked",
+            where=str(file),
+            detail=f"The system says: {fault.strerror}.",
+            hint="Put the warehouse on a disk with file locks, or open with read_only=True.",
+        ) from fault
+
+
+def _trace(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,538 @@
+"""A store in a folder: epochs on disk, one atomic commit for all maps at once. ``layout.py`` draws the folder."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import RLock
+from types import TracebackType
+from typing import Self, TypeVar
+
+import pyarrow as pa
+
+from tidemill.changes.changeset import Epoch
+from tidemill.model.errors import CommitUnknown, Corrupt, StorageError
+from tidemill.model.types import Field
+from tidemill.program.maps import Map
+from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.storage.compaction.consolidate import choose_runs
+from tidemill.storage.compaction.expired_rows import expire_map_rows
+from tidemill.storage.compaction.run_merge import RunMerge, merge_map, trim_runs
+from tidemill.storage.compaction.vacuum import (
+    Inspection,
+    absorbed_logs,
+    delete_unnamed_runs,
+    inspect_files,
+    vacuum_files,
+)
+from tidemill.storage.filesystem.durable_files import (
+    TemporaryFolder,
+    fault,
+    is_disk_full,
+    storage_error_of,
+    translate_os_errors,
+)
+from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.folder_writer import LOG_ROWS, FolderWriter, map_id
+from tidemill.storage.format import migrate, read_format, require_current, require_warehouse
+from tidemill.storage.layout import CommittedState, Layout, commit_fingerprint, last_token, recover
+from tidemill.storage.manifest import Manifest, manifest_file
+from tidemill.storage.position_history import positions_by_epoch
+from tidemill.storage.runs import write_table
+from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
+from tidemill.storage.snapshot import OpenSnapshots, StoreSnapshot, require_not_lost
+from tidemill.storage.store import RunFile
+
+T = TypeVar("T")
+
+DURABILITIES = ("epoch", "checkpoint")
+"""When a commit is on the disk: before it returns, or with the next checkpoint. It survives the process either way."""
+
+
+class FolderStore:
+    """Named maps of weighted rows in a folder, with an epoch each; made by ``FolderStore.open``.
+
+    Readers in this process are never disturbed: ``pin`` keeps what they see. A reader in another process sees the
+    epoch that it opened for as long as the files are there, that is, until a ``vacuum`` after they were merged; it then
+    opens again (``refresh``). Vacuum with a ``keep`` that covers the longest such reader.
+    """
+
+    def __init__(self, layout: Layout, now: CommittedState, writer: FolderWriter | None) -> None:
+        self._layout = layout
+        self._now = now
+        self._writer = writer
+        self._lock = RLock()
+        self._merging = RLock()
+        self._pins = OpenSnapshots()
+        self._staged: list[Path] = []
+        self._spent: list[Path] = []
+        self._spill: TemporaryFolder | None = None
+        self._unsure = False
+        self._broken: CommitUnknown | None = None
+        self._seen: tuple[int, int] | None = None
+        self._forgotten: dict[str, ExpiredEntries] = {}
+
+    @classmethod
+    def open(
+        cls, path: str | Path, *, create: bool = True, read_only: bool = False, durability: str = "epoch"
+    ) -> FolderStore:
+        """Open the warehouse in a folder, or make one there; ``LockHeld`` if another process writes to it.
+
+        Reading needs no lock. Opening for writing takes in what waits in the log and clears what a crash left.
+        """
+        if durability not in DURABILITIES:
+            raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
+        layout = Layout(Path(path).resolve())
+        with translate_os_errors("open the warehouse", layout.root, "Look at the folder and its rights."):
+            layout.refuse_links()
+            require_warehouse(layout.root, create=create and not read_only)
+            return cls._open_to_read(layout) if read_only else cls._open_to_write(layout, synced=durability == "epoch")
+
+    @classmethod
+    def _open_to_read(cls, layout: Layout) -> FolderStore:
+        require_current(layout.root)
+        return cls(layout, recover(layout), None)
+
+    @classmethod
+    def _open_to_write(cls, layout: Layout, *, synced: bool) -> FolderStore:
+        read_format(layout.root)
+        lock = WriterLock.acquire(layout.root, partial(last_token, layout))
+        try:
+            migrate(layout.root)
+            layout.create()
+            now = recover(layout)
+            writer = FolderWriter(layout, lock, now, synced=synced)
+            store = cls(layout, now, writer)
+            store._spent = list(layout.staging.iterdir())
+            store._take_over(writer)
+            return store
+        except BaseException:
+            lock.release()
+            raise
+
+    def _take_over(self, writer: FolderWriter) -> None:
+        """Take in what waits in the log, and clear what a crash left.
+
+        On a full disk that has to wait: the warehouse is read and vacuumed, and takes no epoch before.
+        """
+        try:
+            self._make_durable()
+            self.checkpoint()
+        except StorageError as refused:
+            if not is_disk_full(refused):
+                raise
+            kept = f"the change log of {self._layout.root} waits for room on the disk: vacuum, or delete something"
+            warnings.warn(kept, RuntimeWarning, stacklevel=5)
+        else:
+            writer.acknowledge(self._now.state)
+            self._clear()
+
+    def _make_durable(self) -> None:
+        """Say the newest manifest once more where the log before it is still there: its sync may have failed, and
+        what is in that log must not be deleted before the manifest is on the disk."""
+        writer = self._require_writer()
+        if absorbed_logs(self._layout, self._now.state):
+            self._publish(writer.next(self._now), whole=True)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 before the first."""
+        return self._now.epoch
+
+    @property
+    def oldest(self) -> int:
+        """The oldest epoch that time travel still reaches."""
+        return self._now.state.oldest
+
+    @property
+    def catalog(self) -> Mapping[str, object]:
+        """The committed catalog; empty in a new warehouse."""
+        return self._now.state.catalog
+
+    @property
+    def positions(self) -> Mapping[str, str]:
+        """Where each source stood at the last epoch."""
+        return self._now.positions
+
+    def pin(self) -> StoreSnapshot:
+        """The current epoch, to be read as it is now. Until it is closed, no file named meanwhile is deleted."""
+        with self._lock:
+            self._require_sound()
+            now = self._now
+            parts = partial(now.parts, self._layout.maps)
+            state = now.state
+            snapshot = StoreSnapshot(
+                now.epoch, state.oldest, state.catalog, now.positions, parts, now.tail, self._unpin, state.losses
+            )
+            return self._pins.add(snapshot, state)
+
+    def _unpin(self, snapshot: StoreSnapshot) -> None:
+        with self._lock:
+            self._pins.discard(snapshot)
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
+        with self.pin() as snapshot:
+            return snapshot.read(name, fields, until=until, since=since)
+
+    def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
+        """The files whose rows make up the map. What waits in the log is first taken into files.
+
+        A run may also have rows of epochs after ``until``: compare its ``last_epoch``, and filter by ``_epoch``.
+        """
+        with self._lock:
+            self._require_sound()
+            bound = check_readable(self.oldest, self.epoch, None, until)
+            require_not_lost(self._now.state.losses, name, None, bound)
+            spilled = self._spilled(name, bound) if self._now.tail.count(name) else []
+            parts = self._now.parts(self._layout.maps, name)
+            return (*(part.as_run() for part in parts if is_visible_at(part, bound)), *spilled)
+
+    def _spilled(self, name: str, until: int) -> list[RunFile]:
+        """A reader may not write a checkpoint, so what waits goes to a file of its own; a writer has none."""
+        if self._writer is not None and not self._writer.forked:
+            self.checkpoint()
+            return []
+        part = self._now.tail.part(name, until=until)
+        if part is None:
+            return []
+        self._spill = self._spill or TemporaryFolder()
+        file = Path(mkdtemp(dir=self._spill.path)) / "waiting.parquet"
+        write_table(part.table, file)
+        return [RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last)]
+
+    def rows(self, name: str) -> int:
+        """How many stored rows the map has, before summing: an upper bound of its size."""
+        now = self._now
+        return sum(run.rows for run in now.state.runs.get(name, ()) if run.ended is None) + now.tail.rows(name)
+
+    def refresh(self) -> bool:
+        """Let a read-only store see what was committed since; whether there was anything. Looks at two folders."""
+        with self._lock:
+            seen = commit_fingerprint(self._layout)
+            if self._writer is not None or (seen is not None and seen == self._seen):
+                return False
+            before, now = self._now, recover(self._layout)
+            self._seen = seen
+            self._become(now)
+            return (before.epoch, before.state.sequence) != (now.epoch, now.state.sequence)
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def staging(self, name: str) -> Path:
+        """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them.
+
+        Each file has the map's fields and ``_weight``, and may have ``_epoch``, the number of the epoch to come;
+        without it the commit writes the file again. The files stay where they are until the next ``compact`` or
+        ``vacuum``, so the change can still be read after its commit.
+        """
+        with self._lock:
+            self._require_writer()
+            folder = Path(mkdtemp(prefix=f"{map_id(name, self._now.state.ids)}-", dir=self._layout.staging))
+            self._staged.append(folder)
+            return folder
+
+    def commit(self, epoch: Epoch) -> None:
+        """Make the epoch durable and visible, or leave everything as it was."""
+        self.append(epoch)()
+
+    def append(self, epoch: Epoch) -> Callable[[], None]:
+        """Make the epoch visible in this process; the returned function waits until it is durable.
+
+        Callers that append one after the other and then wait together share one sync of the disk.
+        """
+        with self._lock:
+            writer = self._require_writer()
+            check_epoch_number(epoch.number, self.epoch)
+            if self._now.tail.epochs and not writer.logs:
+                self.checkpoint()  # the log is of the writer before, and has to be taken in before there is another
+            if _may_wait(epoch, self.epoch):
+                durable = self._advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
+                if writer.full(self._now):
+                    self._tidy(self.checkpoint)
+                return partial(self._wait, epoch.number, durable)
+            if epoch.dropped or epoch.replaced:
+                # What waits belongs to the maps as they were: it must have its runs before they end.
+                self.checkpoint()
+            self._advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))
+            self._spent, self._staged = [*self._spent, *self._staged], []
+            for name in (*epoch.dropped, *epoch.replaced):
+                self._forgotten.pop(name, None)  # whatever has the name from now on is something else
+            self._tidy(self._forget)
+            return _durable
+
+    def _wait(self, number: int, durable: Callable[[], None]) -> None:
+        """Wait until an epoch of the log is on the disk. Where that fails nobody can tell, until it is read again."""
+        try:
+            durable()
+        except OSError as refused:
+            self._broken = _unknown(f"commit epoch {number}", self._layout.log, refused)
+            raise self._broken from refused
+
+    def _tidy(self, work: Callable[[], None]) -> None:
+        """Do what is due after a commit. That one is safe already, so trouble here is a warning; it is tried again."""
+        try:
+            work()
+        except StorageError as trouble:
+            warnings.warn(f"the change log could not be taken into files: {trouble}", RuntimeWarning, stacklevel=4)
+
+    def _advance(self, doing: str, step: Callable[[], tuple[CommittedState, T]]) -> T:
+        """Go from one commit to the next. After an error the folder says whether it was made, and is read again.
+
+        Where the system refuses something and the commit is there all the same, its sync has failed: it may or may not
+        be on the disk. Any other exception, which may come at any moment, leaves that to whoever comes next.
+        """
+        self._unsure = True
+        try:
+            after, result = step()
+        except OSError as refused:
+            self._require_unmade(doing, refused)
+            self._recovered()
+            raise storage_error_of(doing, self._layout.root, refused) from refused
+        self._become(after)
+        self._unsure = False
+        return result
+
+    def _require_unmade(self, doing: str, refused: OSError) -> None:
+        """Close the store where a manifest has its name, but perhaps not on the disk. The log stays until it has."""
+        file = manifest_file(self._layout.manifests, self._now.state.sequence + 1)
+        try:
+            if not file.exists():
+                return
+        except OSError:
+            pass  # then nobody can tell
+        self._broken = _unknown(doing, file, refused)
+        raise self._broken from refused
+
+    def recover(self) -> None:
+        """Be what the folder says, where an exception has left a commit half made."""
+        with self._lock:
+            self._require_sound()
+            if self._unsure:
+                self._recovered()
+
+    def _recovered(self) -> CommittedState:
+        assert self._writer is not None
+        try:
+            now = self._writer.recover(self._now)
+        except (OSError, Corrupt) as trouble:
+            self._broken = _unknown("go on after an error", self._layout.root, trouble)
+            raise self._broken from trouble
+        self._become(now)
+        self._unsure = False
+        return now
+
+    def checkpoint(self) -> None:
+        """Write what waits in the log as runs, one for each map, and commit them by one manifest."""
+        with self._lock:
+            writer = self._require_writer()
+            if self._now.tail.epochs:
+                self._publish(writer.next(self._now))
+            self._forget()
+
+    def _publish(self, manifest: Manifest, *, whole: bool = False) -> None:
+        writer = self._require_writer()
+        doing = f"commit manifest {manifest.sequence}"
+        self._advance(doing, lambda: (writer.publish(self._now, manifest, whole=whole), None))
+
+    def compaction_due(self, name: str, most: int | None = None) -> bool:
+        """Whether merging runs of the map, of up to ``most`` rows together, would pay."""
+        return bool(choose_runs(self._now.state.runs.get(name, ()), self.oldest, most))
+
+    def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
+        """Merge runs where it pays; returns by how many bytes the maps are smaller. Old files stay until ``vacuum``.
+
+        Runs never change, so epochs go on being committed while they are merged; only the last step excludes them.
+        """
+        with self._merging, self._merged() as writer:
+            with self.pin(), translate_os_errors("compact", self._layout.maps):
+                folder, now = self._layout.maps, self._now
+                merges = [merge_map(folder, writer, now, map_, name, most) for name, map_ in maps.items()]
+            fault("during-compaction")
+            with self._lock:
+                return self._install(writer, [m for m in merges if m is not None and m.holds(self._now.state)])
+
+    @contextmanager
+    def _merged(self) -> Iterator[FolderWriter]:
+        """The writer, for runs that take the place of others; those that no manifest names in the end are deleted."""
+        writer = self._require_writer()
+        try:
+            yield writer
+        finally:
+            with self._lock:
+                if not self._unsure and self._broken is None:
+                    writer.discard_merged(self._now)
+
+    def _install(self, writer: FolderWriter, merges: Sequence[RunMerge]) -> int:
+        if not merges:
+            return 0
+        removed = [run for merge in merges for run in merge.before]
+        self._publish(writer.substitution(self._now, removed, {merge.name: merge.after for merge in merges}))
+        self._clear()
+        return sum(merge.freed for merge in merges)
+
+    def trim(self, name: str, until: int, most: int | None = None) -> int:
+        """Let go of the runs of a log of changes that end by epoch ``until``; one that is half over is written anew.
+
+        Their files stay until ``vacuum``. They are not in memory, so ``most`` says nothing here.
+        """
+        with self._merging, self._lock:
+            runs = [run for run in self._now.state.runs.get(name, ()) if run.first + run.last <= 2 * until]
+            if runs:
+                with self._merged() as writer:
+                    with translate_os_errors("shorten a log", self._layout.maps):
+                        kept = trim_runs(self._layout.maps, writer, self._now, name, runs, until)
+                    self._publish(writer.substitution(self._now, runs, {name: kept} if kept else {}))
+        return until
+
+    def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
+        """Let go of rows that nobody will ask for again: runs that have some are written anew, by one manifest.
+
+        That waits for the next checkpoint, unless it is to be done ``now``: what is in the log has to be in runs first.
+        """
+        with self._merging, self._lock:
+            self._require_writer()
+            self._forgotten |= {one.map: one for one in forgotten}
+            if now:
+                self.checkpoint()
+
+    def _forget(self) -> None:
+        """Forget what waits to be forgotten, after a checkpoint; later, where runs are just being merged."""
+        if not self._forgotten or not self._merging.acquire(blocking=False):
+            return
+        try:
+            with self._merged() as writer:
+                with translate_os_errors("forget rows", self._layout.maps):
+                    found = [
+                        expire_map_rows(self._layout.maps, writer, self._now, one) for one in self._forgotten.values()
+                    ]
+                self._install(writer, [merge for merge in found if merge.before])
+            self._forgotten.clear()
+        finally:
+            self._merging.release()
+
+    def vacuum(self, keep: int) -> int:
+        """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""
+        with self._merging, self._lock:
+            writer, named = self._require_writer(), self._now.state.files() | self._pins.files()
+            with translate_os_errors(
+                "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
+            ):
+                freed = delete_unnamed_runs(self._layout, named)  # first, for the manifest needs room
+            oldest = max(self.oldest, self.epoch - max(keep, 1) + 1)
+            ended = self._now.state.ended(oldest)
+            manifest = replace(writer.next(self._now), oldest=oldest, removed=tuple(run.file for run in ended))
+            self._publish(manifest, whole=True)
+            self._clear()
+            state = self._now.state
+            with translate_os_errors(
+                "delete old files", self._layout.root, "Fix the folder's rights and vacuum again."
+            ):
+                return freed + vacuum_files(self._layout, state.files() | self._pins.files(), state)
+
+    def check(self) -> Inspection:
+        """Read every file and compare it with its checksum; ``Corrupt`` lists all that differ."""
+        with self.pin():
+            return inspect_files(self._layout, self._now.state)
+
+    def history(self) -> dict[int, Mapping[str, str]]:
+        """Where the sources stood at each epoch that is remembered, oldest first."""
+        with self._lock:
+            return positions_by_epoch(self._layout)
+
+    def close(self) -> None:
+        """Take what waits in the log into a manifest and let go of the lock.
+
+        Not where the log may have been lost, which is settled when it is read again, and not in a forked process.
+        """
+        with self._merging, self._lock:
+            writer, spill = self._writer, self._spill
+            try:
+                if writer is not None and self._broken is None and not writer.forked:
+                    self.checkpoint()
+                    self._spent += self._staged
+                    self._clear()
+            except StorageError as refused:
+                if not is_disk_full(refused):
+                    raise  # else the log stays, and is taken in once there is room
+            finally:
+                self._writer, self._spill = None, None
+                if writer is not None:
+                    writer.close()
+                if spill is not None:
+                    spill.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _become(self, now: CommittedState) -> None:
+        self._now = now
+        self._pins.witness(now.state)
+
+    def _clear(self) -> None:
+        """Remove staging folders whose epoch is over, and logs that a crash left behind their manifest."""
+        for folder in self._spent:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._spent = []
+        for file in absorbed_logs(self._layout, self._now.state):
+            file.unlink(missing_ok=True)
+
+    def require_writable(self) -> None:
+        """Refuse where nothing can be committed: to readers, in a forked process, and after a failed sync."""
+        with self._lock:
+            self._require_writer()
+
+    def _require_writer(self) -> FolderWriter:
+        if self._writer is None:
+            raise StorageError(
+                "the warehouse is not open for writing",
+                where=str(self._layout.root),
+                hint="Open it, or open it without read_only=True.",
+            )
+        self._writer.require_own()
+        self.recover()
+        return self._writer
+
+    def _require_sound(self) -> None:
+        if self._broken is not None:
+            raise self._broken.with_traceback(None)
+
+
+def _may_wait(epoch: Epoch, last: int) -> bool:
+    """Whether an epoch can wait in the log: it is small, it is here and not in files, and it changes data only."""
+    changes = epoch.changes.values()
+    return (
+        epoch.number > last
+        and epoch.catalog is None
+        and not epoch.dropped
+        and not epoch.replaced
+        and all(change.files is None for change in changes)
+        and sum(map(len, changes)) <= LOG_ROWS
+    )
+
+
+def _durable() -> None:
+    """Nothing to wait for: a manifest is durable when it is there."""
+
+
+def _unknown(doing: str, where: Path, trouble: OSError | Corrupt) -> CommitUnknown:
+    said = trouble.what if isinstance(trouble, Corrupt) else trouble.strerror or trouble
+    return CommitUnknown(
+        f"cannot {doing}: the disk may or may not have it",
+        where=str(where),
+        detail=f"The system says: {said}. The warehouse is closed, and what the disk has is read when it is opened.",
+        hint="Close the warehouse, open it again and look at its epoch.",
+    )

@@ -1,0 +1,299 @@
+"""The writer of a folder: puts epochs into the log, and runs and manifests beside it.
+
+An epoch that is small waits in the log, made durable by one sync. Any other is written as runs and committed by a
+manifest, which takes in all that waits, so the log is short. A manifest that only puts runs in the place of others
+leaves the log as it is: were it to take the log in, merging runs would make new ones, to be merged in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import blake2s
+from itertools import count
+
+import pyarrow as pa
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.model.errors import LockHeld
+from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
+from tidemill.storage.filesystem.durable_files import damaged, fault, sync_folder
+from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.layout import CommittedState, Layout, recover
+from tidemill.storage.log import Log, LogEnd, encode_epoch, log_file, replay
+from tidemill.storage.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
+from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
+from tidemill.storage.segments import with_epoch
+
+LOG_ROWS = 10_000
+"""An epoch with more rows than this becomes runs at once: writing it twice would cost more than its manifest."""
+
+CHECKPOINT_EPOCHS = 4096
+CHECKPOINT_BYTES = 32 << 20
+"""The log is taken into a manifest when it holds so many epochs or bytes; opening replays less than that."""
+
+RunsByMap = Mapping[str, tuple[RunEntry, ...]]
+
+
+class FolderWriter:
+    """Turns what is current into what is current after a commit, durably. Its caller lets in one thread at a time.
+
+    An error within any of its steps leaves what the folder says to be read again, by ``recover``.
+    """
+
+    def __init__(self, layout: Layout, lock: WriterLock, now: CommittedState, *, synced: bool) -> None:
+        self._layout = layout
+        # What waits in the log is vouched for by the mark that is there, until a manifest has it.
+        self._mark = CommitMarkFile(layout.root, _mark_of(now.state))
+        self._state = now.state
+        self._acknowledged = LogEnd()
+        self._lock = lock
+        self._synced = synced
+        self._log: Log | None = None
+        self._numbers = count(1)
+        self._written: list[str] = []
+        self._merged: list[str] = []
+
+    def require_own(self) -> None:
+        """Refuse to write in a process that was forked."""
+        self._lock.require_own()
+
+    @property
+    def logs(self) -> bool:
+        """Whether epochs wait in a log of this writer's own."""
+        return self._log is not None
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process was forked from the one that writes."""
+        return self._lock.forked
+
+    def append(self, now: CommittedState, epoch: Epoch) -> tuple[CommittedState, Callable[[], None]]:
+        """Put a small epoch into the log; returns what is current then, and a wait until it is durable.
+
+        The epoch is committed by the last byte of its record.
+        """
+        self._lock.check()
+        record = encode_epoch(epoch)
+        if self._log is None:
+            begin, seal = now.state.log_start
+            self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._acknowledge)
+        log, end = self._log, self._log.append(record, epoch.number)
+        for name, change in epoch.changes.items():
+            if len(change):
+                now.tail.add(epoch.number, name, change)
+        now.tail.epochs += 1
+        if epoch.positions:
+            now.tail.reached.append((epoch.number, dict(epoch.positions)))
+        positions = {**now.positions, **epoch.positions} if epoch.positions else now.positions
+        after = replace(now, epoch=epoch.number, positions=positions)
+        return after, partial(self._wait, log, end)
+
+    def _wait(self, log: Log, end: LogEnd) -> None:
+        if self._synced:
+            log.sync(end.length)
+        elif log is self._log:
+            log.acknowledge(end)
+        fault("after-log")
+
+    def _acknowledge(self, end: LogEnd) -> None:
+        """Move the mark to the end of the log: on the disk, or in the hands of the system until that starts again."""
+        self._acknowledged, state = end, self._state
+        boot = "" if self._synced else boot_id()
+        self._mark.move(CommitMark(state.sequence, state.seal, self._lock.token, end.epoch, end.length, end.crc, boot))
+
+    def recover(self, before: CommittedState) -> CommittedState:
+        """What the folder says, after an error on the way from ``before``: the commit is in it whole, or not at all.
+
+        Runs that no manifest names are deleted, half a record is cut off, and what was committed is made durable.
+        """
+        if not manifest_file(self._layout.manifests, before.state.sequence + 1).exists():
+            self._discard(self._written)
+        now = recover(self._layout)
+        self._discard(self._written, now.state.files())
+        self._written = []
+        if now.state.sequence != before.state.sequence:
+            sync_folder(self._layout.manifests)  # before the log goes that it has taken in
+        self._state = now.state
+        self._resume_log(now)
+        return now
+
+    def _resume_log(self, now: CommittedState) -> None:
+        """Go on after the last whole record of this writer's log, if there is one."""
+        begin, seal = now.state.log_start
+        file = log_file(self._layout.log, begin, self._lock.token)
+        if self._log is not None and self._log.file != file:
+            self._log.retire()
+            self._log = None
+        if not file.exists():
+            return
+        whole = replay(file, seal or None).end or LogEnd(crc=seal)
+        if self._log is None:
+            self._log = Log(file, seal, self._acknowledge, resumed=whole)
+        elif whole.length < self._log.end.length:
+            had = f"It had {self._log.end.length} bytes of whole records, and now has {whole.length}."
+            raise damaged(file, had)
+        self._log.cut(whole)
+        self._wait(self._log, whole)
+
+    def discard_merged(self, now: CommittedState) -> None:
+        """Delete runs that were merged for a manifest that did not come to be."""
+        merged, self._merged = self._merged, []
+        self._discard(merged, now.state.files())
+
+    def _discard(self, files: Iterable[str], named: Collection[str] = ()) -> None:
+        for file in files:
+            if file not in named:
+                with suppress(OSError):  # a vacuum deletes it
+                    (self._layout.maps / file).unlink(missing_ok=True)
+
+    def full(self, now: CommittedState) -> bool:
+        """Whether the log holds so much that a manifest should take it in."""
+        size = self._log.end.length if self._log else 0
+        return now.tail.epochs >= CHECKPOINT_EPOCHS or size >= CHECKPOINT_BYTES
+
+    def commit(self, now: CommittedState, epoch: Epoch) -> CommittedState:
+        """Write an epoch as runs and commit it by a manifest of its own."""
+        fault("before-data")
+        commit = replace(
+            self.next(now),
+            epoch=epoch.number,
+            positions=epoch.positions,
+            catalog=epoch.catalog,
+            dropped=tuple(epoch.dropped),
+            replaced=tuple(epoch.replaced),
+            added=self._write_changes(now, epoch),
+        )
+        return self.publish(now, commit)
+
+    def next(self, now: CommittedState) -> Manifest:
+        """A manifest that changes nothing yet."""
+        return Manifest(
+            sequence=now.state.sequence + 1,
+            parent=now.state.sequence,
+            full=False,
+            token=self._lock.token,
+            epoch=now.epoch,
+            oldest=now.state.oldest,
+            previous=now.state.seal,
+            written=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+
+    def substitution(self, now: CommittedState, removed: Sequence[RunEntry], added: RunsByMap) -> Manifest:
+        """A manifest that puts runs in the place of others; what waits in the log goes on waiting."""
+        gone = tuple(run.file for run in removed)
+        return replace(self.next(now), epoch=now.state.epoch, log=now.state.log_start, removed=gone, added=added)
+
+    def publish(self, now: CommittedState, manifest: Manifest, *, whole: bool = False) -> CommittedState:
+        """Commit a manifest, with all that waits in the log unless it says that the log goes on.
+
+        It is committed as soon as its file has its name.
+        """
+        if manifest.log is None:
+            manifest = self._with_tail(now, manifest)
+        sync_runs(self._layout.maps, (run for runs in manifest.added.values() for run in runs))
+        after = manifest.apply(now.state)
+        if whole or manifest.sequence % FULL_EVERY == 1:
+            manifest = manifest.whole(after)
+        self._lock.check()
+        fault("before-manifest")
+        try:
+            after = replace(after, seal=write_manifest(self._layout.manifests, manifest))
+        except FileExistsError:
+            raise LockHeld(
+                "another writer has taken over the warehouse",
+                where=str(manifest_file(self._layout.manifests, manifest.sequence)),
+                detail="It has committed the manifest that was next.",
+                hint="Nothing was written. Open the warehouse again.",
+            ) from None
+        fault("after-manifest")
+        self._written = []
+        self._state = after
+        if manifest.log is not None:
+            if self._acknowledged.length:
+                self._acknowledge(self._acknowledged)
+            return replace(now, state=after)
+        log, self._log = self._log, None
+        if log is not None:
+            log.retire()
+        self.acknowledge(after)
+        return CommittedState.of(after)
+
+    def acknowledge(self, state: WarehouseState) -> None:
+        """Move the mark to the newest manifest."""
+        self._acknowledged = LogEnd()
+        self._mark.move(_mark_of(state))
+
+    def _with_tail(self, now: CommittedState, manifest: Manifest) -> Manifest:
+        """The manifest with one run more for each map that has changes in the log."""
+        added = dict(manifest.added)
+        for name in now.tail.names():
+            part = now.tail.part(name)
+            if part is not None:
+                run = self._write(part.table, now.state, name, self._written)
+                added[name] = (*added.get(name, ()), run)
+        reached = {**now.positions, **manifest.positions}
+        moved = {source: at for source, at in reached.items() if now.state.positions.get(source) != at}
+        known = now.state.ids.keys() - set(manifest.dropped)
+        ids = {name: map_id(name, now.state.ids) for name in added.keys() - known}
+        return replace(manifest, positions=moved, reached=tuple(now.tail.reached), ids=ids, added=added)
+
+    def _write_changes(self, now: CommittedState, epoch: Epoch) -> RunsByMap:
+        added: dict[str, tuple[RunEntry, ...]] = {}
+        for name, change in epoch.changes.items():
+            if len(change):
+                added[name] = tuple(self._write_change(now.state, name, change, epoch.number))
+        return added
+
+    def _write_change(self, state: WarehouseState, name: str, change: ChangeSet, number: int) -> Iterator[RunEntry]:
+        """One run, or one for each staged file. Files from elsewhere are copied: they are not ours to link."""
+        staged = change.files or ()
+        if not staged or not all(file.resolve().is_relative_to(self._layout.staging) for file in staged):
+            yield self._write(with_epoch(change.arrow(), number), state, name, self._written)
+            return
+        for file in staged:
+            run = adopt_run(file, number, self._layout.maps, self._new_file(state, name, self._written))
+            if run is not None:
+                yield run
+
+    def write(self, table: pa.Table, now: CommittedState, name: str) -> RunEntry:
+        """Store rows of a map, each with its epoch, as a run for a manifest to come."""
+        return self._write(table, now.state, name, self._merged)
+
+    def _write(self, table: pa.Table, state: WarehouseState, name: str, written: list[str]) -> RunEntry:
+        return write_run(table, self._layout.maps, self._new_file(state, name, written))
+
+    def _new_file(self, state: WarehouseState, name: str, written: list[str]) -> str:
+        """A file name that no run ever had: the token is this writer's alone. It is noted before the file is there."""
+        if written:
+            fault("between-files")
+        file = f"{map_id(name, state.ids)}/{self._lock.token:08}-{next(self._numbers):08}.parquet"
+        written.append(file)
+        return file
+
+    def close(self) -> None:
+        """Let the next writer in."""
+        if self._log is not None:
+            self._log.close()
+        self._mark.close()
+        self._lock.release()
+
+
+def _mark_of(state: WarehouseState) -> CommitMark:
+    return CommitMark(state.sequence, state.seal, state.token, state.epoch)
+
+
+def map_id(name: str, ids: Mapping[str, str]) -> str:
+    """The folder of a map: a hash of its name, because names may hold anything; numbered where two hashes meet.
+
+    >>> map_id("../my view", {}) == map_id("../my view", {}) != map_id("../My view", {})
+    True
+    """
+    if name in ids:
+        return ids[name]
+    hashed = blake2s(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    taken = set(ids.values())
+    return next(id_ for n in count() if (id_ := f"{hashed}-{n}" if n else hashed) not in taken)

@@ -1,0 +1,338 @@
+"""A store without a disk: the same promises, kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import RLock
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tidemill.changes.changeset import Epoch
+from tidemill.model.errors import StorageError
+from tidemill.model.types import Field
+from tidemill.program.maps import Map, map_fields
+from tidemill.program.state_expiry import ExpiredEntries
+from tidemill.storage.compaction.consolidate import consolidate
+from tidemill.storage.compaction.expired_rows import unexpired_rows
+from tidemill.storage.filesystem.durable_files import TemporaryFolder
+from tidemill.storage.runs import write_table
+from tidemill.storage.segments import (
+    RecentEpochs,
+    TableSegment,
+    check_epoch_number,
+    check_readable,
+    is_visible_at,
+    stored_schema,
+)
+from tidemill.storage.snapshot import StoreSnapshot
+from tidemill.storage.store import RunFile
+
+COMBINE_AT = 64
+"""Loose changes of a map that a read turns into one table, so that the next read finds them together."""
+
+COMPACT_AT = 4096
+"""Rows that must have come to a map, and as many as it had, for compaction to be worth while: its cost is then that of
+a few rows for each one that came, and a map takes at most about twice the space that it must."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MapHistory:
+    """The settled part of a map: tables, and what is known of them since they were last summed.
+
+    ``changes`` is how many they took in since then, ``summed`` how many rows they had then.
+    """
+
+    parts: tuple[TableSegment, ...] = ()
+    changes: int = 0
+    summed: int = 0
+
+    def ended(self, epoch: int) -> _MapHistory:
+        """The same, counting only before ``epoch``."""
+        parts = (part if part.ended is not None else replace(part, ended=epoch) for part in self.parts)
+        return replace(self, parts=tuple(parts))
+
+    def reaching(self, oldest: int) -> _MapHistory:
+        """What is left without that which ended before the oldest epoch that is kept."""
+        return replace(self, parts=tuple(p for p in self.parts if p.ended is None or p.ended > oldest))
+
+    @property
+    def bytes(self) -> int:
+        """How much memory its tables take."""
+        return sum(part.table.nbytes for part in self.parts)
+
+
+_NOTHING = _MapHistory()
+
+
+class _CommittedEpoch(NamedTuple):
+    """All that a commit leaves. The next one takes its place in one step, so there is never half of it."""
+
+    epoch: int
+    oldest: int
+    catalog: Mapping[str, object]
+    positions: Mapping[str, str]
+    histories: Mapping[str, _MapHistory]
+    tail: RecentEpochs
+
+    def history(self, name: str) -> _MapHistory:
+        """The settled part of a map."""
+        return self.histories.get(name, _NOTHING)
+
+    def having(self, name: str, history: _MapHistory, tail: RecentEpochs | None = None) -> _CommittedEpoch:
+        """The same with another settled part of a map."""
+        return self._replace(histories={**self.histories, name: history}, tail=tail or self.tail)
+
+    def settled(self, name: str) -> _CommittedEpoch:
+        """The same with the loose changes of a map in a table."""
+        part = self.tail.part(name)
+        if part is None:
+            return self
+        history, count = self.history(name), self.tail.count(name)
+        history = replace(history, parts=(*history.parts, part), changes=history.changes + count)
+        return self.having(name, history, self.tail.without(name))
+
+    def after(self, epoch: Epoch) -> _CommittedEpoch:
+        """What is current after ``epoch``, whose changes are added to a tail of its own."""
+        now = self._replace(tail=self.tail.copy())
+        for name in epoch.dropped:
+            kept = {other: history for other, history in now.histories.items() if other != name}
+            now = now._replace(histories=kept, tail=now.tail.without(name))
+        for name in epoch.replaced:
+            now = now.settled(name)
+            now = now.having(name, now.history(name).ended(epoch.number))
+        return now.appended(epoch)
+
+    def appended(self, epoch: Epoch) -> _CommittedEpoch:
+        """What is current once the changes of ``epoch`` are at the end of the tail, which must be its newest."""
+        for name, change in epoch.changes.items():
+            if len(change):
+                self.tail.add(epoch.number, name, change)
+        positions = {**self.positions, **epoch.positions} if epoch.positions else self.positions
+        catalog = self.catalog if epoch.catalog is None else epoch.catalog
+        return _CommittedEpoch(epoch.number, self.oldest, catalog, positions, self.histories, self.tail)
+
+
+class MemoryStore:
+    """Keeps each epoch's changes as they come. A commit appends to a few lists: microseconds, and no conversion.
+
+    History grows with every epoch; ``vacuum`` sets how far back it must reach, and ``compact`` sums what lies before.
+
+    >>> from tidemill.changes.changeset import ChangeSet
+    >>> from tidemill.model.types import STRING
+    >>> fields, store = (Field("name", STRING),), MemoryStore()
+    >>> store.commit(Epoch(1, {"people": ChangeSet.of([(("ann",), 1)], fields)}))
+    >>> store.read("people", fields).to_pylist()
+    [{'name': 'ann', '_weight': 1, '_epoch': 1}]
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._now = _CommittedEpoch(0, 0, {}, {}, {}, RecentEpochs())
+        self._unsure = False
+        self._folder: TemporaryFolder | None = None
+        self._files: list[tuple[TableSegment, RunFile]] = []
+        self._closed = False
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 before the first."""
+        return self._now.epoch
+
+    @property
+    def oldest(self) -> int:
+        """The oldest epoch that time travel still reaches."""
+        return self._now.oldest
+
+    @property
+    def catalog(self) -> Mapping[str, object]:
+        """The committed catalog; empty at first."""
+        return self._now.catalog
+
+    @property
+    def positions(self) -> Mapping[str, str]:
+        """Where each source stood at the last epoch."""
+        return self._now.positions
+
+    def read(
+        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+    ) -> pa.Table:
+        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``."""
+        with self._lock:
+            self._require_open()
+            # A feed that takes the last few changes must not pay for gathering all of them.
+            if since is None and self._now.tail.count(name) > COMBINE_AT:
+                self._now = self._now.settled(name)
+            return _snapshot(self._now).read(name, fields, until=until, since=since)
+
+    def pin(self) -> StoreSnapshot:
+        """The current epoch, to be read later as it is now."""
+        with self._lock:
+            self._require_open()
+            return _snapshot(self._now._replace(tail=self._now.tail.copy()))
+
+    def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
+        """The map's rows in files of a temporary folder, for runtimes that read nothing but files."""
+        with self._lock:
+            self._require_open()
+            bound = check_readable(self.oldest, self.epoch, None, until)
+            self._now = self._now.settled(name)
+            return tuple(self._file_of(part) for part in self._now.history(name).parts if is_visible_at(part, bound))
+
+    def rows(self, name: str) -> int:
+        """How many rows the map's changes hold, before summing."""
+        with self._lock:
+            self._require_open()
+            settled = sum(int(p.table.num_rows) for p in self._now.history(name).parts if p.ended is None)
+            return settled + self._now.tail.rows(name)
+
+    def staging(self, name: str) -> Path:
+        """A new empty folder for Parquet files of an epoch to come; it lives as long as the store."""
+        with self._lock:
+            return Path(mkdtemp(dir=self._temporary()))
+
+    def append(self, epoch: Epoch) -> Callable[[], None]:
+        """Take the epoch in; there is no disk to wait for."""
+        self.commit(epoch)
+        return lambda: None
+
+    def refresh(self) -> bool:
+        """Nobody else writes here."""
+        return False
+
+    def commit(self, epoch: Epoch) -> None:
+        """Take the epoch in. The last step makes it current; before that it is not there."""
+        with self._lock:
+            self._require_open()
+            now = self._now
+            check_epoch_number(epoch.number, now.epoch)
+            if epoch.number == now.epoch or epoch.dropped or epoch.replaced:
+                self._now = now.after(epoch)
+                return
+            # To copy the tail would cost more than the epoch: what is added is behind all others, and cut off again.
+            self._unsure = True
+            self._now = now.appended(epoch)
+            self._unsure = False
+
+    def require_writable(self) -> None:
+        """Refuse where the store is closed."""
+        with self._lock:
+            self._require_open()
+
+    def recover(self) -> None:
+        """Be the last commit, where an exception has left a part of the next one."""
+        with self._lock:
+            self._require_open()
+
+    def compaction_due(self, name: str, most: int | None = None) -> bool:
+        """Whether the map has taken in so many small changes that summing them is worth while. There are no files
+        that could be left as they are, so ``most`` says nothing here."""
+        with self._lock:
+            history = self._now.history(name)
+            came = self.rows(name) - history.summed
+            return self._now.tail.count(name) + history.changes > COMBINE_AT and came > max(COMPACT_AT, history.summed)
+
+    def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
+        """Sum what time travel no longer tells apart; returns bytes freed."""
+        with self._lock:
+            self._require_open()
+            return sum(self._compact(name, map_) for name, map_ in maps.items())
+
+    def trim(self, name: str, until: int, most: int | None = None) -> int:
+        """Let go of what a log of changes has of epochs up to ``until``, and of all but its newest ``most`` rows."""
+        with self._lock:
+            self._require_open()
+            now = self._now
+            if most is not None:
+                until = max(until, now.tail.older(name, most))
+            history = now.history(name)
+            parts = tuple(part.after(until) for part in history.parts if part.last > until)
+            self._now = now.having(name, replace(history, parts=parts), now.tail.trimmed(name, until))
+            return until
+
+    def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
+        """Let go of rows that nobody will ask for again, of all epochs; it is little work, so it is done at once."""
+        with self._lock:
+            self._require_open()
+            for one in forgotten:
+                self._forget(one)
+
+    def vacuum(self, keep: int) -> int:
+        """Forget all but the last ``keep`` epochs: frees replaced content at once, the rest when it is compacted."""
+        with self._lock:
+            self._require_open()
+            now = self._now
+            oldest = max(now.oldest, now.epoch - max(keep, 1) + 1)
+            histories = {name: history.reaching(oldest) for name, history in now.histories.items()}
+            self._now = now._replace(oldest=oldest, histories=histories)
+            return sum(history.bytes - histories[name].bytes for name, history in now.histories.items())
+
+    def close(self) -> None:
+        """Forget everything, and remove the temporary folder, if there is one."""
+        with self._lock:
+            self._closed = True
+            self._now, self._files = _CommittedEpoch(self.epoch, self.oldest, {}, {}, {}, RecentEpochs()), []
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StorageError("the warehouse is closed", detail="What it held was in memory alone.")
+        if self._unsure:
+            self._now.tail.cut(self._now.epoch)
+            self._unsure = False
+
+    def _compact(self, name: str, map_: Map) -> int:
+        now = self._now.settled(name)
+        history = now.history(name)
+        live = [part for part in history.parts if part.ended is None]
+        if not live:
+            return 0
+        schema = stored_schema(map_fields(map_))
+        before = pa.concat_tables([part.load(schema) for part in live])
+        after = [
+            TableSegment(table, first, last) for table, first, last in consolidate(before, map_, now.oldest, whole=True)
+        ]
+        parts = (*(part for part in history.parts if part.ended is not None), *after)
+        self._now = now.having(name, _MapHistory(parts, summed=sum(part.table.num_rows for part in after)))
+        return int(before.nbytes - sum(part.table.nbytes for part in after))
+
+    def _forget(self, forgotten: ExpiredEntries) -> None:
+        now = self._now.settled(forgotten.map)
+        history = now.history(forgotten.map)
+        tables = [part.table for part in history.parts]
+        kept = unexpired_rows(tables, forgotten)
+        parts = (replace(part, table=table) for part, table in zip(history.parts, kept, strict=True))
+        gone = sum(table.num_rows for table in tables) - sum(table.num_rows for table in kept)
+        left = replace(history, parts=tuple(p for p in parts if p.table.num_rows), summed=max(history.summed - gone, 0))
+        self._now = now.having(forgotten.map, left)
+
+    def _temporary(self) -> Path:
+        if self._folder is None:
+            self._folder = TemporaryFolder()
+        return self._folder.path
+
+    def _file_of(self, part: TableSegment) -> RunFile:
+        known = next((run for written, run in self._files if written is part), None)
+        if known is not None:
+            return known
+        file = self._temporary() / f"{len(self._files)}.parquet"
+        write_table(part.table, file)
+        run = RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last)
+        self._files.append((part, run))
+        return run
+
+
+def _snapshot(now: _CommittedEpoch) -> StoreSnapshot:
+    return StoreSnapshot(
+        epoch=now.epoch,
+        oldest=now.oldest,
+        catalog=now.catalog,
+        positions=now.positions,
+        parts=lambda name: now.history(name).parts,
+        tail=now.tail,
+    )

@@ -1,0 +1,39 @@
+"""Which positions of sources a warehouse folder remembers, epoch by epoch.
+
+An epoch in the log has a record of its own, one that was committed by itself a manifest; and a manifest that takes in
+epochs of the log says of each where it was. What ``vacuum`` forgot is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidemill.storage.layout import Layout
+from tidemill.storage.log import log_files, replay
+from tidemill.storage.manifest import manifest_sequences, read_manifest
+
+__all__ = ["positions_by_epoch"]
+
+
+def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
+    """The positions that were reached, by the epoch that reached them, oldest first; epochs that moved none are not."""
+    found: dict[int, Mapping[str, str]] = {}
+    known: dict[str, str] = {}
+    for epoch, positions in _steps(layout):
+        moved = {source: at for source, at in positions.items() if known.get(source) != at}
+        if moved:
+            known |= moved
+            found[epoch] = dict(known)
+    return found
+
+
+def _steps(layout: Layout) -> Iterator[tuple[int, Mapping[str, str]]]:
+    begin = 0
+    for number in manifest_sequences(layout.manifests):
+        manifest = read_manifest(layout.manifests, number)
+        yield from manifest.reached
+        yield manifest.epoch, manifest.positions
+        begin = manifest.log[0] if manifest.log else number
+    files = [file for sequence, _, file in log_files(layout.log) if sequence == begin]
+    for record in replay(files[-1]).records if files else ():
+        yield record.epoch, record.positions

@@ -1,0 +1,58 @@
+"""The part of a damaged run that can still be read: the row groups whose bytes are what was written.
+
+A manifest has a checksum of each row group of a large run, and one of all that is outside of them. A damaged file
+gives back a row group only if both match: the one says that its pages are right, the other that the footer is, which
+says where they lie and what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.model.errors import StorageError
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.storage.filesystem.row_group_checksums import row_group_checksums
+from tidemill.storage.runs import RunSegment, open_run, translate_read_errors
+
+
+@dataclass(frozen=True)
+class SalvagedRows:
+    """The rows of a damaged run that are right, how many others it had, and between which values those lay."""
+
+    rows: pa.Table
+    lost: int
+    bounds: Mapping[str, tuple[Any, Any]]
+
+
+def salvage(part: RunSegment) -> SalvagedRows | None:
+    """The rows that a damaged run still holds for sure; None where there are none."""
+    try:
+        if not part.run.groups or part.path.stat().st_size != part.run.bytes:
+            return None
+        with translate_read_errors(part.path), open_run(part.path) as parquet:
+            found = row_group_checksums(part.path, parquet.metadata)
+            if len(found) != len(part.run.groups) or found[-1] != part.run.groups[-1]:
+                return None
+            pairs = zip(found[:-1], part.run.groups[:-1], strict=True)
+            good = [number for number, (is_, was) in enumerate(pairs) if is_ == was]
+            bad = [number for number in range(len(found) - 1) if number not in good]
+            rows = parquet.read_row_groups(good)
+            return SalvagedRows(rows, part.run.rows - rows.num_rows, _bounds(parquet.metadata, bad)) if good else None
+    except (StorageError, FileNotFoundError):
+        return None
+
+
+def _bounds(footer: pq.FileMetaData, groups: Sequence[int]) -> dict[str, tuple[Any, Any]]:
+    """The least and the greatest value of each column in some row groups, where the footer says them."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for place in range(footer.num_columns):
+        figures = [footer.row_group(group).column(place).statistics for group in groups]
+        name = footer.row_group(0).column(place).path_in_schema
+        if name not in (WEIGHT, EPOCH) and all(figure is not None and figure.has_min_max for figure in figures):
+            found[name] = min(figure.min for figure in figures), max(figure.max for figure in figures)
+    return found

@@ -1,0 +1,143 @@
+"""Mending a folder: one manifest that says what is left, and the damaged files set aside.
+
+The manifest is full and newer than all that there was, so it needs none of them, and it is written first: a crash on
+the way leaves damaged files where they are, which nothing names any more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tidemill.model.errors import Corrupt
+from tidemill.storage.commit_mark import read_mark
+from tidemill.storage.filesystem.durable_files import make_folder, sync_folder, translate_os_errors
+from tidemill.storage.filesystem.writer_lock import WriterLock
+from tidemill.storage.folder_writer import FolderWriter
+from tidemill.storage.format import write_format
+from tidemill.storage.layout import CommittedState, Layout
+from tidemill.storage.log import log_files
+from tidemill.storage.manifest import LostEpochs, manifest_file, manifest_sequences, read_manifest
+from tidemill.storage.repair.examine import Damage, Examination, FileKind
+from tidemill.storage.repair.salvage import salvage
+from tidemill.storage.runs import RunEntry, RunSegment
+
+
+@dataclass(frozen=True, slots=True)
+class RepairContent:
+    """The content of a repair's manifest: the epoch from which it goes on, its catalog, and what cannot be read.
+
+    Of runs ``saved`` the rows are taken that are right; others that are damaged go as a whole.
+    """
+
+    epoch: int
+    catalog: Mapping[str, object]
+    losses: tuple[LostEpochs, ...]
+    saved: tuple[RunSegment, ...] = ()
+
+
+@contextmanager
+def exclusive_lock(layout: Layout) -> Iterator[WriterLock]:
+    """The writer's lock of a folder in any state; ``LockHeld`` if somebody writes."""
+    with translate_os_errors(
+        "repair the warehouse", layout.root, "Nothing was changed. Look at the folder and its rights."
+    ):
+        lock = WriterLock.acquire(layout.root, lambda: _highest_token(layout))
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _highest_token(layout: Layout) -> int:
+    mark = read_mark(layout.root)
+    tokens = [mark.token if mark else 0, *(token for _, token, _ in log_files(layout.log))]
+    for sequence in manifest_sequences(layout.manifests):
+        with suppress(Corrupt):
+            tokens.append(read_manifest(layout.manifests, sequence).token)
+    return max(tokens)
+
+
+def write_repair(layout: Layout, lock: WriterLock, found: Examination, remedy: RepairContent) -> tuple[Path, ...]:
+    """Commit what can be read and set aside what is damaged; returns where the files are now."""
+    assert found.now is not None
+    with translate_os_errors(
+        "repair the warehouse", layout.root, "Run the repair again once there is room and the right to write."
+    ):
+        layout.create()
+        if any(damage.kind is FileKind.FORMAT for damage in found.damages):
+            write_format(layout.root)
+        _publish(layout, lock, found, remedy)
+        return tuple(_set_aside(layout, _bad_files(layout, found)))
+
+
+def _publish(layout: Layout, lock: WriterLock, found: Examination, remedy: RepairContent) -> None:
+    assert found.now is not None
+    now = replace(found.now, state=replace(found.now.state, sequence=found.top))
+    writer = FolderWriter(layout, lock, now, synced=True)
+    gone = [damage.part.run.file for damage in found.damages if damage.part is not None]
+    manifest = replace(
+        writer.next(now),
+        epoch=remedy.epoch,
+        catalog=remedy.catalog,
+        removed=tuple(gone),
+        added=_saved(writer, now, remedy.saved),
+        losses=(*now.state.losses, *remedy.losses),
+    )
+    try:
+        writer.publish(now, manifest, whole=True)
+    finally:
+        writer.close()
+
+
+def _saved(writer: FolderWriter, now: CommittedState, parts: Sequence[RunSegment]) -> dict[str, tuple[RunEntry, ...]]:
+    """New runs of the rows that damaged ones still hold."""
+    added: dict[str, tuple[RunEntry, ...]] = {}
+    for part in parts:
+        found = salvage(part)
+        if found is not None:
+            added[part.name] = (*added.get(part.name, ()), writer.write(found.rows, now, part.name))
+    return added
+
+
+def _bad_files(layout: Layout, found: Examination) -> list[Path]:
+    """The damaged files, and manifests and logs that are newer than the state that could be read."""
+    assert found.now is not None
+    last = found.now.state.sequence
+    newer = [manifest_file(layout.manifests, n) for n in manifest_sequences(layout.manifests) if last < n <= found.top]
+    orphans = [file for sequence, _, file in log_files(layout.log) if sequence > last]
+    damaged = [
+        damage.file for damage in found.damages if damage.kind in (FileKind.MANIFEST, FileKind.LOG, FileKind.RUN)
+    ]
+    return list(dict.fromkeys([*damaged, *newer, *orphans]))
+
+
+def _set_aside(layout: Layout, files: Sequence[Path]) -> Iterator[Path]:
+    for file in files:
+        target = _free(layout.quarantine / file.relative_to(layout.root))
+        make_folder(target.parent)
+        with suppress(FileNotFoundError):
+            os.rename(file, target)
+            sync_folder(target.parent)
+            yield target
+
+
+def _free(file: Path) -> Path:
+    """A name in quarantine that no file has yet: a second repair may set aside a file of the same name."""
+    number = 1
+    while file.exists():
+        file, number = file.with_name(f"{file.name}.{number}"), number + 1
+    return file
+
+
+def unrepairable(layout: Layout, damages: Sequence[Damage]) -> Corrupt:
+    """The error for a folder of which nothing says which files count."""
+    return Corrupt(
+        "no manifest can be read",
+        where=str(layout.manifests),
+        detail=f"{len(damages)} files are damaged, and nothing says which of the others count.",
+        hint="Restore the folder of manifests from a backup of the warehouse.",
+    )

@@ -1,0 +1,260 @@
+"""Parts: weighted rows that lie together, in a file or in memory. A map is the sum of its parts.
+
+Both stores read alike, so reading is written once, here, over parts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, groupby, takewhile
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.arrow import arrow_schema, to_arrow
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.errors import EpochGone, StorageError
+from tidemill.model.schema import EPOCH, WEIGHT
+from tidemill.model.types import Field
+
+
+class Segment(Protocol):
+    """Rows of epochs ``first`` to ``last`` that count until epoch ``ended``, when their map was replaced."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int: ...
+
+    @property
+    def ended(self) -> int | None: ...
+
+    def load(self, schema: pa.Schema) -> pa.Table:
+        """The rows, with exactly the columns of ``schema``."""
+
+
+class ArrowChange(Protocol):
+    """A change that can be had as Arrow; most are a ``ChangeSet``."""
+
+    def arrow(self) -> pa.Table: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableSegment:
+    """A part in memory: an Arrow table that has its epochs in a column."""
+
+    table: pa.Table
+    first: int
+    last: int
+    ended: int | None = None
+
+    def load(self, schema: pa.Schema) -> pa.Table:
+        """The rows, with exactly the columns of ``schema``."""
+        return self.table.select(schema.names).cast(schema)
+
+    def after(self, epoch: int) -> TableSegment:
+        """What it has of later epochs; a part that is not half over is left as it is."""
+        if self.first + self.last > 2 * epoch:
+            return self
+        later = self.table.filter(pc.greater(self.table.column(EPOCH), epoch))
+        return replace(self, table=later, first=epoch + 1)
+
+
+class RecentEpochs:
+    """The newest epochs, in memory and by map: in a folder those that wait in the log, in a memory store most of them.
+
+    Adding an epoch appends to one list per changed map; a feed finds the epochs after its own by bisection. So both
+    cost what the change costs, however long the tail is. ``reached`` are the epochs that moved positions of sources,
+    and to where.
+    """
+
+    def __init__(self) -> None:
+        self.epochs = 0
+        self.reached: list[tuple[int, Mapping[str, str]]] = []
+        self._numbers: dict[str, list[int]] = {}
+        self._changes: dict[str, list[ArrowChange]] = {}
+        self._rows: Counter[str] = Counter()
+
+    def add(self, number: int, name: str, change: ArrowChange) -> None:
+        """Append what epoch ``number`` changes in map ``name``."""
+        self._numbers.setdefault(name, []).append(number)
+        self._changes.setdefault(name, []).append(change)
+        self._rows[name] += len(change)
+
+    def names(self) -> tuple[str, ...]:
+        """The maps that have changes here."""
+        return tuple(self._changes)
+
+    def count(self, name: str) -> int:
+        """How many changes of map ``name`` are held."""
+        return len(self._changes.get(name, ()))
+
+    def rows(self, name: str) -> int:
+        """How many rows those changes have."""
+        return self._rows[name]
+
+    def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
+        """The changes of map ``name`` of epochs in ``(since, until]`` as one part."""
+        numbers = self._numbers.get(name, [])
+        begin = 0 if since is None else bisect_right(numbers, since)
+        end = len(numbers) if until is None else bisect_right(numbers, until)
+        if begin >= end:
+            return None
+        table = _gather(numbers[begin:end], self._changes[name][begin:end])
+        return TableSegment(table, numbers[begin], numbers[end - 1])
+
+    def older(self, name: str, most: int) -> int:
+        """The last epoch before the newest changes of map ``name``, those that have up to ``most`` rows; else 0."""
+        if self._rows[name] <= most:
+            return 0
+        sizes = accumulate(map(len, reversed(self._changes[name])))
+        newest = max(sum(1 for _ in takewhile(lambda rows: rows <= most, sizes)), 1)
+        return self._numbers[name][-newest] - 1
+
+    def trimmed(self, name: str, until: int) -> RecentEpochs:
+        """The same tail without what map ``name`` has of epochs up to ``until``."""
+        gone = bisect_right(self._numbers.get(name, ()), until)
+        if not gone:
+            return self
+        result = self.without(name)
+        for number, change in zip(self._numbers[name][gone:], self._changes[name][gone:], strict=True):
+            result.add(number, name, change)
+        return result
+
+    def without(self, name: str) -> RecentEpochs:
+        """The same tail without map ``name``; it shares what it has of the others, and takes its place."""
+        result = RecentEpochs()
+        result.epochs, result.reached = self.epochs, self.reached
+        result._numbers = {other: numbers for other, numbers in self._numbers.items() if other != name}
+        result._changes = {other: changes for other, changes in self._changes.items() if other != name}
+        result._rows = Counter({other: rows for other, rows in self._rows.items() if other != name})
+        return result
+
+    def cut(self, epoch: int) -> None:
+        """Let go of everything after ``epoch``: what an epoch has left here that was never committed."""
+        for name in {*self._numbers, *self._changes}:
+            kept = bisect_right(self._numbers.setdefault(name, []), epoch)
+            changes = self._changes.setdefault(name, [])
+            del self._numbers[name][kept:], changes[kept:]
+            self._rows[name] = sum(map(len, changes))
+            if not changes:
+                del self._numbers[name], self._changes[name], self._rows[name]
+
+    def copy(self) -> RecentEpochs:
+        """The same tail, deaf to what is added later."""
+        result = RecentEpochs()
+        result.epochs = self.epochs
+        result._numbers = {name: list(numbers) for name, numbers in self._numbers.items()}
+        result._changes = {name: list(changes) for name, changes in self._changes.items()}
+        result._rows = self._rows.copy()
+        return result
+
+
+def _gather(numbers: Sequence[int], changes: Sequence[ArrowChange]) -> pa.Table:
+    """All changes in one table, each row with the number of its epoch."""
+    epochs = np.repeat(np.array(numbers, dtype=np.int64), [len(change) for change in changes])
+    return pa.concat_tables(_tables_of(changes)).append_column(EPOCH, pa.array(epochs)).combine_chunks()
+
+
+def _tables_of(changes: Sequence[ArrowChange]) -> Iterator[pa.Table]:
+    """The changes as tables. Making a table costs as much as filling it with dozens of rows, so neighbours that are
+    plain rows still become one."""
+    for loose, neighbours in groupby(
+        changes, key=lambda change: isinstance(change, ChangeSet) and change.is_python_only
+    ):
+        if loose:
+            plain = [change for change in neighbours if isinstance(change, ChangeSet)]
+            yield to_arrow(chain.from_iterable(change.pairs() for change in plain), plain[0].fields)
+        else:
+            yield from (change.arrow() for change in neighbours)
+
+
+def stored_schema(fields: Iterable[Field]) -> pa.Schema:
+    """The columns of a run: the map's fields, the weight and the epoch.
+
+    >>> stored_schema([]).names
+    ['_weight', '_epoch']
+    """
+    return arrow_schema(tuple(fields)).append(pa.field(EPOCH, pa.int64()))
+
+
+def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
+    """The table with one epoch for all of its rows."""
+    column = pa.array(np.full(table.num_rows, epoch, dtype=np.int64))
+    return table.append_column(pa.field(EPOCH, pa.int64()), column)
+
+
+def read_segments(parts: Iterable[Segment], schema: pa.Schema, since: int | None, until: int) -> pa.Table:
+    """The rows of epochs in ``(since, until]``; a part outside those bounds is never loaded.
+
+    A part that ended is as if its epoch had taken all its rows back: a reader from before sees both, a reader from
+    after sees neither.
+    """
+    tables = [table for part in parts for table in _rows_of(part, schema, since, until)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _rows_of(part: Segment, schema: pa.Schema, since: int | None, until: int) -> list[pa.Table]:
+    ended = part.ended is not None and part.ended <= until
+    if ended and (since is None or since >= (part.ended or 0)):
+        return []
+    if ended:
+        whole = part.load(schema)
+        return [_between(whole, part, since, until), _taken_back(whole, part.ended or 0)]
+    if part.first > until or (since is not None and part.last <= since):
+        return []
+    return [_between(part.load(schema), part, since, until)]
+
+
+def _between(table: pa.Table, part: Segment, since: int | None, until: int) -> pa.Table:
+    if since is not None and part.first <= since:
+        table = table.filter(pc.greater(table.column(EPOCH), since))
+    if part.last > until:
+        table = table.filter(pc.less_equal(table.column(EPOCH), until))
+    return table
+
+
+def _taken_back(table: pa.Table, epoch: int) -> pa.Table:
+    place = table.schema.get_field_index(WEIGHT)
+    table = table.set_column(place, table.schema.field(place), pc.negate(table.column(WEIGHT)))
+    return with_epoch(table.drop_columns([EPOCH]), epoch)
+
+
+def is_visible_at(part: Segment, until: int) -> bool:
+    """Whether the part has rows of the map as it was at ``until``."""
+    return part.first <= until and (part.ended is None or part.ended > until)
+
+
+def check_readable(oldest: int, epoch: int, since: int | None, until: int | None) -> int:
+    """The epoch to read up to, if the store reaches from there back to ``since``; else ``EpochGone``.
+
+    >>> check_readable(3, 9, since=4, until=None)
+    9
+    """
+    for asked in (since, until):
+        if asked is not None and not oldest <= asked <= epoch:
+            happened = "is still to come" if asked > epoch else "is no longer kept"
+            raise EpochGone(
+                f"epoch {asked} {happened}",
+                detail=f"The store reaches from epoch {oldest} to epoch {epoch}.",
+                hint="Read the current epoch, or vacuum with a larger keep.",
+            )
+    return epoch if until is None else until
+
+
+def check_epoch_number(number: int, epoch: int) -> None:
+    """Refuse to commit an epoch that lies before the last one."""
+    if number < epoch:
+        raise StorageError(
+            f"epoch {number} cannot be committed",
+            detail=f"The last epoch is {epoch}, and epochs only go forward.",
+            hint="Open the warehouse again and continue from its epoch.",
+        )
