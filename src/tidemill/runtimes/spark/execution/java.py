@@ -109,6 +109,9 @@ def _wrap(java: Java) -> Path:
     cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache_folder / "tidemill" / f"java-{java.version}"
     wrapper = home / "bin" / "java"
+    # A child of a program that runs Spark inherits its JAVA_HOME: a wrapper around itself would run for ever.
+    if wrapper.exists() and wrapper.samefile(java.binary):
+        return home
     text = _WRAPPER.format(java=shlex.quote(str(java.binary)))
     if not wrapper.exists() or wrapper.read_text() != text:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
