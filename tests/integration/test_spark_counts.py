@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import tidemill
 from tidemill.engine.epochs import placement
-from tidemill.model.errors import ArithmeticFault, SetupError, StorageError
+from tidemill.model.errors import ArithmeticFault, StorageError
 from tidemill.runtimes.spark.execution import ingest, results
 from tidemill.runtimes.spark.execution import parquet_files as spark_files
 
@@ -72,14 +73,21 @@ def test_files_that_are_not_found_are_an_error(
         assert (wh.epoch, len(wh.table("t")), len(wh.view("v"))) == (2, 80, 80)
 
 
-def test_names_with_signs_that_mean_something_to_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """As a pattern the path of a warehouse may stand for another one, too."""
-    for name in ("w*", "w[1]", "w{1,2}", "w%41"):
-        with tidemill.open(tmp_path / name, runtime="spark", spark=spark) as wh:
-            wh.sql(DDL)
-            with pytest.raises(SetupError, match="cannot use a warehouse folder"):
-                wh.apply({"t": rows(spark, 40)})
-            assert wh.epoch == 0
+@pytest.mark.parametrize("name", ["w[1] {a,b} %41 *", "w\\[1]#f?q=1"])
+def test_names_with_signs_that_mean_something_to_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """As patterns such paths may stand for none of the warehouse's files, for each several times, or for others."""
+    with tidemill.open(tmp_path / name, runtime="spark", spark=spark) as wh:
+        wh.sql(f"{DDL}; CREATE MATERIALIZED VIEW g AS SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+        wh.apply({"t": rows(spark, 40)})
+        # Another one whose files have the same names, which the pattern matches too.
+        for other in ("w1 a A x", "w1 b %41 y", "w[1]#f?q=1", "w[1]#fxq=1"):
+            shutil.copytree(tmp_path / name, tmp_path / other)
+        wh.apply({"t": rows(spark, 80).where("id >= 40")})
+        wh.apply({"t": [(-1, (3, 0))]})
+        assert (wh.epoch, len(wh.table("t")), wh.table("t").df().count()) == (3, 79, 79)
+        assert sorted(wh.view("v").rows()) == [(n, n % 3 + 1) for n in range(80) if n != 3]
+        assert sorted(wh.view("g").df().collect()) == [(0, 26), (1, 27), (2, 26)]
+        assert all(wh.verify())
 
 
 def test_a_view_is_replaced_on_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill
+from tidemill.engine.epochs import placement
 from tidemill.model.errors import Corrupt
+from tidemill.runtimes.spark.execution import ingest, results
 from tidemill.storage.folder_store import FolderStore
 
 if TYPE_CHECKING:
@@ -82,6 +85,44 @@ def test_a_page_that_goes_bad_later_is_told_by_its_own_checksum(folder: Path, sp
                 flip(file, column.data_page_offset + column.total_compressed_size // 2)
         with pytest.raises(Corrupt, match="could not verify page integrity"):
             wh.table("t").arrow()
+
+
+@pytest.fixture
+def joined(spark: SparkSession, tmp_path: Path) -> Iterator[tidemill.Warehouse]:
+    """A warehouse with a join, so that what comes to one table makes Spark read the runs of the other."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(placement, "DRIVER_WORK", -1)
+        patched.setattr(ingest, "COLLECT_ROWS", 10)
+        patched.setattr(results, "COLLECT_ROWS", 10)
+        with tidemill.open(tmp_path / "w[1] %41", spark=spark, runtime="spark") as wh:
+            wh.sql("CREATE TABLE t (id BIGINT, k INT); CREATE TABLE u (k INT, name STRING)")
+            wh.sql(
+                "CREATE MATERIALIZED VIEW v AS SELECT name, SUM(id) AS total FROM t JOIN u ON t.k = u.k GROUP BY name"
+            )
+            wh.apply({"t": spark.range(ROWS).selectExpr("id", "CAST(id % 7 AS INT) AS k")})
+            numbers = range(ROWS, 2 * ROWS)
+            wh.apply({"t": pa.table({"id": numbers, "k": pa.array([n % 7 for n in numbers], pa.int32())})})
+            yield wh
+
+
+def test_a_page_that_goes_bad_later_is_told_by_spark(joined: tidemill.Warehouse, spark: SparkSession) -> None:
+    """Of files that Spark wrote and of those that this process did; what reads them commits nothing."""
+    names = spark.range(1000).selectExpr("CAST(id % 7 AS INT) AS k", "CAST(id AS STRING) AS name")
+    files = [run.file for run in joined._engine.store.runs("t")]
+    assert len(files) >= 2
+    for file in files:
+        column = pq.read_metadata(file).row_group(0).column(0)
+        middle = column.data_page_offset + column.total_compressed_size // 2
+        flip(file, middle)
+        with pytest.raises(Corrupt, match="is damaged") as caught:
+            joined.apply({"u": names})
+        assert caught.value.where == str(file)
+        assert "CRC checksum verification failed" in str(caught.value.detail)
+        assert (joined.epoch, len(joined.view("v"))) == (2, 0)
+        flip(file, middle)
+    joined.apply({"u": names})
+    assert (joined.epoch, len(joined.view("v"))) == (3, 1000)
+    assert all(joined.verify())
 
 
 def test_merging_never_gives_damage_a_good_checksum(folder: Path, spark: SparkSession) -> None:

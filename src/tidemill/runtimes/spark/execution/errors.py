@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from tidemill.model.errors import ArithmeticFault, SetupError, Unsupported
+from tidemill.model.errors import ArithmeticFault, SetupError, StorageError, TidemillError, Unsupported
+from tidemill.storage.filesystem.durable_files import damaged
 
 # SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, casts and indexes that cannot be.
 _DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
@@ -25,6 +28,15 @@ _RECURSION = "[RECURSION_"
 _WORKER_FAULT = re.compile(
     r"^tidemill\.model\.errors\.ArithmeticFault: (?P<what>.*)(?:\nhint: (?P<hint>.*))?", re.MULTILINE
 )
+
+# Spark names a file that a task could not read by its URL, which has no spaces.
+_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(?P<why>[A-Z_]+)\] Encountered error while reading file (?P<url>\S+)\.\s")
+
+# What Parquet and its decompression say of bytes that cannot be a page; a full table of open files is said by others.
+_BAD_PAGE = re.compile(r"^Caused by: (?:org\.apache\.parquet|com\.github\.luben\.zstd)\S*: (?P<what>.+)$", re.MULTILINE)
+
+# The line that py4j puts before what Java says.
+_JAVA_CALL = re.compile(r"\AAn error occurred while calling \S+\n: ")
 
 # pyspark logs such an exception, with Java's stack, before it raises it.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -41,9 +53,12 @@ def translate_errors(where: str) -> Iterator[None]:
             raise translate(error, where) from error
 
 
-def translate(error: PySparkException | Py4JJavaError, where: str) -> ArithmeticFault | SetupError | Unsupported:
+def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillError:
     """The error that a user sees."""
     text = str(error)
+    unread = _UNREAD.search(text)
+    if unread is not None and (refused := _unread(unread["why"], unread["url"], text)) is not None:
+        return refused
     found = _DATA_EXCEPTION.search(text)
     if found is not None:
         return ArithmeticFault(
@@ -60,9 +75,23 @@ def translate(error: PySparkException | Py4JJavaError, where: str) -> Arithmetic
     return SetupError(
         "a Spark job failed",
         where=where,
-        detail=text.splitlines()[0],
+        detail=_JAVA_CALL.sub("", text).splitlines()[0],
         hint="Spark's own report is the cause of this error.",
     )
+
+
+def _unread(why: str, url: str, text: str) -> StorageError | None:
+    """The error for a file that a task did not read, where the file is the cause."""
+    file = Path(unquote(urlparse(url).path))
+    if why == "FILE_NOT_EXIST":
+        return StorageError(
+            f"Spark's tasks do not find {file.name}",
+            where=str(file),
+            detail="They read files where they run, and there is none under this path.",
+            hint="Put it on a disk that all machines of the cluster share. Nothing was committed.",
+        )
+    bad = _BAD_PAGE.search(text)
+    return None if bad is None else damaged(file, f"Spark cannot read it: {bad['what']}.")
 
 
 def first_sentence(message: str) -> str:

@@ -13,12 +13,20 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count, lit
 
-from tidemill.model.errors import SetupError, StorageError
+from tidemill.model.errors import StorageError
 
 __all__ = ["read_files", "write_files"]
 
-PATTERN_CHARACTERS = "*?[]{}\\%"
-"""Signs that mean something to Spark in a path."""
+READING = {"parquet.page.verify-checksum.enabled": "true"}
+"""A file is compared with its checksum before Spark is given it; a page that goes bad after that is noticed by this."""
+
+WRITING = {
+    "parquet.page.write-checksum.enabled": "true",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+"""Said for each file that is written, whatever a given session says: what is read later depends on the checksums."""
+
+_ESCAPES = {ord(sign): f"\\{sign}" for sign in "*?[]{}\\"}
 
 _ROWS = "rows"
 
@@ -27,7 +35,7 @@ def write_files(frame: DataFrame, folder: Path, name: str) -> dict[Path, int]:
     """Write the rows of ``name`` into a folder; returns the files that hold some, with how many, as footers say."""
     written = Observation()
     writer = frame.observe(written, count(lit(1)).alias(_ROWS)).write.mode("append")
-    writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(_url(folder))
+    writer.options(**WRITING).parquet(_url(folder))
     files = {file: pq.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet"))}
     _compare(written.get[_ROWS], sum(files.values()), folder, name)
     return {file: rows for file, rows in files.items() if rows}
@@ -45,18 +53,22 @@ def _compare(written: int, found: int, folder: Path, name: str) -> None:
 
 
 def read_files(spark: SparkSession, files: Iterable[Path], schema: str) -> DataFrame:
-    """Parquet files with a schema that is given rather than looked up."""
-    return spark.read.schema(schema).parquet(*map(_url, files))
+    """Parquet files with a schema that is given rather than looked up; pages are compared with their checksums."""
+    return spark.read.options(**READING).schema(schema).parquet(*[_pattern(file) for file in files])
 
 
 def _url(path: Path) -> str:
-    """A path of this machine, whatever Spark's default file system is; what it takes for a pattern is refused."""
-    odd = [sign for sign in PATTERN_CHARACTERS if sign in str(path)]
-    if odd:
-        raise SetupError(
-            f"Spark cannot use a warehouse folder with {' '.join(odd)} in its path",
-            where=str(path),
-            detail="It would take the path for a pattern, which may stand for other files.",
-            hint='Rename the folder, or open it with runtime="native".',
-        )
+    """A path of this machine, whatever Spark's default file system is."""
     return f"file://{path}"
+
+
+def _pattern(path: Path) -> str:
+    """The same for Spark's readers, which take a path for a pattern: the one that only this path matches.
+
+    Spark can be told to take no path for a pattern (``__globPaths__``), and then reads too much: for each path that
+    looks like one it takes all paths that it was given, so each of three files is read three times.
+
+    >>> _pattern(Path("/data/w[1] %41/a.parquet"))
+    'file:///data/w\\\\[1\\\\] %41/a.parquet'
+    """
+    return _url(path).translate(_ESCAPES)
