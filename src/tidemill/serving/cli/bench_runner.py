@@ -101,7 +101,7 @@ def as_table(name: str, figures: list[Figure]) -> Table:
 
 def _load(name: str) -> Any:
     """The benchmark's package, which has ``run(options)``; the packages stand beside ``src`` in a checkout."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     known = sorted(p.parent.name for p in (root / "benchmarks").glob("*/__init__.py"))
     if not known:
         raise SetupError("the benchmarks are not here", hint="They come with a checkout of the source.")
