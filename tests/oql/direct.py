@@ -92,10 +92,10 @@ class Direct:
 
     def rows(self, term: CalculusTerm) -> Counter[tuple[Any, ...]]:
         """The rows that a query makes."""
-        if isinstance(term.kind, CollectionType):
-            elements, kind = self.elements(term, {}), term.kind.element
+        if isinstance(term.type, CollectionType):
+            elements, kind = self.elements(term, {}), term.type.element
         else:
-            elements, kind = [self.value(term, {})], term.kind
+            elements, kind = [self.value(term, {})], term.type
         return Counter(one if isinstance(kind, RecordType) else (one,) for one in elements)
 
     def elements(self, term: CalculusTerm, around: Environment) -> list[Any]:
@@ -145,7 +145,7 @@ class Direct:
             case PathTerm(base=base, name=name):
                 return self.step(base, name, self.value(base, around))
             case Operation(function=function, arguments=arguments):
-                values = [Literal(self.value(one, around), one.kind.stored) for one in arguments]
+                values = [Literal(self.value(one, around), one.type.stored) for one in arguments]
                 return evaluate_scalar(apply_function(function, values), {})
             case RecordTerm(members=members):
                 return tuple(self.value(one, around) for _, one in members)
@@ -162,10 +162,10 @@ class Direct:
     def step(self, base: CalculusTerm, name: str, value: Any) -> Any:
         if value is None:
             return None
-        if isinstance(base.kind, ReferenceType):
-            return self.objects.classes[base.kind.of][value][name]
-        assert isinstance(base.kind, RecordType)
-        return value[list(base.kind.by_name).index(name)]
+        if isinstance(base.type, ReferenceType):
+            return self.objects.classes[base.type.of][value][name]
+        assert isinstance(base.type, RecordType)
+        return value[list(base.type.by_name).index(name)]
 
     def extent(self, term: Extent) -> list[Any]:
         if isinstance(term.of.element, ReferenceType):

@@ -42,7 +42,7 @@ from tidemill.compiler.frontends.oql.calculus.terms import (
 )
 from tidemill.compiler.frontends.oql.calculus.terms import walk as terms_of
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, ReferenceType
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.classes import Collection
 from tidemill.model.errors import Unsupported
 from tidemill.model.update_events import Listening, UpdateEvent
@@ -67,10 +67,10 @@ def oids_for_view(tree: Operator, name: str) -> Reduce:
     """For each object of view ``name`` the objects that it comes from; each of several derivations is one."""
     reduce = _as_sets(_view(tree))
     names = NameAllocator(v.name for v in reduce.input.variables)
-    view = VariableTerm(names.take("v"), reduce.head.kind)
-    rows = Get(Monoid.SET, Extent(name.lower(), CollectionType(Collection.BAG, view.kind), name), view)
+    view = VariableTerm(names.take("v"), reduce.head.type)
+    rows = Get(Monoid.SET, Extent(name.lower(), CollectionType(Collection.BAG, view.type), name), view)
     same = tuple(
-        operation("eq", PathTerm(view, shown.lower(), term.kind, shown), term) for shown, term in _shown(reduce.head)
+        operation("eq", PathTerm(view, shown.lower(), term.type, shown), term) for shown, term in _shown(reduce.head)
     )
     joined = MonoidJoin(Monoid.SET, reduce.input, rows, same)
     return replace(reduce, input=joined, head=RecordTerm((*_oids(reduce), (_oid_name(view), view))), order=())
@@ -87,7 +87,7 @@ def plant(tree: Operator, event: Listening) -> Reduce:
             case Get(variable=found) if found == variable:
                 return replace(node, extent=delta)
             case MonoidUnnest(variable=found) if found == variable:
-                element = VariableTerm("δ", variable.kind)
+                element = VariableTerm("δ", variable.type)
                 objects = Get(Monoid.SET, delta, element)
                 return MonoidJoin(Monoid.SET, node, objects, (operation("eq", variable, element),))
         return with_inputs(node, change)
@@ -105,10 +105,10 @@ def join_with_oids(tree: Operator, event: Listening, name: str) -> Reduce:
     reduce = _as_sets(_view(tree))
     variable = _changed(reduce, event)
     kept = oids_for_view(tree, name)
-    oids = VariableTerm("mat_oids", kept.head.kind)
-    changed = VariableTerm("δ", variable.kind)
-    lineage = Extent(f"oids_for_{name}".lower(), CollectionType(Collection.SET, oids.kind), f"OIDs_for_{name}")
-    known = {v.name: PathTerm(oids, _oid_name(v).lower(), v.kind, _oid_name(v)) for v in reduce.input.variables}
+    oids = VariableTerm("mat_oids", kept.head.type)
+    changed = VariableTerm("δ", variable.type)
+    lineage = Extent(f"oids_for_{name}".lower(), CollectionType(Collection.SET, oids.type), f"OIDs_for_{name}")
+    known = {v.name: PathTerm(oids, _oid_name(v).lower(), v.type, _oid_name(v)) for v in reduce.input.variables}
     same = [operation("eq", known[variable.name], changed)]
     same += [operation("eq", known[v.name], _element(v, changed)) for v in _unnested(reduce, event)]
     joined = MonoidJoin(
@@ -118,7 +118,7 @@ def join_with_oids(tree: Operator, event: Listening, name: str) -> Reduce:
         tuple(same),
     )
     view = _view_member(kept)
-    target = PathTerm(oids, view.lower(), kept.head.kind, view)
+    target = PathTerm(oids, view.lower(), kept.head.type, view)
     values: Mapping[str, CalculusTerm] = {**known, variable.name: changed}
     members = tuple((shown, substitute(term, values)) for shown, term in _moved(reduce, event, variable))
     return Reduce(Monoid.SET, joined, reduce.variable, RecordTerm((("mat_obj", target), *members)))
@@ -179,7 +179,7 @@ def _shown(head: CalculusTerm) -> tuple[tuple[str, CalculusTerm], ...]:
 
 
 def _delta(event: Listening, variable: VariableTerm) -> Extent:
-    return Extent(event.place, CollectionType(Collection.SET, variable.kind), f"Δ({event.event.value}, {event.place})")
+    return Extent(event.place, CollectionType(Collection.SET, variable.type), f"Δ({event.event.value}, {event.place})")
 
 
 def _changed(reduce: Reduce, event: Listening) -> VariableTerm:
@@ -194,7 +194,7 @@ def _changed(reduce: Reduce, event: Listening) -> VariableTerm:
     owner = _step(event).owner
     for node in walk(reduce):
         match node:
-            case Get(variable=variable) | MonoidUnnest(variable=variable) if variable.kind == ReferenceType(owner):
+            case Get(variable=variable) | MonoidUnnest(variable=variable) if variable.type == ReferenceType(owner):
                 return variable
     raise Unsupported(f"the view reads nothing that {event} is about")
 
@@ -242,4 +242,4 @@ def _goes_through(nest: Nest, step: AttributeRead) -> bool:
 
 def _element(variable: VariableTerm, owner: VariableTerm) -> PathTerm:
     """The element of a collection in the delta of its owner."""
-    return PathTerm(owner, "element", variable.kind, "element")
+    return PathTerm(owner, "element", variable.type, "element")

@@ -8,8 +8,9 @@ from tests.viewdf.world import MINUTE, TABLES, layered, translated
 from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.relational.time_partitions import Subscript
 from tidemill.algebra.relational.walk import walk_all
-from tidemill.compiler.frontends.script.statements import CreateTable, CreateView, Definition
+from tidemill.compiler.frontends.script.statements import CreateTable, CreateView
 from tidemill.compiler.frontends.translate import parse
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.model.schema import Partitioning
 from tidemill.model.types import BIGINT, TIMESTAMP, Decimal
@@ -98,7 +99,7 @@ def test_semicolons_within_a_definition() -> None:
     statements = parse(script)
     assert [type(one).__name__ for one in statements] == ["CreateView", "Update", "CreateView", "ShowPartitions"]
     view = statements[0]
-    assert isinstance(view, CreateView) and isinstance(view.tree, Definition)
+    assert isinstance(view, CreateView) and isinstance(view.tree, PartitionedView)
     assert view.tree.every == MINUTE
     assert view.query.startswith("INITIALIZE v[k]") and view.query.endswith("PARTITION BY 1 MINUTE")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidemill.model.types import BIGINT, INT, Field
@@ -15,6 +15,9 @@ LARGEST_WEIGHT = (1 << 63) - 1
 
 EPOCH = "_epoch"
 """The name under which the epoch of a change travels in files and feeds."""
+
+RelationFields = Mapping[str, tuple[Field, ...]]
+"""The columns of each relation, by its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.answers import differ
 from tests.compiler.frontends.examples import QUERIES, SPARK_ONLY, answers
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.text.names import NameAllocator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

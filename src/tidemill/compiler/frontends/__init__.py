@@ -7,7 +7,7 @@
 - ``oql``: queries over objects, through the monoid calculus
 - ``odl``: class declarations
 - ``sql``: Spark SQL queries and expressions
-- ``text``: what all languages share: a text with its name, tokens, a cursor, places for errors, the limit on nesting
+- ``text``: for all languages: a text with places for errors, a cursor over tokens, names, the limit on nesting
 
 Imports go down this list only.
 """

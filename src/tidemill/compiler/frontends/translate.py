@@ -13,22 +13,23 @@ from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
 from tidemill.algebra.relational.relations import Filter, Project, Relation, Scan
 from tidemill.algebra.values.casts import can_cast
 from tidemill.algebra.values.coercion import convert
-from tidemill.compiler.frontends.script.create_table import RESERVED_COLUMNS
 from tidemill.compiler.frontends.script.readers import read_script
-from tidemill.compiler.frontends.script.statements import Definition, Delete, Insert, Statement, Tree, Update
-from tidemill.compiler.frontends.sql.expressions.registered_functions import resolve_registered
+from tidemill.compiler.frontends.script.statements import Delete, Insert, Statement, Update
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
-from tidemill.compiler.frontends.sql.names.scope import Binding, NameAllocator, Scope, unknown_name
-from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder, translate_ordered
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
+from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, NameAllocator, unknown_name
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
 from tidemill.compiler.frontends.viewdf.translate import translate_definition
 from tidemill.compiler.rewrites.definitions import around
 from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch
-from tidemill.model.schema import Partitioning, Table, names_of
+from tidemill.model.schema import Partitioning, RelationFields, Table, names_of
 from tidemill.model.types import VOID, Field
 
 __all__ = [
@@ -40,8 +41,6 @@ __all__ = [
     "translate_insert",
     "translate_update",
 ]
-
-RelationFields = Mapping[str, tuple[Field, ...]]
 
 NO_FUNCTIONS: Mapping[str, str] = {}
 UNPARTITIONED: Mapping[str, Partitioning] = {}
@@ -72,7 +71,7 @@ class TranslatedQuery:
 
 
 def translate(
-    query: str | Tree | Definition,
+    query: str | ParsedText | PartitionedView,
     relations: RelationFields,
     name: str | None = None,
     functions: Mapping[str, str] = NO_FUNCTIONS,
@@ -90,7 +89,7 @@ def translate(
     (['b', 'order_1'], 1, ((1, False, True),))
     """
     tree = _tree(query, name or "sql")
-    if isinstance(tree, Definition):
+    if isinstance(tree, PartitionedView):
         for body in tree.bodies:
             resolve_registered(body.query, functions)
         relation, partitioning = translate_definition(tree, relations, partitionings)
@@ -101,7 +100,7 @@ def translate(
     definitions: list[tuple[str, Relation]] = []
     queries = QueryTranslator(tree.source, relations, definitions=definitions)
     if name is None:
-        found = translate_ordered(queries, tree.node)
+        found = queries.ordered(tree.node)
         refuse_untranslated(tree.node, tree.source)
         return TranslatedQuery(
             around(definitions, found.relation), len(found.names), found.order, found.limit, found.offset
@@ -122,7 +121,7 @@ def check_column_names(view: str, fields: Sequence[Field]) -> None:
             )
 
 
-def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
+def _tree(query: str | ParsedText | PartitionedView, name: str) -> ParsedText | PartitionedView:
     if not isinstance(query, str):
         return query
     source = SqlText.of(query, name)
@@ -131,7 +130,7 @@ def _tree(query: str | Tree | Definition, name: str) -> Tree | Definition:
     cursor = StatementCursor(source, next(split_statements(source.tokens)))
     if is_definition(cursor):
         return read_definition(cursor, name)
-    return Tree(source.parse(), source)
+    return ParsedText(source.parse(), source)
 
 
 def translate_insert(statement: Insert, table: Table, relations: RelationFields) -> Relation:
@@ -188,7 +187,7 @@ def translate_update(statement: Update, table: Table, relations: RelationFields)
     return Project(matching, (*old, *new))
 
 
-def _matching(alias: str, where: Tree | None, table: Table, relations: RelationFields) -> Relation:
+def _matching(alias: str, where: ParsedText | None, table: Table, relations: RelationFields) -> Relation:
     scan = Scan(table.name, alias, table.fields)
     if where is None:
         return scan
@@ -197,7 +196,7 @@ def _matching(alias: str, where: Tree | None, table: Table, relations: RelationF
     return Filter(scan, condition)
 
 
-def _expressions(tree: Tree, alias: str, table: Table, relations: RelationFields) -> ExpressionTranslator:
+def _expressions(tree: ParsedText, alias: str, table: Table, relations: RelationFields) -> ExpressionTranslator:
     """A translator for expressions over the rows of ``table``, which statement and expressions call ``alias``."""
     pairs = zip(names_of(table.fields), Scan(table.name, alias, table.fields).fields, strict=True)
     scope = Scope(tuple(Binding(alias, name, column(f)) for name, f in pairs))

@@ -19,9 +19,11 @@ from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry, functions_in
 from tidemill.compiler.explain import require_incremental
-from tidemill.compiler.frontends.script.statements import CreateTable, Definition, Oql, Tree
+from tidemill.compiler.frontends.script.statements import CreateTable, OqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import check_column_names, parse, translate
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.constraints import constraints_of, require_valid_references, without_enforcement
 from tidemill.engine.catalog.ddl import ddl
@@ -327,7 +329,7 @@ class Catalog:
         query: str,
         options: Mapping[str, str],
         epoch: int,
-        tree: Tree | Definition | Oql | None = None,
+        tree: ParsedText | PartitionedView | OqlText | None = None,
     ) -> View:
         """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
         for option in options:
@@ -338,7 +340,7 @@ class Catalog:
         readable = {other: fields for other, fields in (self.relations | self.remote).items() if other != name}
         cuts = {other: cut for other, cut in self.partitionings.items() if other != name}
         meant = as_oql(tree or query, name)
-        if isinstance(meant, Oql):
+        if isinstance(meant, OqlText):
             translated = oql_view(meant, self.module, readable)
         else:
             translated = translate(meant, readable, name, self._registry.keys, cuts)

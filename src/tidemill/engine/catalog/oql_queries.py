@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tidemill.compiler.frontends.oql import OqlAnswer, OqlView, translate_oql
-from tidemill.compiler.frontends.script.statements import Definition, Oql, Tree
+from tidemill.compiler.frontends.script.statements import OqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.translate import TranslatedQuery
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.engine.catalog.object_module import ObjectModule
 from tidemill.model.errors import Unsupported
-from tidemill.model.types import Field
+from tidemill.model.schema import RelationFields
 
 __all__ = ["as_oql", "oql_view", "read_oql"]
 
-RelationFields = Mapping[str, tuple[Field, ...]]
 
-
-def as_oql(query: str | Tree | Definition | Oql, name: str) -> str | Tree | Definition | Oql:
+def as_oql(
+    query: str | ParsedText | PartitionedView | OqlText, name: str
+) -> str | ParsedText | PartitionedView | OqlText:
     """The query of a view, known for OQL where it is that: no SQL begins with DEFINE."""
-    return Oql(query, name) if isinstance(query, str) and query[:6].lower() == "define" else query
+    return OqlText(query, name) if isinstance(query, str) and query[:6].lower() == "define" else query
 
 
-def oql_view(text: Oql, module: ObjectModule | None, readable: RelationFields) -> TranslatedQuery:
+def oql_view(text: OqlText, module: ObjectModule | None, readable: RelationFields) -> TranslatedQuery:
     """The rows of a view that OQL defines, and the order in which they are read."""
     found = read_oql(text, module, readable)[0]
     return TranslatedQuery(found.relation, len(found.relation.fields), found.order)
 
 
-def read_oql(text: Oql, module: ObjectModule | None, readable: RelationFields) -> list[OqlView | OqlAnswer]:
+def read_oql(text: OqlText, module: ObjectModule | None, readable: RelationFields) -> list[OqlView | OqlAnswer]:
     """Definitions and queries; ``readable`` are all tables and views."""
     if module is None:
         raise Unsupported(

@@ -15,7 +15,7 @@ from tidemill.algebra.user_functions import (
     functions_in,
 )
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES
-from tidemill.compiler.frontends.sql.expressions.registered_functions import (
+from tidemill.compiler.frontends.sql.registered_functions import (
     aggregate_rule,
     check_function_name,
     read_type,

@@ -23,7 +23,7 @@ from tidemill.algebra.relational.windows import LISTS, OFFSETS, RANKINGS, VALUES
 from tidemill.algebra.user_functions import functions_in
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
-from tidemill.compiler.frontends.script.statements import Oql
+from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.catalog import View
@@ -128,7 +128,7 @@ def _stages(engine: Engine, view: View) -> Iterator[Stage]:
 
 def _is_beyond_spark(engine: Engine, view: View) -> bool:
     """Whether Spark cannot know what the text means: tables of sources, partitions, OQL, functions of users."""
-    if view.cores or view.partitioning or isinstance(as_oql(view.query, view.name), Oql):
+    if view.cores or view.partitioning or isinstance(as_oql(view.query, view.name), OqlText):
         return True
     if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
         return True

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.odl.write import write_odl
 from tidemill.compiler.frontends.oql import OqlView
-from tidemill.compiler.frontends.script.statements import Oql
+from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.engine.boundary import public_class, public_function
 from tidemill.engine.catalog.object_module import ObjectModule
 from tidemill.engine.catalog.oql_queries import read_oql
@@ -299,7 +299,7 @@ class Objects:
         It is kept with strategy ``lineage`` where ``strategy`` does not say otherwise. Of several definitions the last
         view is returned.
         """
-        found = read_oql(Oql(text, "oql"), self._module, self._engine.committed.relations)
+        found = read_oql(OqlText(text, "oql"), self._module, self._engine.committed.relations)
         defined = [one for one in found if isinstance(one, OqlView)]
         if len(defined) < len(found):
             raise ParseError("only definitions were expected", where="oql", hint="Say define name() as query.")
@@ -311,7 +311,7 @@ class Objects:
 
     def query(self, text: str) -> Result:
         """The answer to a query in OQL, as of the last epoch."""
-        return select_oql(self._engine, Oql(text, "oql"))
+        return select_oql(self._engine, OqlText(text, "oql"))
 
     def explain(self, view: str) -> str:
         """How a view is kept fresh, which events it listens to, and why."""

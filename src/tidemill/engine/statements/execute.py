@@ -7,7 +7,7 @@ from typing import Any
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.script import statements as sql
-from tidemill.compiler.frontends.sql.expressions.registered_functions import resolve_registered
+from tidemill.compiler.frontends.sql.registered_functions import resolve_registered
 from tidemill.compiler.frontends.translate import translate_delete, translate_insert, translate_update
 from tidemill.engine.catalog.constraints import missing_parents, require_unreferenced
 from tidemill.engine.catalog.ddl import ddl
@@ -175,7 +175,7 @@ def answer(engine: Engine, statement: sql.Select) -> Result:
     return select(engine, statement.query)
 
 
-def answer_oql(engine: Engine, statement: sql.Ask) -> Result:
+def answer_oql(engine: Engine, statement: sql.SelectOql) -> Result:
     """Answer a query in OQL once."""
     return select_oql(engine, statement.query)
 
@@ -264,7 +264,7 @@ def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
 
 _STATEMENTS: dict[type[sql.Statement], Callable[[Engine, Any], Result]] = {
     sql.CreateFeed: create_feed,
-    sql.Ask: answer_oql,
+    sql.SelectOql: answer_oql,
     sql.CreateSource: create_source,
     sql.CreateTable: create_table,
     sql.CreateView: create_view,

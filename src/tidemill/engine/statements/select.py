@@ -9,7 +9,8 @@ from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.oql import OqlAnswer
-from tidemill.compiler.frontends.script.statements import Oql, Tree
+from tidemill.compiler.frontends.script.statements import OqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import TranslatedQuery, translate
 from tidemill.engine.catalog.oql_queries import read_oql
@@ -18,7 +19,7 @@ from tidemill.engine.results import Result, present_rows
 from tidemill.model.errors import ParseError
 
 
-def select(engine: Engine, query: str | Tree, *, until: int | None = None) -> Result:
+def select(engine: Engine, query: str | ParsedText, *, until: int | None = None) -> Result:
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
     if until is None:
@@ -27,7 +28,7 @@ def select(engine: Engine, query: str | Tree, *, until: int | None = None) -> Re
     return _shown(engine, translated, evaluate(translated.relation, tables).expand())
 
 
-def select_oql(engine: Engine, query: Oql) -> Result:
+def select_oql(engine: Engine, query: OqlText) -> Result:
     """The answer to a query in OQL over the present contents, in the order that it asks for."""
     found = read_oql(query, engine.catalog.module, engine.catalog.relations)
     if len(found) != 1 or not isinstance(found[0], OqlAnswer):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
 
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.text.cursor import Cursor, PatternToken, tokenize
+from tidemill.compiler.frontends.text.source import SourceText
 from tidemill.model import types as t
 from tidemill.model.classes import Collection
 from tidemill.model.errors import ParseError, TextLocation, Unsupported
 from tidemill.model.types import Type
 
-_TOKEN = re.compile(r"(?P<space>\s+|//[^\n]*|/\*.*?\*/)|(?P<word>[A-Za-z_]\w*|\d+)|(?P<sign>::|[{}()<>;:,])", re.DOTALL)
+TOKEN_PATTERN = re.compile(
+    r"(?P<space>\s+|//[^\n]*|/\*.*?\*/)|(?P<word>[A-Za-z_]\w*|\d+)|(?P<sign>::|[{}()<>;:,])", re.DOTALL
+)
 
 PRIMITIVE_TYPES: dict[tuple[str, ...], Type] = {
     ("unsigned", "long"): t.BIGINT,
@@ -93,96 +95,118 @@ class ModuleDeclaration:
     enums: tuple[EnumDeclaration, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    start: int
+class OdlCursor(Cursor[SourceText, PatternToken]):
+    """The tokens of a module, and how many of them have been read."""
+
+    def expect(self, *words: str) -> None:
+        """Read ``words``, which must come next."""
+        if not self.accept(*words):
+            raise self.expected(f'"{" ".join(words)}"')
+
+    def word(self, expected: str) -> str:
+        """Read a word, in its own case."""
+        token = self.token
+        if token is None or not (token.text[0].isalpha() or token.text[0] == "_"):
+            raise self.expected(expected)
+        self.position += 1
+        return token.text
+
+    def name(self, expected: str) -> PlacedName:
+        """Read a name."""
+        place = self.place
+        return PlacedName(self.word(expected).lower(), place)
+
+    def number(self) -> int:
+        """Read a number."""
+        token = self.token
+        if token is None or not token.text.isdecimal():
+            raise self.expected("a number")
+        self.position += 1
+        return int(token.text)
 
 
 class OdlParser:
     """Reads one module, token by token."""
 
     def __init__(self, text: str, name: str) -> None:
-        self._source = SqlText(name, text, ())
-        self._tokens = list(self._split(text))
-        self._position = 0
+        source = SourceText(name, text)
+        self._cursor = OdlCursor(source, tuple(tokenize(source, TOKEN_PATTERN, "ODL")))
 
     def module(self) -> ModuleDeclaration:
         """``module NAME { classes and enums }``."""
-        self._expect("module")
-        name = self._name("the name of the module")
+        self._cursor.expect("module")
+        name = self._cursor.name("the name of the module")
         classes: list[ClassDeclaration] = []
         enums: list[EnumDeclaration] = []
-        self._expect("{")
-        while not self._accept("}"):
-            if self._accept("enum"):
-                enums.append(EnumDeclaration(self._name("the name of the enum"), self._among()))
-            elif self._accept("class"):
+        self._cursor.expect("{")
+        while not self._cursor.accept("}"):
+            if self._cursor.accept("enum"):
+                enums.append(EnumDeclaration(self._cursor.name("the name of the enum"), self._among()))
+            elif self._cursor.accept("class"):
                 classes.append(self._class())
             else:
-                self._refuse("a class or an enum")
-            self._accept(";")
-        self._accept(";")
-        if self._position < len(self._tokens):
-            raise ParseError("the module should end before this", where=self._place())
+                raise self._cursor.expected("a class or an enum")
+            self._cursor.accept(";")
+        self._cursor.accept(";")
+        self._cursor.expect_end("module")
         return ModuleDeclaration(name, tuple(classes), tuple(enums))
 
     def _class(self) -> ClassDeclaration:
         """``NAME [extends NAME] [(extent NAME key NAME)] { members }``."""
-        name = self._name("the name of the class")
-        parent = self._name("the class that it extends") if self._accept("extends") else None
+        name = self._cursor.name("the name of the class")
+        parent = self._cursor.name("the class that it extends") if self._cursor.accept("extends") else None
         extent: PlacedName | None = None
         keys: tuple[tuple[PlacedName, ...], ...] = ()
-        if self._accept("("):
-            extent = self._name("the name of the extent") if self._accept("extent") else None
-            self._accept(",")
-            keys = tuple(self._keys()) if self._accept("key") or self._accept("keys") else ()
-            self._expect(")")
-        self._expect("{")
+        if self._cursor.accept("("):
+            extent = self._cursor.name("the name of the extent") if self._cursor.accept("extent") else None
+            self._cursor.accept(",")
+            keys = tuple(self._keys()) if self._cursor.accept("key") or self._cursor.accept("keys") else ()
+            self._cursor.expect(")")
+        self._cursor.expect("{")
         members: list[MemberDeclaration] = []
-        while not self._accept("}"):
+        while not self._cursor.accept("}"):
             members += self._members()
         return ClassDeclaration(name, parent, extent, keys, tuple(members))
 
     def _keys(self) -> Iterator[tuple[PlacedName, ...]]:
         """``a, b`` are two keys, ``(a, b)`` is one of two attributes."""
         yield self._key()
-        while self._accept(","):
+        while self._cursor.accept(","):
             yield self._key()
 
     def _key(self) -> tuple[PlacedName, ...]:
-        if not self._accept("("):
-            return (self._name("an attribute"),)
-        names = [self._name("an attribute")]
-        while self._accept(","):
-            names.append(self._name("an attribute"))
-        self._expect(")")
+        if not self._cursor.accept("("):
+            return (self._cursor.name("an attribute"),)
+        names = [self._cursor.name("an attribute")]
+        while self._cursor.accept(","):
+            names.append(self._cursor.name("an attribute"))
+        self._cursor.expect(")")
         return tuple(names)
 
     def _members(self) -> Iterator[MemberDeclaration]:
-        if self._accept("relationship"):
+        if self._cursor.accept("relationship"):
             kind = self._type()
-            name = self._name("the name of the relationship")
-            self._expect("inverse")
-            target = self._name("the class of the inverse")
-            self._expect("::")
-            yield MemberDeclaration(name, kind, (target, self._name("the inverse")))
-        elif self._accept("attribute"):
+            name = self._cursor.name("the name of the relationship")
+            self._cursor.expect("inverse")
+            target = self._cursor.name("the class of the inverse")
+            self._cursor.expect("::")
+            yield MemberDeclaration(name, kind, (target, self._cursor.name("the inverse")))
+        elif self._cursor.accept("attribute"):
             kind = self._type()
-            yield MemberDeclaration(self._name("the name of the attribute"), kind)
-            while self._accept(","):
-                yield MemberDeclaration(self._name("the name of the attribute"), kind)
+            yield MemberDeclaration(self._cursor.name("the name of the attribute"), kind)
+            while self._cursor.accept(","):
+                yield MemberDeclaration(self._cursor.name("the name of the attribute"), kind)
         else:
-            self._refuse(MEMBER_KEYWORDS)
-        self._expect(";")
+            raise self._cursor.expected(MEMBER_KEYWORDS)
+        self._cursor.expect(";")
 
     def _type(self) -> TypeDeclaration:
-        place = self._place()
+        place = self._cursor.place
         for word, collection in COLLECTIONS.items():
-            if self._accept(word):
-                self._expect("<")
+            if self._cursor.accept(word):
+                self._cursor.expect("<")
                 inner = self._type()
-                self._expect(">")
+                self._cursor.expect(">")
                 if inner.collection is not None:
                     raise Unsupported(
                         "a collection of collections is not kept",
@@ -190,92 +214,38 @@ class OdlParser:
                         hint="Let the elements be objects of a class that has the inner collection.",
                     )
                 return TypeDeclaration(place, inner.value, inner.name, inner.among, collection)
-        if self._accept("enum"):
-            self._name("the name of the enum")
+        if self._cursor.accept("enum"):
+            self._cursor.name("the name of the enum")
             return TypeDeclaration(place, t.STRING, among=self._among())
-        if self._accept("decimal"):
+        if self._cursor.accept("decimal"):
             return TypeDeclaration(place, self._decimal())
         for words, value in PRIMITIVE_TYPES.items():
-            if self._accept(*words):
-                if value == t.STRING and self._accept("<"):  # string<20>: the length is a hint for storage
-                    self._number()
-                    self._expect(">")
+            if self._cursor.accept(*words):
+                if value == t.STRING and self._cursor.accept("<"):  # string<20>: the length is a hint for storage
+                    self._cursor.number()
+                    self._cursor.expect(">")
                 return TypeDeclaration(place, value)
-        return TypeDeclaration(place, name=self._name("a type"))
+        return TypeDeclaration(place, name=self._cursor.name("a type"))
 
     def _decimal(self) -> Type:
         """``decimal<precision, scale>``; ``decimal`` alone is as in SQL."""
-        if not self._accept("<"):
+        if not self._cursor.accept("<"):
             return t.Decimal()
-        precision = self._number()
-        scale = self._number() if self._accept(",") else 0
-        self._expect(">")
+        precision = self._cursor.number()
+        scale = self._cursor.number() if self._cursor.accept(",") else 0
+        self._cursor.expect(">")
         return t.Decimal(precision, scale)
 
     def _among(self) -> tuple[str, ...]:
         """``{Complex, Base}``."""
-        self._expect("{")
+        self._cursor.expect("{")
         names: list[str] = []
         while True:
-            place = self._place()
-            word = self._word("a name of the enum")
+            place = self._cursor.place
+            word = self._cursor.word("a name of the enum")
             if word in names:
                 raise ParseError(f'the enum names "{word}" twice', where=place)
             names.append(word)
-            if not self._accept(","):
-                self._expect("}")
+            if not self._cursor.accept(","):
+                self._cursor.expect("}")
                 return tuple(names)
-
-    # -- tokens -------------------------------------------------------------------------------------------------
-
-    def _split(self, text: str) -> Iterator[_Token]:
-        position = 0
-        while position < len(text):
-            found = _TOKEN.match(text, position)
-            if found is None:
-                raise ParseError(
-                    f'"{text[position]}" has no meaning in ODL', where=self._source.span(position, position)
-                )
-            if found.lastgroup != "space":
-                yield _Token(found.group(), position)
-            position = found.end()
-
-    def _accept(self, *words: str) -> bool:
-        """Read ``words`` if they come next."""
-        found = self._tokens[self._position : self._position + len(words)]
-        matches = [token.text.lower() for token in found] == list(words)
-        self._position += len(words) if matches else 0
-        return matches
-
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            self._refuse(f'"{word}"')
-
-    def _word(self, expected: str) -> str:
-        token = self._tokens[self._position] if self._position < len(self._tokens) else None
-        if token is None or not (token.text[0].isalpha() or token.text[0] == "_"):
-            self._refuse(expected)
-        self._position += 1
-        return token.text
-
-    def _name(self, expected: str) -> PlacedName:
-        place = self._place()
-        return PlacedName(self._word(expected).lower(), place)
-
-    def _number(self) -> int:
-        token = self._tokens[self._position] if self._position < len(self._tokens) else None
-        if token is None or not token.text.isdecimal():
-            self._refuse("a number")
-        self._position += 1
-        return int(token.text)
-
-    def _place(self) -> TextLocation:
-        """The next token, or the last one where none is left."""
-        if not self._tokens:
-            return self._source.span(0, 0)
-        token = self._tokens[min(self._position, len(self._tokens) - 1)]
-        return self._source.span(token.start, token.start + len(token.text) - 1)
-
-    def _refuse(self, expected: str) -> NoReturn:
-        where = "here" if self._position < len(self._tokens) else "after this"
-        raise ParseError(f"{expected} was expected {where}", where=self._place())

@@ -18,7 +18,7 @@ from tidemill.compiler.frontends.odl.parse import (
     PlacedName,
     TypeDeclaration,
 )
-from tidemill.compiler.frontends.script.create_table import RESERVED_COLUMNS
+from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS
 from tidemill.model.classes import OID, Attribute, ObjectClass, ObjectSchema
 from tidemill.model.errors import NameTaken, ParseError, UnknownName, Unsupported
 from tidemill.model.types import BIGINT, STRING

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.relational.relations import Relation
@@ -15,14 +14,12 @@ from tidemill.compiler.frontends.oql.calculus.translator import TermTranslator
 from tidemill.compiler.frontends.oql.lowering.lower import lower, lower_ordered
 from tidemill.compiler.frontends.oql.syntax import nodes as s
 from tidemill.compiler.frontends.oql.syntax.parse import parse_statements
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText, locating_errors
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.compiler.frontends.text.source import SourceText, locating_errors
 from tidemill.model.classes import ObjectSchema
 from tidemill.model.errors import NameTaken, ParseError, Unsupported
-from tidemill.model.types import Field
+from tidemill.model.schema import RelationFields
 from tidemill.model.update_events import Listening
-
-ViewFields = Mapping[str, tuple[Field, ...]]
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,11 @@ class OqlAnswer:
     order: tuple[ColumnOrder, ...] = ()
 
 
-def translate_oql(text: str, schema: ObjectSchema, views: ViewFields, name: str = "oql") -> list[OqlView | OqlAnswer]:
+def translate_oql(
+    text: str, schema: ObjectSchema, views: RelationFields, name: str = "oql"
+) -> list[OqlView | OqlAnswer]:
     """The definitions and queries of ``text``, in order; each sees the views before it. ``name`` is for errors."""
-    source = SqlText(name, text, ())
+    source = SourceText(name, text)
     known, defined, found = dict(views), set[str](), list[OqlView | OqlAnswer]()
     for statement in parse_statements(source):
         term = _meaning(statement, source, schema, known)
@@ -76,12 +75,14 @@ def translate_oql(text: str, schema: ObjectSchema, views: ViewFields, name: str 
     return found
 
 
-def comprehension_of(text: str, schema: ObjectSchema, views: ViewFields) -> CalculusTerm:
+def comprehension_of(text: str, schema: ObjectSchema, views: RelationFields) -> CalculusTerm:
     """What the one query of ``text`` means, before it is brought into normal form."""
-    source = SqlText("oql", text, ())
+    source = SourceText("oql", text)
     (statement,) = parse_statements(source)
     return _meaning(statement, source, schema, views)
 
 
-def _meaning(statement: s.Statement, source: SqlText, schema: ObjectSchema, views: ViewFields) -> CalculusTerm:
+def _meaning(
+    statement: s.OqlStatement, source: SourceText, schema: ObjectSchema, views: RelationFields
+) -> CalculusTerm:
     return TermTranslator(source, schema, views).term(statement.query, {})

@@ -11,6 +11,7 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.model.errors import TidemillError
 from tidemill.model.schema import CheckConstraint, Table
 
@@ -23,7 +24,7 @@ def translate_check(node: exp.Expr, source: SqlText, table: Table) -> Scalar:
     """
     scope = Scope(tuple(Binding(table.name, field.name, column(field)) for field in table.fields))
     try:
-        condition = ExpressionTranslator(source, scope).condition(node)
+        condition = ExpressionTranslator(EXPRESSION_RULES, source, scope).condition(node)
         refuse_untranslated(node, source)
         return condition
     except TidemillError as error:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tidemill.compiler.frontends.script.check_conditions import translate_check
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator, unknown_name
+from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import NameTaken, ParseError, Unsupported
 from tidemill.model.schema import CheckConstraint, ReferentialConstraint, Table, names_of
 from tidemill.model.types import Field

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,11 +16,10 @@ from tidemill.compiler.frontends.script.constraints import (
 )
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.names.data_types import from_column_type, is_required, max_length
-from tidemill.model.errors import NameTaken, ParseError, TextLocation, Unsupported
-from tidemill.model.schema import EPOCH, WEIGHT, Table
+from tidemill.compiler.frontends.text.names import RESERVED_COLUMNS, check_identifier
+from tidemill.model.errors import NameTaken, ParseError, Unsupported
+from tidemill.model.schema import Table
 from tidemill.model.types import Field
-
-RESERVED_COLUMNS = (WEIGHT, EPOCH)
 
 
 def read_table(tree: exp.Expr, source: SqlText, kept: bool) -> Table:
@@ -93,14 +91,3 @@ def table_name(table: exp.Expr, source: SqlText) -> str:
             "the name of a table has one part", where=source.place(table), detail="A warehouse is one schema."
         )
     return check_identifier(table.name, source.place(table))
-
-
-def check_identifier(name: str, place: TextLocation) -> str:
-    """``name`` in lower case. It becomes part of file names and of the names of stages, so it is made of words only."""
-    if not re.fullmatch(r"\w+", name):
-        raise ParseError(
-            f'"{name}" cannot be the name of a table or view',
-            where=place,
-            hint="Use letters, digits and underscores.",
-        )
-    return name.lower()

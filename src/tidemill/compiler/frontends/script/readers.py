@@ -11,10 +11,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.script import statements as st
 from tidemill.compiler.frontends.script.create_table import read_table, table_name
-from tidemill.compiler.frontends.script.statements import Kind
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.script.statements import ObjectKind
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.frontends.viewdf.parse import is_definition, read_definition
 from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_partitioning
 from tidemill.model.errors import ParseError, TextLocation, Unsupported
@@ -79,7 +80,7 @@ def read_create_view(cursor: StatementCursor, place: TextLocation) -> st.CreateV
     options = read_options(cursor) if cursor.accept("WITH") else {}
     cursor.expect("AS")
     query = cursor.text(cursor.position) if cursor.rest else ""
-    tree = read_definition(cursor, name) if is_definition(cursor) else st.Tree(cursor.parse(), cursor.source)
+    tree = read_definition(cursor, name) if is_definition(cursor) else ParsedText(cursor.parse(), cursor.source)
     return st.CreateView(place, name, query, options, cursor.text(), tree, if_not_exists, or_replace)
 
 
@@ -117,15 +118,17 @@ def read_define(cursor: StatementCursor, place: TextLocation) -> st.CreateView:
     # What OQL does not know is blank: all else keeps its place.
     shown = _blank(script[:start]) + script[start:head] + _blank(script[head:body]) + script[body : start + len(text)]
     query = script[start:head] + " " + script[body : start + len(text)]
-    return st.CreateView(place, name, query, {"strategy": "lineage"} | options, text, st.Oql(shown, cursor.source.name))
+    return st.CreateView(
+        place, name, query, {"strategy": "lineage"} | options, text, st.OqlText(shown, cursor.source.name)
+    )
 
 
-def read_oql(cursor: StatementCursor, place: TextLocation) -> st.Ask:
+def read_oql(cursor: StatementCursor, place: TextLocation) -> st.SelectOql:
     """``OQL query``: asked once."""
     cursor.next("a query")
     start = cursor.tokens[1].start
     text = _blank(cursor.source.text[:start]) + cursor.text(1)
-    return st.Ask(place, st.Oql(text, cursor.source.name))
+    return st.SelectOql(place, st.OqlText(text, cursor.source.name))
 
 
 def _blank(text: str) -> str:
@@ -140,7 +143,7 @@ def read_create_source(cursor: StatementCursor, place: TextLocation) -> st.Creat
     cursor.expect("TYPE")
     kind = cursor.next("the type of the source").text.lower()
     options = read_options(cursor) if cursor.accept("OPTIONS") else {}
-    cursor.end()
+    cursor.expect_end("statement")
     return st.CreateSource(place, name, kind, options, if_not_exists)
 
 
@@ -156,14 +159,14 @@ def read_create_feed(cursor: StatementCursor, place: TextLocation) -> st.CreateF
     if folder.token_type != TokenType.STRING:
         raise ParseError("a folder was expected here", where=where, hint="Write it in quotes: FROM 'inbox'.")
     options = read_options(cursor) if cursor.accept("OPTIONS") else {}
-    cursor.end()
+    cursor.expect_end("statement")
     return st.CreateFeed(place, name, table, folder.text, options, if_not_exists)
 
 
 def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statement:
     """``CREATE VIEW``: one that is made by partitions is always kept, another is refused, with the way out."""
     view = read_create_view(cursor, place)
-    if isinstance(view.tree, st.Definition):
+    if isinstance(view.tree, PartitionedView):
         return view
     raise Unsupported(
         "views that are not materialized are not kept",
@@ -175,12 +178,12 @@ def read_plain_view(cursor: StatementCursor, place: TextLocation) -> st.Statemen
 
 def read_drop(cursor: StatementCursor, place: TextLocation) -> st.Drop:
     """``DROP TABLE | STREAM | SOURCE | FEED | [MATERIALIZED] VIEW [IF EXISTS] name``."""
-    kinds: tuple[Kind, ...] = ("view",) if cursor.accept("MATERIALIZED") else get_args(Kind)
+    kinds: tuple[ObjectKind, ...] = ("view",) if cursor.accept("MATERIALIZED") else get_args(ObjectKind)
     for kind in kinds:
         if cursor.accept(kind.upper()):
             if_exists = cursor.accept("IF", "EXISTS")
             name = cursor.name(kind)
-            cursor.end()
+            cursor.expect_end("statement")
             return st.Drop(place, kind, name, if_exists)
     *others, last = (kind.upper() for kind in kinds)
     wanted = f"{', '.join(others)} or {last}" if others else last
@@ -201,53 +204,53 @@ def _view_name(cursor: StatementCursor) -> str:
     cursor.accept("MATERIALIZED")
     cursor.expect("VIEW")
     name = cursor.name("view")
-    cursor.end()
+    cursor.expect_end("statement")
     return name
 
 
 def read_replay_late(cursor: StatementCursor, place: TextLocation) -> st.ReplayLate:
     """``REPLAY LATE name [WHERE condition]``."""
     name = cursor.name("table or stream")
-    where = st.Tree(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
-    cursor.end()
+    where = ParsedText(cursor.parse(), cursor.source) if cursor.accept("WHERE") else None
+    cursor.expect_end("statement")
     return st.ReplayLate(place, name, where)
 
 
 def read_show_partitions(cursor: StatementCursor, place: TextLocation) -> st.ShowPartitions:
     """``SHOW PARTITIONS name``."""
     name = cursor.name("table or view")
-    cursor.end()
+    cursor.expect_end("statement")
     return st.ShowPartitions(place, name)
 
 
 def read_show_create_table(cursor: StatementCursor, place: TextLocation) -> st.ShowCreateTable:
     """``SHOW CREATE TABLE name``."""
     name = cursor.name("table")
-    cursor.end()
+    cursor.expect_end("statement")
     return st.ShowCreateTable(place, name)
 
 
 def read_show_feeds(cursor: StatementCursor, place: TextLocation) -> st.ShowFeeds:
     """``SHOW FEEDS``."""
-    cursor.end()
+    cursor.expect_end("statement")
     return st.ShowFeeds(place)
 
 
 def read_show_sources(cursor: StatementCursor, place: TextLocation) -> st.ShowSources:
     """``SHOW SOURCES``."""
-    cursor.end()
+    cursor.expect_end("statement")
     return st.ShowSources(place)
 
 
 def read_show_tables(cursor: StatementCursor, place: TextLocation) -> st.ShowTables:
     """``SHOW TABLES``."""
-    cursor.end()
+    cursor.expect_end("statement")
     return st.ShowTables(place)
 
 
 def read_show_views(cursor: StatementCursor, place: TextLocation) -> st.ShowViews:
     """``SHOW [MATERIALIZED] VIEWS``."""
-    cursor.end()
+    cursor.expect_end("statement")
     return st.ShowViews(place)
 
 
@@ -257,7 +260,7 @@ def read_query(cursor: StatementCursor, place: TextLocation) -> st.Statement:
     tree = cursor.parse()
     if isinstance(tree, exp.Insert):
         return _insert(tree, cursor.source, place)
-    return st.Select(place, st.Tree(tree, cursor.source))
+    return st.Select(place, ParsedText(tree, cursor.source))
 
 
 def read_insert(cursor: StatementCursor, place: TextLocation) -> st.Insert:
@@ -281,7 +284,7 @@ def _insert(tree: exp.Insert, source: SqlText, place: TextLocation) -> st.Insert
     if tree.args.get("with_"):
         query.set("with_", tree.args["with_"])
     table = target.this if isinstance(target, exp.Schema) else target
-    return st.Insert(place, _target(table, source), _columns(target, source), st.Tree(query, source))
+    return st.Insert(place, _target(table, source), _columns(target, source), ParsedText(query, source))
 
 
 def _columns(target: exp.Expr, source: SqlText) -> tuple[str, ...] | None:
@@ -322,7 +325,7 @@ def read_update(cursor: StatementCursor, place: TextLocation) -> st.Update:
     if not tree.expressions:
         raise ParseError("SET was expected in an UPDATE", where=place)
     assignments = [
-        (_assigned(assignment.this, alias, source), st.Tree(assignment.expression, source))
+        (_assigned(assignment.this, alias, source), ParsedText(assignment.expression, source))
         for assignment in tree.expressions
     ]
     return st.Update(place, name, tuple(assignments), _where(tree, source), alias)
@@ -348,13 +351,13 @@ def read_delete(cursor: StatementCursor, place: TextLocation) -> st.Delete:
 def read_truncate(cursor: StatementCursor, place: TextLocation) -> st.Delete:
     """``TRUNCATE TABLE name``: a DELETE of every row."""
     name = cursor.name("table")
-    cursor.end()
+    cursor.expect_end("statement")
     return st.Delete(place, name, None, name)
 
 
-def _where(tree: exp.Expr, source: SqlText) -> st.Tree | None:
+def _where(tree: exp.Expr, source: SqlText) -> ParsedText | None:
     where = tree.args.get("where")
-    return st.Tree(where.this, source) if where else None
+    return ParsedText(where.this, source) if where else None
 
 
 StatementReader = Callable[[StatementCursor, TextLocation], st.Statement]

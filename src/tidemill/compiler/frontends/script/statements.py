@@ -6,55 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sqlglot import exp
-
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow
-from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.model.errors import TextLocation
 from tidemill.model.schema import Table
 
 
 @dataclass(frozen=True)
-class Tree:
-    """A parsed piece of a text together with that text, so that an error found later can still point at it."""
-
-    node: exp.Expr
-    source: SqlText
-
-    def __str__(self) -> str:
-        return self.node.sql("spark")
-
-
-@dataclass(frozen=True)
-class Body:
-    """``INITIALIZE v[k] AS query``, or UPDATE: what the query reads in brackets, by what its tree calls it."""
-
-    query: Tree
-    partitions: Mapping[str, PartitionRange | SlidingWindow]
-    place: TextLocation
-
-
-@dataclass(frozen=True)
-class Definition:
-    """A view that is made by partitions: the first by ``initialize``, others by ``update``. ``every`` is their length.
-
-    Without ``initialize`` all are made alike; without ``every`` they are as long as those that the view reads.
-    """
-
-    view: str
-    initialize: Body | None
-    update: Body
-    every: int | None = None
-
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        """What makes the first partition and what makes the others, where they differ."""
-        return (self.update,) if self.initialize is None else (self.initialize, self.update)
-
-
-@dataclass(frozen=True)
-class Oql:
+class OqlText:
     """A definition or query in OQL. The text stands at its place in the script, so that errors point there."""
 
     text: str
@@ -88,7 +47,7 @@ class CreateView(Statement):
     query: str
     options: Mapping[str, str]
     text: str
-    tree: Tree | Definition | Oql = field(compare=False)
+    tree: ParsedText | PartitionedView | OqlText = field(compare=False)
     if_not_exists: bool = False
     or_replace: bool = False
 
@@ -114,7 +73,7 @@ class CreateFeed(Statement):
     if_not_exists: bool = False
 
 
-Kind = Literal["table", "stream", "source", "feed", "view"]
+ObjectKind = Literal["table", "stream", "source", "feed", "view"]
 """What can be dropped."""
 
 
@@ -122,7 +81,7 @@ Kind = Literal["table", "stream", "source", "feed", "view"]
 class Drop(Statement):
     """``DROP TABLE``, ``STREAM``, ``SOURCE``, ``FEED`` or ``[MATERIALIZED] VIEW``."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str
     if_exists: bool = False
 
@@ -133,7 +92,7 @@ class Insert(Statement):
 
     table: str
     columns: tuple[str, ...] | None
-    query: Tree
+    query: ParsedText
 
 
 @dataclass(frozen=True)
@@ -141,8 +100,8 @@ class Update(Statement):
     """``UPDATE``: each assignment is a column and its new value. ``alias`` is what the statement calls the table."""
 
     table: str
-    assignments: tuple[tuple[str, Tree], ...]
-    where: Tree | None
+    assignments: tuple[tuple[str, ParsedText], ...]
+    where: ParsedText | None
     alias: str
 
 
@@ -151,7 +110,7 @@ class Delete(Statement):
     """``DELETE FROM``, or ``TRUNCATE TABLE``, which has no ``where``."""
 
     table: str
-    where: Tree | None
+    where: ParsedText | None
     alias: str
 
 
@@ -159,14 +118,14 @@ class Delete(Statement):
 class Select(Statement):
     """A query to be answered once."""
 
-    query: Tree
+    query: ParsedText
 
 
 @dataclass(frozen=True)
-class Ask(Statement):
+class SelectOql(Statement):
     """``OQL select ...``: a query in OQL, to be answered once."""
 
-    query: Oql
+    query: OqlText
 
 
 @dataclass(frozen=True)
@@ -188,7 +147,7 @@ class ReplayLate(Statement):
     """``REPLAY LATE``: late changes of a table or stream, taken in after all."""
 
     table: str
-    where: Tree | None = None
+    where: ParsedText | None = None
 
 
 @dataclass(frozen=True)
@@ -225,12 +184,12 @@ class ShowViews(Statement):
     """``SHOW VIEWS``."""
 
 
-def trees_of(statement: Statement) -> Iterator[Tree]:
+def trees_of(statement: Statement) -> Iterator[ParsedText]:
     """The queries and expressions of a statement."""
     match statement:
-        case CreateView(tree=Definition() as definition):
+        case CreateView(tree=PartitionedView() as definition):
             yield from (body.query for body in definition.bodies)
-        case CreateView(tree=Tree() as tree):
+        case CreateView(tree=ParsedText() as tree):
             yield tree
         case Select(query=tree) | Insert(query=tree):
             yield tree

@@ -1,8 +1,7 @@
-"""What all languages share before anything has a meaning.
+"""Reading text, for all languages alike.
 
 - ``source``: ``SourceText``, a text with the name by which errors call it, and the place of any stretch of it
-- ``tokens``: splitting a text into tokens by a pattern, for ODL and OQL
-- ``cursor``: reading tokens one by one: accept, expect, end
+- ``cursor``: tokens, and a cursor that reads them one by one: accept, expect, end
 - ``names``: checks of identifiers, reserved column names, unused names, and the error for an unknown name
 - ``depth``: how deeply a text may be nested, and the recursion limit that this takes
 """

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import TokenType
 
-from tidemill.compiler.frontends.script.statements import Body, Definition, Tree
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView, PartitionQuery
 from tidemill.compiler.frontends.viewdf.partition_by import at_partition_by, read_final_duration
 from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow, read_sliding_window
 from tidemill.compiler.frontends.viewdf.subscripts import (
@@ -36,7 +37,7 @@ def _has_windows(tokens: Tokens) -> bool:
     return any(a.token_type == TokenType.L_BRACKET and b.text.upper() == "WINDOW" for a, b in pairwise(tokens))
 
 
-def read_definition(cursor: StatementCursor, view: str) -> Definition:
+def read_definition(cursor: StatementCursor, view: str) -> PartitionedView:
     """The definition of ``view``: all parts to the end of the statement, whether or not semicolons part them."""
     if not _has_parts(cursor):
         return _windows(cursor, view)
@@ -52,11 +53,11 @@ def read_definition(cursor: StatementCursor, view: str) -> Definition:
     if at_partition_by(cursor):
         cursor.next("PARTITION BY")
         every = read_final_duration(cursor)
-    cursor.end()
-    return Definition(view, initialize, update, every)
+    cursor.expect_end("statement")
+    return PartitionedView(view, initialize, update, every)
 
 
-def _body(cursor: StatementCursor, view: str) -> Body:
+def _body(cursor: StatementCursor, view: str) -> PartitionQuery:
     """``v[i] AS query``."""
     place = cursor.place
     name = cursor.name("view")
@@ -73,7 +74,7 @@ def _body(cursor: StatementCursor, view: str) -> Body:
     return _read_body(cursor, cursor.tokens[start : cursor.position], variable, place)
 
 
-def _read_body(cursor: StatementCursor, query: Tokens, variable: str, place: TextLocation) -> Body:
+def _read_body(cursor: StatementCursor, query: Tokens, variable: str, place: TextLocation) -> PartitionQuery:
     """A query in which brackets hold windows, or subscripts that count from ``variable``."""
 
     def read(bracketed: Tokens) -> PartitionRange | SlidingWindow:
@@ -83,10 +84,10 @@ def _read_body(cursor: StatementCursor, query: Tokens, variable: str, place: Tex
 
     tokens, partitions = replace_bracketed(query, read)
     tree = add_short_aliases(cursor.source.parse(tokens), partitions)
-    return Body(Tree(tree, cursor.source), partitions, place)
+    return PartitionQuery(ParsedText(tree, cursor.source), partitions, place)
 
 
-def _windows(cursor: StatementCursor, view: str) -> Definition:
+def _windows(cursor: StatementCursor, view: str) -> PartitionedView:
     """A query over windows, which slide together: by so much as one of them says, or by a partition."""
     body = _read_body(cursor, cursor.rest, "i", cursor.place)
     cursor.position = len(cursor.tokens)
@@ -96,7 +97,7 @@ def _windows(cursor: StatementCursor, view: str) -> Definition:
         raise ParseError(
             "the windows of a view slide together", where=windows[-1].place, hint="Give all of them the same SLIDE."
         )
-    return Definition(view, None, body, slides.pop() if slides else None)
+    return PartitionedView(view, None, body, slides.pop() if slides else None)
 
 
 def _length(tokens: Tokens) -> int:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import TokenType
 
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
-from tidemill.compiler.frontends.sql.grammar.sql_text import locating_errors
-from tidemill.compiler.frontends.sql.names.scope import unknown_name
+from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+from tidemill.compiler.frontends.text.names import unknown_name
+from tidemill.compiler.frontends.text.source import locating_errors
 from tidemill.model.errors import NameTaken, ParseError, TextLocation, TypeMismatch, Unsupported
 from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
 from tidemill.model.types import DATE, TIMESTAMP, Field
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
 
 TIME_TYPES = (TIMESTAMP, DATE)
 """The types of columns that a table can be cut along."""
@@ -40,7 +37,7 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     cut = Partitioning(name, read_duration(cursor))
     lateness, retain = (_whole(cursor, cut, word) if cursor.accept(word) else None for word in ("LATENESS", "RETAIN"))
     place = cursor.place
-    cursor.end()
+    cursor.expect_end("statement")
     if lateness is not None and retain is not None and retain < lateness:
         raise Unsupported(
             "a table cannot forget what may still change",
@@ -83,7 +80,7 @@ def _require_free(fields: Sequence[Field], place: TextLocation) -> None:
 def read_final_duration(cursor: StatementCursor) -> int:
     """``1 MINUTE``, in microseconds, at the end of a statement."""
     length = read_duration(cursor)
-    cursor.end()
+    cursor.expect_end("statement")
     return length
 
 

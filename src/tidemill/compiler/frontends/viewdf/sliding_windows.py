@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.algebra.relational.time_partitions import Subscript
-from tidemill.compiler.frontends.script.create_table import check_identifier
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor
+from tidemill.compiler.frontends.text.names import check_identifier
 from tidemill.compiler.frontends.viewdf.partition_by import read_duration
 from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange, Tokens
 from tidemill.model.errors import TextLocation, Unsupported
@@ -53,6 +53,6 @@ def read_sliding_window(tokens: Tokens, source: SqlText) -> SlidingWindow:
     cursor.expect("WINDOW")
     length = read_duration(cursor)
     slide = read_duration(cursor) if cursor.accept("SLIDE") else None
-    cursor.end()
+    cursor.expect_end("statement")
     relation = check_identifier(name.text, source.span(name.start, name.end))
     return SlidingWindow(relation, length, slide, source.span(name.start, tokens[-1].end))

@@ -14,8 +14,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript
-from tidemill.compiler.frontends.script.create_table import check_identifier
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText, locating_errors
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.text.names import check_identifier
+from tidemill.compiler.frontends.text.source import locating_errors
 from tidemill.model.errors import ParseError, TextLocation, UnknownName, Unsupported
 
 Tokens = tuple[Token, ...]

@@ -25,17 +25,17 @@ from tidemill.algebra.relational.time_partitions import (
     TimePartitioned,
 )
 from tidemill.algebra.values.coercion import common_type, convert
-from tidemill.compiler.frontends.script.statements import Body, Definition
-from tidemill.compiler.frontends.sql.expressions.generators import all_columns
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
-from tidemill.compiler.frontends.sql.names.scope import unknown_name
-from tidemill.compiler.frontends.sql.query.set_operations import cast_columns
-from tidemill.compiler.frontends.sql.query.translator import NamedRelation, QueryTranslator
+from tidemill.compiler.frontends.sql.names.projections import all_columns, cast_columns
+from tidemill.compiler.frontends.sql.query.context import NamedRelation
+from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
+from tidemill.compiler.frontends.text.names import unknown_name
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView, PartitionQuery
 from tidemill.compiler.frontends.viewdf.partition_by import TIME_TYPES
 from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow
 from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
-from tidemill.model.schema import Partitioning
+from tidemill.model.schema import Partitioning, RelationFields
 from tidemill.model.types import BIGINT, TIMESTAMP, Field
 
 MAX_TYPE_ITERATIONS = 40
@@ -45,7 +45,7 @@ ColumnFields = tuple[Field, ...]
 
 
 def translate_definition(
-    definition: Definition, relations: Mapping[str, ColumnFields], partitionings: Mapping[str, Partitioning]
+    definition: PartitionedView, relations: RelationFields, partitionings: Mapping[str, Partitioning]
 ) -> tuple[Relation, Partitioning]:
     """The rows of a view that is made by partitions, and how they are cut."""
     every = definition.every or _common_length(definition, partitionings)
@@ -64,7 +64,7 @@ def translate_definition(
     return _with_time(layered, cut[0].column, definition)
 
 
-def _common_length(definition: Definition, partitionings: Mapping[str, Partitioning]) -> int:
+def _common_length(definition: PartitionedView, partitionings: Mapping[str, Partitioning]) -> int:
     """The length of the partitions of everything that the view reads, where they are alike."""
     tables = (table for body in definition.bodies for table in body.query.node.find_all(exp.Table))
     names = {partitions.relation for body in definition.bodies for partitions in body.partitions.values()}
@@ -80,7 +80,7 @@ def _common_length(definition: Definition, partitionings: Mapping[str, Partition
     return lengths.pop() if lengths else 1
 
 
-def _bodies(definition: Definition, reading: _PartitionReader) -> tuple[Relation, Relation]:
+def _bodies(definition: PartitionedView, reading: _PartitionReader) -> tuple[Relation, Relation]:
     """What makes the first partition and what makes the others, with columns of the same types.
 
     What the view reads of itself has those types too, so they are looked for until they stay.
@@ -105,7 +105,7 @@ def _bodies(definition: Definition, reading: _PartitionReader) -> tuple[Relation
     )
 
 
-def _common(first: Relation, update: Relation, body: Body) -> ColumnFields:
+def _common(first: Relation, update: Relation, body: PartitionQuery) -> ColumnFields:
     if len(first.fields) != len(update.fields):
         raise TypeMismatch(
             f"INITIALIZE gives out {len(first.fields)} columns, and UPDATE {len(update.fields)}",
@@ -123,17 +123,19 @@ class _PartitionReader:
 
     view: str
     every: int
-    relations: Mapping[str, ColumnFields]
+    relations: RelationFields
     partitionings: Mapping[str, Partitioning]
     feeds: dict[str, PartitionedInput] = field(default_factory=dict)
     layers: dict[str, PartitionSlice] = field(default_factory=dict)
 
-    def rows(self, body: Body, own: ColumnFields | None) -> NamedRelation:
+    def rows(self, body: PartitionQuery, own: ColumnFields | None) -> NamedRelation:
         """What a query gives out; ``own`` are the columns of the view itself, where it has any partitions yet."""
         queries = QueryTranslator(body.query.source, {}, tables=dict(self._tables(body, own)), prefix=f"{self.view}.")
         return queries.rows(body.query.node)
 
-    def _tables(self, body: Body, own: ColumnFields | None) -> Iterator[tuple[str, Callable[[str], NamedRelation]]]:
+    def _tables(
+        self, body: PartitionQuery, own: ColumnFields | None
+    ) -> Iterator[tuple[str, Callable[[str], NamedRelation]]]:
         """All that the query may read. What has no subscript is read as far as it goes: to the partition's end."""
         for name in self.relations:
             yield name, partial(self._whole, name, body)
@@ -141,7 +143,7 @@ class _PartitionReader:
             yield name, partial(self._layer, self._checked(partitions, own), own=own)
         yield self.view, partial(self._whole, self.view, body)
 
-    def _whole(self, name: str, body: Body, alias: str) -> NamedRelation:
+    def _whole(self, name: str, body: PartitionQuery, alias: str) -> NamedRelation:
         return self._layer(self._all_of(name, body), alias)
 
     def _layer(self, layer: PartitionSlice, alias: str, own: ColumnFields | None = None) -> NamedRelation:
@@ -229,7 +231,7 @@ class _PartitionReader:
         if partitions.low is not None and partitions.low.plus > partitions.high.plus:
             raise ParseError("this range ends before it begins", where=partitions.place)
 
-    def _all_of(self, name: str, body: Body) -> PartitionSlice:
+    def _all_of(self, name: str, body: PartitionQuery) -> PartitionSlice:
         """All partitions of a relation that begin before partition i ends; all rows of one that has none."""
         if name == self.view:
             raise Unsupported(
@@ -261,7 +263,7 @@ def _paced(name: str, pace: Fraction) -> str:
     return f"{name}[{low}]" if low == high else f"{name}[{low} .. {high}]"
 
 
-def _with_time(layered: TimePartitioned, time: str, definition: Definition) -> tuple[Relation, Partitioning]:
+def _with_time(layered: TimePartitioned, time: str, definition: PartitionedView) -> tuple[Relation, Partitioning]:
     """The rows with their time, called ``time``: their own, or the first instant of the partition."""
     number, every = column(layered.fields[0]), Literal(layered.every, BIGINT)
     outputs = [Named(f.name.removeprefix(f"{layered.name}."), column(f)) for f in layered.fields[1:]]

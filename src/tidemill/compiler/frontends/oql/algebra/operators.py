@@ -253,7 +253,7 @@ class ClosedTerm(CalculusTerm):
     of: OqlType
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:

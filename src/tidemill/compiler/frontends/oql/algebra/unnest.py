@@ -75,7 +75,7 @@ class _Unnester:
 
     def variable(self, of: CalculusTerm) -> VariableTerm:
         self.count += 1
-        return VariableTerm(f"X{self.count}", of.kind)
+        return VariableTerm(f"X{self.count}", of.type)
 
     def root(self, term: CalculusTerm, variable: VariableTerm | None = None) -> Operator:
         """A tree that reads nothing around it."""
@@ -85,11 +85,11 @@ class _Unnester:
             case MergeTerm(function=function, left=left, right=right, of=of):
                 name = variable or self.variable(term)
                 return Combine(function, self.root(left), self.root(right), name, of)
-        if isinstance(term.kind, CollectionType):
-            element = VariableTerm("e", term.kind.element)
-            every = Comprehension(Monoid.BAG, element, (Generator(element, term),), term.kind)
+        if isinstance(term.type, CollectionType):
+            element = VariableTerm("e", term.type.element)
+            every = Comprehension(Monoid.BAG, element, (Generator(element, term),), term.type)
             return self.reduce(every, variable or self.variable(term))
-        one = Comprehension(Monoid.BAG, term, (), CollectionType(Collection.BAG, term.kind))
+        one = Comprehension(Monoid.BAG, term, (), CollectionType(Collection.BAG, term.type))
         return self.reduce(one, variable or self.variable(one))
 
     def reduce(self, term: Comprehension, variable: VariableTerm) -> Reduce:
@@ -152,8 +152,8 @@ class _Unnester:
         first, *rest = term.qualifiers
         assert isinstance(first, Generator)
         groups = self.filtered(plan, groups)
-        keys = tuple((VariableTerm(name.lower(), key.kind), self.inlined(plan, key)) for name, key in groups.keys)
-        partition = VariableTerm(PARTITION, CollectionType(Collection.BAG, groups.member.kind))
+        keys = tuple((VariableTerm(name.lower(), key.type), self.inlined(plan, key)) for name, key in groups.keys)
+        partition = VariableTerm(PARTITION, CollectionType(Collection.BAG, groups.member.type))
         made: dict[CalculusTerm, NestValue] = {}
 
         def change(one: CalculusTerm) -> CalculusTerm | None:
@@ -181,7 +181,7 @@ class _Unnester:
         predicates = tuple(self.inlined(plan, predicate) for predicate in late)
         plan.tree = Reduce(Monoid.BAG, plan.tree or Unit(), row, groups.member, predicates)
         names = {
-            v.name: PathTerm(row, name, v.kind, name)
+            v.name: PathTerm(row, name, v.type, name)
             for name, v in groups.member.members
             if isinstance(v, VariableTerm)
         }
@@ -204,7 +204,7 @@ class _Unnester:
 
         def change(one: CalculusTerm) -> CalculusTerm | None:
             if isinstance(one, Comprehension | MergeTerm) and not free_variables(one):
-                return ClosedTerm(self.root(one), one.kind)
+                return ClosedTerm(self.root(one), one.type)
             return None
 
         return with_terms(term, change)

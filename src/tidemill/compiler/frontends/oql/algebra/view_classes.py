@@ -1,4 +1,4 @@
-"""What kind of view a tree defines, as MOVIE tells views apart when it chooses a plan (section 5.2.2)."""
+"""The class of the view that a tree defines, as MOVIE tells views apart when it chooses a plan (section 5.2.2)."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def attributes_read_in(terms: Iterable[CalculusTerm]) -> Iterator[AttributeRead]
 
 def attribute_read_by(term: CalculusTerm) -> AttributeRead | None:
     """The attribute that a path ends with, if it is one of an object."""
-    if isinstance(term, PathTerm) and isinstance(term.base.kind, ReferenceType):
-        return AttributeRead(term.base.kind.of, term.name)
+    if isinstance(term, PathTerm) and isinstance(term.base.type, ReferenceType):
+        return AttributeRead(term.base.type.of, term.name)
     return None
 
 
@@ -87,7 +87,7 @@ def collection_roles(tree: Operator) -> dict[AttributeRead, frozenset[Collection
         for term in operator.terms:
             for one in terms_of(term):
                 step = attribute_read_by(one)
-                if step is not None and isinstance(one.kind, CollectionType):
+                if step is not None and isinstance(one.type, CollectionType):
                     found.setdefault(step, set()).add(_role(operator, one))
     return {step: frozenset(roles) for step, roles in found.items()}
 

@@ -1,4 +1,4 @@
-"""Functions and operators of terms: which kind they have, and the scalar that each becomes."""
+"""Functions and operators of terms: the type of each, and the scalar that it becomes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _is_nil(term: CalculusTerm) -> bool:
 
 
 def _check_objects(function: str, arguments: Sequence[CalculusTerm]) -> None:
-    classes = [argument.kind for argument in arguments if isinstance(argument.kind, ReferenceType)]
+    classes = [argument.type for argument in arguments if isinstance(argument.type, ReferenceType)]
     if classes and function not in OBJECT_FUNCTIONS:
         raise TypeMismatch(
             f"{function} takes values, and this is {classes[0]}", hint="Name one of its attributes after a dot."
@@ -51,7 +51,7 @@ def _check_objects(function: str, arguments: Sequence[CalculusTerm]) -> None:
 
 def _probe(term: CalculusTerm) -> Scalar:
     """Something of the same type, to ask for the type of what is made of it."""
-    return term.literal if isinstance(term, ConstantTerm) else Column("?", term.kind.stored)
+    return term.literal if isinstance(term, ConstantTerm) else Column("?", term.type.stored)
 
 
 def apply_function(function: str, arguments: Sequence[Scalar]) -> Scalar:
@@ -98,18 +98,18 @@ OQL_SCALARS: dict[str, Callable[..., Scalar]] = {
 
 def condition(term: CalculusTerm) -> CalculusTerm:
     """``term`` where a condition is wanted."""
-    if term.kind == ValueType(VOID):
+    if term.type == ValueType(VOID):
         return ConstantTerm(Literal(None, BOOLEAN))
-    if term.kind != ValueType(BOOLEAN):
-        raise TypeMismatch(f"a condition is true or false, and this is {term.kind}")
+    if term.type != ValueType(BOOLEAN):
+        raise TypeMismatch(f"a condition is true or false, and this is {term.type}")
     return term
 
 
 def element_type(term: CalculusTerm) -> OqlType:
     """What the elements of a collection stand for."""
-    if not isinstance(term.kind, CollectionType):
-        raise TypeMismatch(f"a collection is wanted here, and this is {term.kind}")
-    return term.kind.element
+    if not isinstance(term.type, CollectionType):
+        raise TypeMismatch(f"a collection is wanted here, and this is {term.type}")
+    return term.type.element
 
 
 def conjuncts(term: CalculusTerm) -> list[CalculusTerm]:
@@ -120,7 +120,7 @@ def conjuncts(term: CalculusTerm) -> list[CalculusTerm]:
 
 
 def aggregate_oql_type(monoid: Monoid, element: OqlType) -> OqlType:
-    """What an aggregate of elements of a kind stands for."""
+    """The type of an aggregate of elements of a type."""
     if monoid is Monoid.COUNT:
         return ValueType(BIGINT)
     if not isinstance(element, ValueType):
@@ -129,9 +129,9 @@ def aggregate_oql_type(monoid: Monoid, element: OqlType) -> OqlType:
     return ValueType(aggregate_type(monoid.value, DOUBLE if numeric else element.type))
 
 
-def common_oql_type(kinds: Sequence[OqlType]) -> OqlType:
-    """What values of several kinds stand for when they are elements of one collection."""
-    return reduce(_common, kinds) if kinds else ValueType(VOID)
+def common_oql_type(types: Sequence[OqlType]) -> OqlType:
+    """The type of values of several types when they are elements of one collection."""
+    return reduce(_common, types) if types else ValueType(VOID)
 
 
 def _common(one: OqlType, other: OqlType) -> OqlType:

@@ -30,7 +30,7 @@ from tidemill.compiler.frontends.oql.calculus.terms import (
     walk,
 )
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.classes import Collection
 
 
@@ -123,8 +123,8 @@ def rename_bound(term: CalculusTerm, names: NameAllocator) -> CalculusTerm:
 
 def _may_be_nil(head: CalculusTerm, around: Comprehension, generator: Generator) -> bool:
     """Whether the generator must leave out what is nil: collections have none in them. Aggregates do so anyway."""
-    is_object = isinstance(head, VariableTerm) and isinstance(head.kind, ReferenceType)
-    if is_object or isinstance(head.kind, RecordType | CollectionType):
+    is_object = isinstance(head, VariableTerm) and isinstance(head.type, ReferenceType)
+    if is_object or isinstance(head.type, RecordType | CollectionType):
         return False
     return not (around.monoid in AGGREGATES and around.head == generator.variable)
 
@@ -137,7 +137,7 @@ def _flattens(domain: Comprehension, around: Comprehension) -> bool:
 
 
 def _splits(merge: MergeTerm, around: Comprehension) -> bool:
-    if merge.left.kind.stored != merge.right.kind.stored or around.order:
+    if merge.left.type.stored != merge.right.type.stored or around.order:
         return False
     return around.monoid is Monoid.SET or (around.monoid is Monoid.BAG and merge.of.collection is not Collection.SET)
 

@@ -52,7 +52,7 @@ class CalculusTerm(ABC):
 
     @property
     @abstractmethod
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         """What it stands for."""
 
 
@@ -64,7 +64,7 @@ class VariableTerm(CalculusTerm):
     of: OqlType
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Extent(CalculusTerm):
     shown: str = field(compare=False)
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class ConstantTerm(CalculusTerm):
     literal: Literal
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return ValueType(self.literal.of)
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class PathTerm(CalculusTerm):
     shown: str = field(compare=False)
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Operation(CalculusTerm):
     of: OqlType
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -141,8 +141,8 @@ class RecordTerm(CalculusTerm):
     members: tuple[tuple[str, CalculusTerm], ...]
 
     @property
-    def kind(self) -> OqlType:
-        return RecordType(tuple((name.lower(), term.kind) for name, term in self.members))
+    def type(self) -> OqlType:
+        return RecordType(tuple((name.lower(), term.type) for name, term in self.members))
 
     def member(self, name: str) -> CalculusTerm:
         """The value of the member of this name, in lower case."""
@@ -160,7 +160,7 @@ class CollectionTerm(CalculusTerm):
     of: CollectionType
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -177,7 +177,7 @@ class MergeTerm(CalculusTerm):
     of: CollectionType
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -209,7 +209,7 @@ class Comprehension(CalculusTerm):
     order: tuple[tuple[CalculusTerm, bool], ...] = ()
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:
@@ -232,7 +232,7 @@ class GroupByTerm(CalculusTerm):
     of: CollectionType
 
     @property
-    def kind(self) -> OqlType:
+    def type(self) -> OqlType:
         return self.of
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """What an OQL expression stands for: a value, a reference to an object, a collection or a record.
 
-The types of columns do not tell a reference from a number, nor a bag from a list: kinds do.
+The types of columns do not tell a reference from a number, nor a bag from a list: these types do.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RecordType(OqlType):
 
     @property
     def stored(self) -> Type:
-        return Struct(tuple(Field(name, kind.stored) for name, kind in self.members))
+        return Struct(tuple(Field(name, oql_type.stored) for name, oql_type in self.members))
 
     @property
     def by_name(self) -> Mapping[str, OqlType]:
@@ -101,11 +101,11 @@ def column_type(of: Type) -> OqlType:
     return ValueType(of)
 
 
-def member_types(kind: OqlType, schema: ObjectSchema) -> Mapping[str, OqlType]:
+def member_types(oql_type: OqlType, schema: ObjectSchema) -> Mapping[str, OqlType]:
     """What may follow a dot: the attributes of an object, or the members of a record."""
-    match kind:
+    match oql_type:
         case ReferenceType(of):
             return {name: attribute_type(attribute) for name, attribute in schema.attributes(of).items()}
         case RecordType():
-            return kind.by_name
+            return oql_type.by_name
     return {}

@@ -27,7 +27,7 @@ class BoundValue:
     may be alike.
     """
 
-    kind: OqlType
+    type: OqlType
     value: Scalar
     members: Mapping[str, Scalar] = field(default_factory=dict)
     keys: tuple[Scalar, ...] | None = None
@@ -41,7 +41,7 @@ class BoundValue:
     def copied(self, copies: Mapping[str, Column], keys: Sequence[Column]) -> BoundValue:
         """The same over copies of columns, of which ``keys`` tell one binding from another."""
         members = {name: substitute(one, copies) for name, one in self.members.items()}
-        return BoundValue(self.kind, substitute(self.value, copies), members, tuple(keys))
+        return BoundValue(self.type, substitute(self.value, copies), members, tuple(keys))
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,20 @@ def demands_of(terms: Iterable[CalculusTerm]) -> frozenset[Demand]:
     return frozenset(found)
 
 
-def of_value(value: Scalar, kind: OqlType, keys: tuple[Scalar, ...] | None) -> BoundValue:
+def of_value(value: Scalar, oql_type: OqlType, keys: tuple[Scalar, ...] | None) -> BoundValue:
     """A variable that is bound to one value, which may be a struct."""
-    members = {name: member(value, name) for name in kind.by_name} if isinstance(kind, RecordType) else {}
-    return BoundValue(kind, value, members, keys)
+    members = {name: member(value, name) for name in oql_type.by_name} if isinstance(oql_type, RecordType) else {}
+    return BoundValue(oql_type, value, members, keys)
 
 
-def of_columns(kind: OqlType, fields: Sequence[Field], keyed: bool) -> BoundValue:
+def of_columns(oql_type: OqlType, fields: Sequence[Field], keyed: bool) -> BoundValue:
     """A variable whose value has been laid out in columns."""
     columns = tuple(column(f) for f in fields)
     keys = columns if keyed else None
-    if not isinstance(kind, RecordType):
-        return BoundValue(kind, columns[0], {}, keys)
-    members = dict(zip(kind.by_name, columns, strict=True))
-    return BoundValue(kind, make_struct(members), members, keys)
+    if not isinstance(oql_type, RecordType):
+        return BoundValue(oql_type, columns[0], {}, keys)
+    members = dict(zip(oql_type.by_name, columns, strict=True))
+    return BoundValue(oql_type, make_struct(members), members, keys)
 
 
 def member(record: Scalar, name: str) -> Scalar:

@@ -7,18 +7,16 @@ outer join, so that nil gives NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tidemill.algebra.expressions.scalars import Column, Named, Scalar, Subquery, column
+from tidemill.algebra.expressions.scalars import Named, Scalar, column
 from tidemill.algebra.functions import call
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.walk import conjunction, subqueries
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.oql.algebra.operators import (
-    ClosedTerm,
     Combine,
     Get,
     MonoidJoin,
@@ -27,76 +25,51 @@ from tidemill.compiler.frontends.oql.algebra.operators import (
     Operator,
     Reduce,
     Unit,
-    walk,
 )
-from tidemill.compiler.frontends.oql.calculus.functions import apply_function
 from tidemill.compiler.frontends.oql.calculus.terms import (
     COLLECTIONS,
     CalculusTerm,
-    CollectionTerm,
-    ConstantTerm,
     Monoid,
-    Operation,
     PathTerm,
     RecordTerm,
     VariableTerm,
-    free_variables,
-    subterms,
 )
-from tidemill.compiler.frontends.oql.calculus.types import CollectionType, OqlType, RecordType, ReferenceType
+from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType
 from tidemill.compiler.frontends.oql.lowering.bindings import (
     BoundRows,
-    BoundValue,
     Demand,
     demands_of,
-    make_struct,
     member,
     of_columns,
     of_value,
 )
+from tidemill.compiler.frontends.oql.lowering.lower_terms import ONE_EMPTY_ROW, TermLowering
 from tidemill.compiler.frontends.oql.lowering.monoid_aggregates import aggregate_argument, monoid_aggregate
 from tidemill.compiler.frontends.oql.lowering.nest import from_nest
-from tidemill.compiler.frontends.sql.expressions.generators import all_columns
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.sql.names.projections import all_columns, cast_columns
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
-from tidemill.compiler.frontends.sql.query.set_operations import cast_columns
-from tidemill.model.classes import OID, Collection, ObjectSchema
+from tidemill.model.classes import Collection, ObjectSchema
 from tidemill.model.errors import Unsupported
+from tidemill.model.schema import RelationFields
 from tidemill.model.types import Array, Field
 
 ColumnOrders = tuple[ColumnOrder, ...]
 
-ONE_EMPTY_ROW = r.Values(((),), ())
 
-
-def lower(tree: Operator, schema: ObjectSchema, views: Mapping[str, tuple[Field, ...]]) -> Relation:
+def lower(tree: Operator, schema: ObjectSchema, views: RelationFields) -> Relation:
     """The rows that ``tree`` makes: a column for each member of a struct, or one column."""
     return Lowering(schema, views, tree).elements(tree, "")
 
 
-def lower_ordered(
-    tree: Operator, schema: ObjectSchema, views: Mapping[str, tuple[Field, ...]]
-) -> tuple[Relation, ColumnOrders]:
+def lower_ordered(tree: Operator, schema: ObjectSchema, views: RelationFields) -> tuple[Relation, ColumnOrders]:
     """The rows of a query that is asked once, and their order; columns for the order alone follow those it shows."""
     if not (isinstance(tree, Reduce) and tree.order):
         return lower(tree, schema, views), ()
     return Lowering(schema, views, tree).ordered(tree)
 
 
-class Lowering:
+class Lowering(TermLowering):
     """Lowers the operators of one query."""
-
-    def __init__(self, schema: ObjectSchema, views: Mapping[str, tuple[Field, ...]], tree: Operator) -> None:
-        self.schema = schema
-        self.views = views
-        self.names = NameAllocator()
-        self.given: dict[int, BoundRows] = {}
-        everything = list(walk(tree))
-        read = [demand for one in everything for demand in demands_of(one.terms)]
-        self.opened = {name for name, member in read if member is not None}
-        self.grouped = {v.name for one in everything if isinstance(one, Nest) for v in one.groups}
-
-    # ------------------------------------------------------------------------------------------------------- operators
 
     def rows(self, tree: Operator, above: frozenset[Demand]) -> BoundRows:
         """The bindings of an operator; ``above`` is what the operators above it read of them."""
@@ -113,27 +86,18 @@ class Lowering:
     def get(self, tree: Get, above: frozenset[Demand]) -> BoundRows:
         """A scan."""
         alias = self.names.take(tree.variable.name.lower())
-        if isinstance(tree.variable.kind, ReferenceType):
+        if isinstance(tree.variable.type, ReferenceType):
             rows = self.scanned(tree.variable, alias)
         else:
             scan = r.Scan(tree.extent.name, alias, self.views[tree.extent.name])
-            rows = BoundRows(scan, {tree.variable.name: of_columns(tree.variable.kind, scan.fields, keyed=False)})
+            rows = BoundRows(scan, {tree.variable.name: of_columns(tree.variable.type, scan.fields, keyed=False)})
         rows = self.prepared(rows, tree.predicates)
         return rows.filtered(self.scalars(tree.predicates, rows))
 
     def scanned(self, variable: VariableTerm, alias: str) -> BoundRows:
         """The objects of the class of ``variable``."""
-        scan, bound = self.table(variable.kind, alias)
+        scan, bound = self.table(variable.type, alias)
         return BoundRows(scan, {variable.name: bound})
-
-    def table(self, kind: OqlType, alias: str) -> tuple[r.Scan, BoundValue]:
-        """The table of a class, and what its columns are."""
-        assert isinstance(kind, ReferenceType)
-        table = self.schema.table(kind.of)
-        scan = r.Scan(table.name, alias, table.fields)
-        columns = {f.name: column(shown) for f, shown in zip(table.fields, scan.fields, strict=True)}
-        oid = columns.pop(OID)
-        return scan, BoundValue(kind, oid, columns, (oid,))
 
     def join(self, tree: MonoidJoin, above: frozenset[Demand]) -> BoundRows:
         """A join. What an outer one keeps is kept by the nest above it."""
@@ -148,21 +112,21 @@ class Lowering:
     def unnest(self, tree: MonoidUnnest, above: frozenset[Demand]) -> BoundRows:
         """The elements of an array; those that are objects are looked up where anything but themselves is read."""
         rows = self.prepared(self.rows(tree.input, above), [tree.path])
-        name, kind = tree.variable.name, tree.variable.kind
+        name, oql_type = tree.variable.name, tree.variable.type
         alias = self.names.take(name.lower())
         relation, array = self.beside(rows.relation, self.scalar(tree.path, rows), alias)
-        looked_up = isinstance(kind, ReferenceType) and name in self.opened
-        element = Field(self.names.take(f"{alias}_oid") if looked_up else alias, kind.stored)
+        looked_up = isinstance(oql_type, ReferenceType) and name in self.opened
+        element = Field(self.names.take(f"{alias}_oid") if looked_up else alias, oql_type.stored)
         # Where elements may be equal, each is to stay by itself.
         if self.repeats(tree):
             relation = self.number_duplicates(relation, array, alias, element.name)
             number, element = relation.fields[-2:]
-            bound = of_value(column(element), kind, (column(number), column(element)))
+            bound = of_value(column(element), oql_type, (column(number), column(element)))
         else:
             relation = r.Unnest(relation, array, (element,))
-            bound = of_value(column(element), kind, (column(element),))
+            bound = of_value(column(element), oql_type, (column(element),))
         if looked_up:
-            scan, found = self.table(kind, alias)
+            scan, found = self.table(oql_type, alias)
             relation = r.Join(relation, scan, call("eq", column(element), found.value))
             bound = replace(bound, members=found.members)
         rows = BoundRows(relation, {**rows.bound, name: bound}, rows.followed)
@@ -180,8 +144,8 @@ class Lowering:
 
     def repeats(self, tree: MonoidUnnest) -> bool:
         """Whether a nest groups by elements of which several may be equal."""
-        kind = tree.path.kind
-        is_set = isinstance(kind, CollectionType) and kind.collection is Collection.SET
+        oql_type = tree.path.type
+        is_set = isinstance(oql_type, CollectionType) and oql_type.collection is Collection.SET
         return tree.variable.name in self.grouped and not is_set
 
     def beside(self, relation: Relation, scalar: Scalar, alias: str) -> tuple[Relation, Scalar]:
@@ -196,7 +160,7 @@ class Lowering:
         """What a tree of its own makes, one element after the other."""
         alias = self.names.take(tree.variable.name.lower())
         relation = self.elements(tree, f"{alias}.")
-        bound = of_columns(tree.variable.kind, relation.fields, isinstance(relation, r.Distinct))
+        bound = of_columns(tree.variable.type, relation.fields, isinstance(relation, r.Distinct))
         rows = BoundRows(relation, {tree.variable.name: bound})
         # Collections have no nil in them.
         return rows if bound.members else rows.filtered([call("is_not_null", bound.value)])
@@ -266,76 +230,15 @@ class Lowering:
 
     def outputs(self, head: CalculusTerm, rows: BoundRows, prefix: str) -> list[Named]:
         """The columns of one element: a struct is laid out."""
-        kind = head.kind
-        if not isinstance(kind, RecordType):
+        oql_type = head.type
+        if not isinstance(oql_type, RecordType):
             return [Named(prefix + column_name(head), self.scalar(head, rows))]
         parts = (
             head.members
             if isinstance(head, RecordTerm)
-            else [(name, PathTerm(head, name, of, name)) for name, of in kind.members]
+            else [(name, PathTerm(head, name, of, name)) for name, of in oql_type.members]
         )
         return [Named(prefix + name.lower(), self.scalar(term, rows)) for name, term in parts]
-
-    # ----------------------------------------------------------------------------------------------------------- terms
-
-    def prepared(self, rows: BoundRows, terms: Iterable[CalculusTerm]) -> BoundRows:
-        """``rows`` with the objects at the end of the paths in ``terms``, as far as the paths begin here."""
-        for term in terms:
-            for one in subterms(term):
-                rows = self.prepared(rows, [one])
-            if (
-                isinstance(term, PathTerm)
-                and isinstance(term.base.kind, ReferenceType)
-                and free_variables(term) <= set(rows.bound)
-            ):
-                rows = rows if rows.object_at(term.base) else self.follow(rows, term.base)
-        return rows
-
-    def follow(self, rows: BoundRows, reference: CalculusTerm) -> BoundRows:
-        """``rows`` with the columns of the object that ``reference`` refers to, if any."""
-        wish = str(reference).lower().replace(".", "_") if isinstance(reference, PathTerm | VariableTerm) else "object"
-        scan, found = self.table(reference.kind, self.names.take(wish))
-        condition = call("eq", self.scalar(reference, rows), found.value)
-        relation = r.OuterJoin(rows.relation, scan, condition, True, False)
-        nullable = {n: replace(c, nullable=True) for n, c in found.members.items() if isinstance(c, Column)}
-        found = replace(found, members=nullable)
-        return replace(rows, relation=relation, followed={**rows.followed, reference: found})
-
-    def scalars(self, terms: Iterable[CalculusTerm], rows: BoundRows) -> list[Scalar]:
-        """Several terms."""
-        return [self.scalar(term, rows) for term in terms]
-
-    def scalar(self, term: CalculusTerm, rows: BoundRows) -> Scalar:
-        """A term over the columns of ``rows``."""
-        match term:
-            case VariableTerm(name=name):
-                return rows.bound[name].value
-            case ConstantTerm(literal=literal):
-                return literal
-            case PathTerm(base=base, name=name) if isinstance(base.kind, ReferenceType):
-                found = rows.object_at(base)
-                assert found is not None, f"{base} has not been followed"
-                return found.members[name]
-            case PathTerm(base=VariableTerm(name=variable), name=name):
-                return rows.bound[variable].members[name]
-            case PathTerm(base=base, name=name):
-                return member(self.scalar(base, rows), name)
-            case Operation(function=function, arguments=arguments):
-                return apply_function(function, self.scalars(arguments, rows))
-            case RecordTerm(members=members):
-                return make_struct({name.lower(): self.scalar(one, rows) for name, one in members})
-            case CollectionTerm():
-                return self.collection(term, rows)
-            case ClosedTerm(tree=tree):
-                return Subquery(self.closed(tree))
-        raise TypeError(f"no scalar for {term}")
-
-    def collection(self, term: CollectionTerm, rows: BoundRows) -> Scalar:
-        """An array of given values, in the order that its kind asks for."""
-        items = [convert(self.scalar(item, rows), term.of.element.stored) for item in term.items]
-        array = call("array", *items)
-        array = call("array_distinct", array) if term.of.collection is Collection.SET else array
-        return array if term.of.collection is Collection.LIST else call("sort_array", array)
 
     def closed(self, tree: Operator) -> Relation:
         """One row with one column: the value of a tree that stands in a term."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.functions import call
@@ -19,50 +18,50 @@ from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.frontends.oql.algebra.operators import Nest, NestValue, Operator, walk
 from tidemill.compiler.frontends.oql.lowering.bindings import BoundRows, BoundValue, Demand, demands_of, of_value
+from tidemill.compiler.frontends.oql.lowering.lower_terms import TermLowering
 from tidemill.compiler.frontends.oql.lowering.monoid_aggregates import aggregate_argument, monoid_aggregate
 
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.oql.lowering.lower import Lowering
 
-
-def from_nest(self: Lowering, tree: Nest, above: frozenset[Demand]) -> BoundRows:
+def from_nest(lowering: TermLowering, tree: Nest, above: frozenset[Demand]) -> BoundRows:
     """A nest, and those right below it with which it can be one group."""
     if not tree.groups:
-        return group_by_keys(self, tree, above)
-    nests = siblings(self, tree)
+        return group_by_keys(lowering, tree, above)
+    nests = siblings(lowering, tree)
     base = base_of(nests[-1])
     read = above.union(*(demands_of(node.terms) for node in between(tree, base)))
-    around = self.rows(base, read)
+    around = lowering.rows(base, read)
     # What a sibling of a nest around this one gathers is not bound here, and not read.
     around = replace(around, bound={v.name: around.bound[v.name] for v in nests[-1].groups if v.name in around.bound})
     if all(bound.keys is not None for bound in around.bound.values()):
-        return group_by_variables(self, nests, around, above)
-    return group_by_values(self, nests, around, read)
+        return group_by_variables(lowering, nests, around, above)
+    return group_by_values(lowering, nests, around, read)
 
 
-def group_by_keys(self: Lowering, tree: Nest, above: frozenset[Demand]) -> BoundRows:
+def group_by_keys(lowering: TermLowering, tree: Nest, above: frozenset[Demand]) -> BoundRows:
     """GROUP BY: a group for each combination of keys that there is."""
-    rows = self.prepared(self.rows(tree.input, above | demands_of(tree.terms)), tree.terms)
+    rows = lowering.prepared(lowering.rows(tree.input, above | demands_of(tree.terms)), tree.terms)
     keys, calls, bound = list[Named](), [], dict[str, BoundValue]()
     for variable, term in tree.keys:
-        keys.append(Named(self.names.take(variable.name.lower()), self.scalar(term, rows)))
+        keys.append(Named(lowering.names.take(variable.name.lower()), lowering.scalar(term, rows)))
         key = column(keys[-1].field)
-        bound[variable.name] = of_value(key, variable.kind, (key,))
+        bound[variable.name] = of_value(key, variable.type, (key,))
     for made in tree.made:
-        head, *order = arguments(self, made, rows)
-        conditions = self.scalars(made.predicates, rows)
-        name = self.names.take(made.variable.name.lower())
+        head, *order = arguments(lowering, made, rows)
+        conditions = lowering.scalars(made.predicates, rows)
+        name = lowering.names.take(made.variable.name.lower())
         one, value = monoid_aggregate(name, made.monoid, head, conditions, _directed(made, order))
         calls.append(one)
-        bound[made.variable.name] = of_value(value, made.variable.kind, ())
+        bound[made.variable.name] = of_value(value, made.variable.type, ())
     return BoundRows(r.Aggregate(rows.relation, tuple(keys), tuple(calls)), bound)
 
 
-def group_by_variables(self: Lowering, nests: Sequence[Nest], around: BoundRows, above: frozenset[Demand]) -> BoundRows:
+def group_by_variables(
+    lowering: TermLowering, nests: Sequence[Nest], around: BoundRows, above: frozenset[Demand]
+) -> BoundRows:
     """A group for each binding of variables that have keys."""
     keys = {one.name: one for name, bound in around.bound.items() for one in bound.columns(name, above)}
-    found = [(nest, *_found(self, nest, around, above | _read_of(around.bound, keys))) for nest in nests]
-    columns = [[Column(self.names.take("given"), one.type) for one in given] for _, _, given in found]
+    found = [(nest, *_found(lowering, nest, around, above | _read_of(around.bound, keys))) for nest in nests]
+    columns = [[Column(lowering.names.take("given"), one.type) for one in given] for _, _, given in found]
     nothing = [[Literal(None, one.of) for one in each] for each in columns]
     parts = [_part(around.relation, keys, columns, nothing)]
     for position, (_, relation, given) in enumerate(found):
@@ -71,32 +70,34 @@ def group_by_variables(self: Lowering, nests: Sequence[Nest], around: BoundRows,
     calls, bound = [], dict(around.bound)
     for (nest, _, _), (head, *order) in zip(found, columns, strict=True):
         (made,) = nest.made
-        name = self.names.take(made.variable.name.lower())
+        name = lowering.names.take(made.variable.name.lower())
         one, value = monoid_aggregate(name, made.monoid, head, (), _directed(made, order))
         calls.append(one)
-        bound[made.variable.name] = of_value(value, made.variable.kind, ())
+        bound[made.variable.name] = of_value(value, made.variable.type, ())
     named = tuple(Named(name, one) for name, one in keys.items())
     return BoundRows(r.Aggregate(r.UnionAll(tuple(parts)), named, tuple(calls)), bound)
 
 
-def group_by_values(self: Lowering, nests: Sequence[Nest], around: BoundRows, read: frozenset[Demand]) -> BoundRows:
+def group_by_values(
+    lowering: TermLowering, nests: Sequence[Nest], around: BoundRows, read: frozenset[Demand]
+) -> BoundRows:
     """Bindings without keys, such as rows of a view: those that are alike make one group, which all of them look up."""
     columns = {name: bound.columns(name, read) for name, bound in around.bound.items()}
     originals = {one.name: one for each in columns.values() for one in each}
-    alias = self.names.take("like")
+    alias = lowering.names.take("like")
     copies = {name: replace(one, name=f"{alias}.{name}") for name, one in originals.items()}
     outputs = tuple(Named(copy.name, originals[name]) for name, copy in copies.items())
     bound = {name: b.copied(copies, [copies[one.name] for one in columns[name]]) for name, b in around.bound.items()}
-    made = group_by_variables(self, nests, BoundRows(r.Distinct(r.Project(around.relation, outputs)), bound), read)
+    made = group_by_variables(lowering, nests, BoundRows(r.Distinct(r.Project(around.relation, outputs)), bound), read)
     same = [call("null_safe_eq", originals[name], copy) for name, copy in copies.items()]
     relation = r.Join(around.relation, made.relation, conjunction(same))
     return BoundRows(relation, {**made.bound, **around.bound}, around.followed)
 
 
-def siblings(self: Lowering, tree: Nest) -> list[Nest]:
+def siblings(lowering: TermLowering, tree: Nest) -> list[Nest]:
     """The nest, and those below it over the same variables whose values it does not read."""
     found, base = [tree], base_of(tree)
-    while isinstance(base, Nest) and base.groups and id(base) not in self.given:
+    while isinstance(base, Nest) and base.groups and id(base) not in lowering.given:
         read = {name for node in between(tree, base) for name, _ in demands_of(node.terms)}
         if any(made.variable.name in read for made in base.made):
             break
@@ -119,22 +120,24 @@ def between(tree: Operator, base: Operator) -> Iterator[Operator]:
     return (node for node in walk(tree) if id(node) not in below)
 
 
-def arguments(self: Lowering, made: NestValue, rows: BoundRows) -> list[Scalar]:
+def arguments(lowering: TermLowering, made: NestValue, rows: BoundRows) -> list[Scalar]:
     """What is gathered, and the terms that it is in the order of."""
-    head = aggregate_argument(made.monoid, self.scalar(made.head, rows))
-    return [head, *self.scalars([term for term, _ in made.order], rows)]
+    head = aggregate_argument(made.monoid, lowering.scalar(made.head, rows))
+    return [head, *lowering.scalars([term for term, _ in made.order], rows)]
 
 
 def _directed(made: NestValue, order: Sequence[Scalar]) -> list[tuple[Scalar, bool]]:
     return [(one, descending) for one, (_, descending) in zip(order, made.order, strict=True)]
 
 
-def _found(self: Lowering, nest: Nest, around: BoundRows, above: frozenset[Demand]) -> tuple[Relation, list[Scalar]]:
+def _found(
+    lowering: TermLowering, nest: Nest, around: BoundRows, above: frozenset[Demand]
+) -> tuple[Relation, list[Scalar]]:
     """What the operators of ``nest`` find beside the bindings around it, and what is gathered of that."""
-    self.given[id(base_of(nest))] = around
-    rows = self.prepared(self.rows(nest.input, above | demands_of(nest.terms)), nest.terms)
+    lowering.given[id(base_of(nest))] = around
+    rows = lowering.prepared(lowering.rows(nest.input, above | demands_of(nest.terms)), nest.terms)
     (made,) = nest.made
-    return rows.filtered(self.scalars(made.predicates, rows)).relation, arguments(self, made, rows)
+    return rows.filtered(lowering.scalars(made.predicates, rows)).relation, arguments(lowering, made, rows)
 
 
 def _read_of(stay: Mapping[str, BoundValue], keys: dict[str, Column]) -> frozenset[Demand]:

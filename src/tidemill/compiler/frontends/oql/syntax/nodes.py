@@ -9,113 +9,113 @@ from tidemill.model.classes import Collection
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """A part of a query; ``span`` are the offsets of its first and last character."""
 
     span: tuple[int, int] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class NameNode(SyntaxNode):
     """A variable, an extent or a view."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Node):
+class ConstantNode(SyntaxNode):
     """A number, a text, true, false or nil."""
 
     literal: Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Dot(Node):
+class DotNode(SyntaxNode):
     """``base.name``, also written ``base->name``."""
 
-    base: Node
+    base: SyntaxNode
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Apply(Node):
+class ApplyNode(SyntaxNode):
     """A function or an operator, by its name in lower case."""
 
     function: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Everything(Node):
+class StarNode(SyntaxNode):
     """The star of ``count(*)``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class NamedNode:
     """An expression and the name that it is given, if any."""
 
     name: str | None
-    node: Node
+    node: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Construct(Node):
+class StructNode(SyntaxNode):
     """``struct(a: x, b: y)``."""
 
-    members: tuple[Member, ...]
+    members: tuple[NamedNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Gather(Node):
+class CollectionNode(SyntaxNode):
     """``bag(x, y)``, ``set(x, y)`` or ``list(x, y)``."""
 
     collection: Collection
-    items: tuple[Node, ...]
+    items: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Quantify(Node):
+class QuantifiedNode(SyntaxNode):
     """``exists x in domain: condition``, or ``for all`` where ``every``."""
 
     every: bool
     variable: str
-    domain: Node
-    condition: Node
+    domain: SyntaxNode
+    condition: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class From:
+class FromNode:
     """``variable in domain``; where no variable is given it is called as the last name of the domain."""
 
     variable: str
-    domain: Node
+    domain: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class OrderTerm:
     """One term of ORDER BY."""
 
-    node: Node
+    node: SyntaxNode
     descending: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class SelectNode(SyntaxNode):
     """A query. Without ``members`` it selects everything (``*``)."""
 
     distinct: bool
-    members: tuple[Member, ...]
-    froms: tuple[From, ...]
-    where: Node | None = None
-    groups: tuple[Member, ...] = ()
-    having: Node | None = None
-    order: tuple[Term, ...] = ()
+    members: tuple[NamedNode, ...]
+    froms: tuple[FromNode, ...]
+    where: SyntaxNode | None = None
+    groups: tuple[NamedNode, ...] = ()
+    having: SyntaxNode | None = None
+    order: tuple[OrderTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class OqlStatement:
     """A query, and the name that ``define`` gives it, if any; ``text`` is all of it as it is written."""
 
     name: str | None
-    query: Node
+    query: SyntaxNode
     text: str

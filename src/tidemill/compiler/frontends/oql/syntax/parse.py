@@ -8,15 +8,15 @@ from tidemill.algebra.expressions.scalars import Literal
 from tidemill.compiler.frontends.oql.syntax import nodes as s
 from tidemill.compiler.frontends.oql.syntax.tokens import OqlCursor
 from tidemill.compiler.frontends.sql.expressions.literals import from_number
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.text.source import SourceText
 from tidemill.model.classes import Collection
-from tidemill.model.errors import ParseError, Unsupported
+from tidemill.model.errors import Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID
 
 COMPARISONS = {"=": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 SUMS = {"+": "add", "-": "subtract", "||": "concat", "union": "union", "except": "except"}
 PRODUCTS = {"*": "multiply", "/": "divide", "mod": "remainder", "intersect": "intersect"}
-COLLECTIONS = {kind.value: kind for kind in Collection}
+COLLECTIONS = {collection.value: collection for collection in Collection}
 CONSTANT_WORDS = {
     "true": Literal(True, BOOLEAN),
     "false": Literal(False, BOOLEAN),
@@ -26,9 +26,9 @@ CONSTANT_WORDS = {
 }
 
 
-def parse_statements(source: SqlText) -> list[s.Statement]:
+def parse_statements(source: SourceText) -> list[s.OqlStatement]:
     """The definitions and queries of a text; semicolons between them may be left out where ``define`` follows."""
-    return OqlParser(OqlCursor(source)).statements()
+    return OqlParser(OqlCursor.over(source)).statements()
 
 
 class OqlParser:
@@ -37,18 +37,18 @@ class OqlParser:
     def __init__(self, cursor: OqlCursor) -> None:
         self.cursor = cursor
 
-    def statements(self) -> list[s.Statement]:
+    def statements(self) -> list[s.OqlStatement]:
         """All statements."""
-        found: list[s.Statement] = []
-        while self.cursor.word is not None:
+        found: list[s.OqlStatement] = []
+        while self.cursor.token is not None:
             if self.cursor.accept(";"):
                 continue
             found.append(self.statement())
-            if self.cursor.word is not None and not (self.cursor.sees(";") or self.cursor.sees("define")):
-                raise ParseError("the query should end before this", where=self.cursor.place)
+            if not (self.cursor.sees(";") or self.cursor.sees("define")):
+                self.cursor.expect_end("query")
         return found
 
-    def statement(self) -> s.Statement:
+    def statement(self) -> s.OqlStatement:
         """``define [query] name[()] as query``, or a query."""
         start = self.cursor.start
         name = None
@@ -60,29 +60,29 @@ class OqlParser:
                 raise Unsupported("a view has no parameters", where=self.cursor.place)
             self.cursor.expect("as")
         query = self.query()
-        return s.Statement(name, query, self.cursor.source.text[start : self.cursor.end + 1])
+        return s.OqlStatement(name, query, self.cursor.source.text[start : self.cursor.end + 1])
 
     # ----------------------------------------------------------------------------------------------------- expressions
 
-    def query(self) -> s.Node:
+    def query(self) -> s.SyntaxNode:
         """Any expression."""
         return self._chain({"or": "or"}, lambda: self._chain({"and": "and"}, self._negation))
 
-    def _chain(self, operators: dict[str, str], below: Callable[[], s.Node]) -> s.Node:
+    def _chain(self, operators: dict[str, str], below: Callable[[], s.SyntaxNode]) -> s.SyntaxNode:
         """Operators of one strength, from left to right."""
         left = below()
         while operator := next((sign for sign in operators if self.cursor.accept(sign)), None):
             right = below()
-            left = s.Apply((left.span[0], right.span[1]), operators[operator], (left, right))
+            left = s.ApplyNode((left.span[0], right.span[1]), operators[operator], (left, right))
         return left
 
-    def _negation(self) -> s.Node:
+    def _negation(self) -> s.SyntaxNode:
         start = self.cursor.start
         if self.cursor.accept("not"):
             return self._made(start, "not", self._negation())
         return self._comparison()
 
-    def _comparison(self) -> s.Node:
+    def _comparison(self) -> s.SyntaxNode:
         left = self._sum()
         for sign, function in COMPARISONS.items():
             if self.cursor.accept(sign):
@@ -95,38 +95,38 @@ class OqlParser:
             return self._both("like", left, self._sum())
         return left
 
-    def _sum(self) -> s.Node:
+    def _sum(self) -> s.SyntaxNode:
         return self._chain(SUMS, lambda: self._chain(PRODUCTS, self._sign))
 
-    def _sign(self) -> s.Node:
+    def _sign(self) -> s.SyntaxNode:
         start = self.cursor.start
         if self.cursor.accept("-"):
-            word = self.cursor.word
-            if word is not None and word.kind == "number":
+            token = self.cursor.token
+            if token is not None and token.kind == "number":
                 self.cursor.position += 1
-                return s.Constant((start, word.end), from_number(f"-{word.text}"))
+                return s.ConstantNode((start, token.end), from_number(f"-{token.text}"))
             return self._made(start, "negate", self._sign())
         self.cursor.accept("+")
         return self._path()
 
-    def _path(self) -> s.Node:
+    def _path(self) -> s.SyntaxNode:
         """A primary and what follows it: attributes, places in a list."""
         node = self._primary()
         while True:
             if self.cursor.accept(".") or self.cursor.accept("->"):
                 name = self.cursor.name("an attribute", reserved=True)
-                node = s.Dot((node.span[0], self.cursor.end), node, name)
+                node = s.DotNode((node.span[0], self.cursor.end), node, name)
             elif self.cursor.accept("["):
                 index = self.query()
                 self.cursor.expect("]")
-                node = s.Apply((node.span[0], self.cursor.end), "get_item", (node, index))
+                node = s.ApplyNode((node.span[0], self.cursor.end), "get_item", (node, index))
             else:
                 return node
 
-    def _primary(self) -> s.Node:
-        start, word = self.cursor.start, self.cursor.word
-        if word is None:
-            raise ParseError("a query was expected after this", where=self.cursor.place)
+    def _primary(self) -> s.SyntaxNode:
+        start, token = self.cursor.start, self.cursor.token
+        if token is None:
+            raise self.cursor.expected("a query")
         for text, read in self._readers().items():
             if self.cursor.sees(*text.split()):
                 return read()
@@ -135,63 +135,63 @@ class OqlParser:
             self.cursor.expect(")")
             return inner
         self.cursor.position += 1
-        if word.kind == "number":
-            return s.Constant((start, word.end), from_number(word.text))
-        if word.kind == "text":
-            return s.Constant((start, word.end), Literal(_unquoted(word.text), STRING))
-        if word.kind == "name" and word.text.lower() in CONSTANT_WORDS:
-            return s.Constant((start, word.end), CONSTANT_WORDS[word.text.lower()])
+        if token.kind == "number":
+            return s.ConstantNode((start, token.end), from_number(token.text))
+        if token.kind == "text":
+            return s.ConstantNode((start, token.end), Literal(_unquoted(token.text), STRING))
+        if token.kind == "name" and token.text.lower() in CONSTANT_WORDS:
+            return s.ConstantNode((start, token.end), CONSTANT_WORDS[token.text.lower()])
         self.cursor.position -= 1
         if not self.cursor.sees_name():
-            raise ParseError("a query was expected here", where=self.cursor.place)
+            raise self.cursor.expected("a query")
         return self._named(self.cursor.name("a variable or extent"), start)
 
-    def _readers(self) -> dict[str, Callable[[], s.Node]]:
+    def _readers(self) -> dict[str, Callable[[], s.SyntaxNode]]:
         return {
             "select": self.select,
             "exists": self._exists,
             "for all": self._for_all,
             "struct (": self._struct,
-            **{f"{kind} (": self._gather for kind in COLLECTIONS},
+            **{f"{word} (": self._collection for word in COLLECTIONS},
         }
 
-    def _named(self, name: str, start: int) -> s.Node:
+    def _named(self, name: str, start: int) -> s.SyntaxNode:
         """A name; with parentheses it is a function, or a view if it is given nothing."""
         if not self.cursor.accept("("):
-            return s.Name((start, self.cursor.end), name)
+            return s.NameNode((start, self.cursor.end), name)
         if self.cursor.accept(")"):
-            return s.Name((start, self.cursor.end), name)
+            return s.NameNode((start, self.cursor.end), name)
         if self.cursor.sees("*", ")"):
-            star = s.Everything((self.cursor.start, self.cursor.start))
+            star = s.StarNode((self.cursor.start, self.cursor.start))
             self.cursor.position += 2
-            return s.Apply((start, self.cursor.end), name.lower(), (star,))
+            return s.ApplyNode((start, self.cursor.end), name.lower(), (star,))
         arguments = self._list()
-        return s.Apply((start, self.cursor.end), name.lower(), arguments)
+        return s.ApplyNode((start, self.cursor.end), name.lower(), arguments)
 
-    def _list(self) -> tuple[s.Node, ...]:
+    def _list(self) -> tuple[s.SyntaxNode, ...]:
         """Queries with commas between them, to the closing parenthesis."""
-        items: list[s.Node] = []
+        items: list[s.SyntaxNode] = []
         while not self.cursor.accept(")"):
             items.append(self.query())
             if not self.cursor.sees(")"):
                 self.cursor.expect(",")
         return tuple(items)
 
-    def _struct(self) -> s.Node:
+    def _struct(self) -> s.SyntaxNode:
         start = self.cursor.start
         self.cursor.expect("struct", "(")
         members = self._members()
         self.cursor.expect(")")
-        return s.Construct((start, self.cursor.end), members)
+        return s.StructNode((start, self.cursor.end), members)
 
-    def _gather(self) -> s.Node:
+    def _collection(self) -> s.SyntaxNode:
         start = self.cursor.start
         collection = COLLECTIONS[self.cursor.name("a collection").lower()]
         self.cursor.expect("(")
         items = self._list()
-        return s.Gather((start, self.cursor.end), collection, items)
+        return s.CollectionNode((start, self.cursor.end), collection, items)
 
-    def _exists(self) -> s.Node:
+    def _exists(self) -> s.SyntaxNode:
         """``exists x in e: p``, perhaps in parentheses, or ``exists(query)``."""
         start = self.cursor.start
         self.cursor.expect("exists")
@@ -200,12 +200,12 @@ class OqlParser:
             return self._quantified(start, parenthesized, every=False)
         return self._made(start, "exists", self._path())
 
-    def _for_all(self) -> s.Node:
+    def _for_all(self) -> s.SyntaxNode:
         start = self.cursor.start
         self.cursor.expect("for", "all")
         return self._quantified(start, self.cursor.sees("("), every=True)
 
-    def _quantified(self, start: int, parenthesized: bool, every: bool) -> s.Node:
+    def _quantified(self, start: int, parenthesized: bool, every: bool) -> s.SyntaxNode:
         if parenthesized:
             self.cursor.expect("(")
         variable = self.cursor.name("a variable").lower()
@@ -215,11 +215,11 @@ class OqlParser:
         condition = self.query()
         if parenthesized:
             self.cursor.expect(")")
-        return s.Quantify((start, self.cursor.end), every, variable, domain, condition)
+        return s.QuantifiedNode((start, self.cursor.end), every, variable, domain, condition)
 
     # --------------------------------------------------------------------------------------------------------- queries
 
-    def select(self) -> s.Node:
+    def select(self) -> s.SyntaxNode:
         """``select [distinct] ... from ... [where] [group by [having]] [order by]``."""
         cursor, start = self.cursor, self.cursor.start
         cursor.expect("select")
@@ -233,54 +233,54 @@ class OqlParser:
         groups = self._members() if cursor.accept("group", "by") else ()
         having = self.query() if cursor.accept("having") else None
         order = self._order() if cursor.accept("order", "by") else ()
-        return s.Select((start, cursor.end), distinct, members, tuple(froms), where, groups, having, order)
+        return s.SelectNode((start, cursor.end), distinct, members, tuple(froms), where, groups, having, order)
 
-    def _members(self) -> tuple[s.Member, ...]:
+    def _members(self) -> tuple[s.NamedNode, ...]:
         members = [self._member()]
         while self.cursor.accept(","):
             members.append(self._member())
         return tuple(members)
 
-    def _member(self) -> s.Member:
+    def _member(self) -> s.NamedNode:
         """``name: query``, ``query as name``, or a query alone."""
         if self.cursor.sees(":", after=1):
             name = self.cursor.name("a member", reserved=True)
             self.cursor.expect(":")
-            return s.Member(name, self.query())
+            return s.NamedNode(name, self.query())
         node = self.query()
-        return s.Member(self.cursor.name("a member", reserved=True) if self.cursor.accept("as") else None, node)
+        return s.NamedNode(self.cursor.name("a member", reserved=True) if self.cursor.accept("as") else None, node)
 
-    def _from(self) -> s.From:
+    def _from(self) -> s.FromNode:
         """``x in e``, ``e as x``, ``e x``, or ``e``."""
         if self.cursor.sees_name() and self.cursor.sees("in", after=1):
             variable = self.cursor.name("a variable").lower()
             self.cursor.expect("in")
-            return s.From(variable, self._sum())
+            return s.FromNode(variable, self._sum())
         domain = self._sum()
         if self.cursor.accept("as") or self.cursor.sees_name():
-            return s.From(self.cursor.name("a variable").lower(), domain)
-        if isinstance(domain, s.Name | s.Dot):
-            return s.From((domain.text if isinstance(domain, s.Name) else domain.name).lower(), domain)
-        raise ParseError("the name of a variable was expected here", where=self.cursor.place)
+            return s.FromNode(self.cursor.name("a variable").lower(), domain)
+        if isinstance(domain, s.NameNode | s.DotNode):
+            return s.FromNode((domain.text if isinstance(domain, s.NameNode) else domain.name).lower(), domain)
+        raise self.cursor.expected("the name of a variable")
 
-    def _order(self) -> tuple[s.Term, ...]:
+    def _order(self) -> tuple[s.OrderTerm, ...]:
         terms = [self._term()]
         while self.cursor.accept(","):
             terms.append(self._term())
         return tuple(terms)
 
-    def _term(self) -> s.Term:
+    def _term(self) -> s.OrderTerm:
         node = self.query()
         descending = self.cursor.accept("desc")
         if not descending:
             self.cursor.accept("asc")
-        return s.Term(node, descending)
+        return s.OrderTerm(node, descending)
 
-    def _made(self, start: int, function: str, *arguments: s.Node) -> s.Node:
-        return s.Apply((start, self.cursor.end), function, arguments)
+    def _made(self, start: int, function: str, *arguments: s.SyntaxNode) -> s.SyntaxNode:
+        return s.ApplyNode((start, self.cursor.end), function, arguments)
 
-    def _both(self, function: str, left: s.Node, right: s.Node) -> s.Node:
-        return s.Apply((left.span[0], right.span[1]), function, (left, right))
+    def _both(self, function: str, left: s.SyntaxNode, right: s.SyntaxNode) -> s.SyntaxNode:
+        return s.ApplyNode((left.span[0], right.span[1]), function, (left, right))
 
 
 def _unquoted(text: str) -> str:

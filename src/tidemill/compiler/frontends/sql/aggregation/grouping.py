@@ -22,8 +22,8 @@ from tidemill.compiler.frontends.sql.aggregation.aggregates import (
 from tidemill.compiler.frontends.sql.aggregation.grouping_sets import GroupingSets
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, INT
 

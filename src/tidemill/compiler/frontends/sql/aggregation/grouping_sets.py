@@ -16,8 +16,8 @@ from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Na
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Project, Relation, UnionAll
 from tidemill.algebra.relational.walk import columns_in, is_nullable
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.types import BIGINT, BOOLEAN, INT
 
 Nodes = list[exp.Expr]

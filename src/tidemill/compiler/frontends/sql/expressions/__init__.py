@@ -1,14 +1,13 @@
 """From expressions of a parse tree to scalars, every implicit conversion a ``Cast``.
 
-- ``translator``: ``ExpressionTranslator``, over the columns of a scope; columns, struct members and constants
+- ``translator``: ``ExpressionTranslator``, over the columns of a scope and by given rules; columns, members, constants
 - ``operators``: arithmetic, comparison, logic, LIKE, CASE
 - ``function_calls``: functions by name, casts, and aggregates on their way to the grouping
 - ``array_functions``: SEQUENCE and ARRAYS_ZIP, typed by more than their arguments' types
 - ``higher_order_functions``: functions that take a lambda
 - ``generators``: EXPLODE, POSEXPLODE, INLINE and STACK
-- ``registered_functions``: functions that users have registered
 - ``literals``: constants as Spark types them
 - ``intervals``: INTERVAL, and lengths of time as SQL spells them
 - ``subquery_predicates``: EXISTS, IN (query), comparisons with ANY and ALL
-- ``single_row``: whether a query has at most one row, so that it can stand for a value
+- ``single_row``: queries with at most one row, which can be used as values
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,26 +11,26 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
 from tidemill.algebra.values.coercion import common_type, convert
 from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, DATE, INT, TIMESTAMP, Array, Field, Struct
 
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
-
-def from_sequence(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_sequence(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``SEQUENCE(start, stop[, step])`` over integers, or over dates or timestamps by an interval or else by days."""
     if not 2 <= len(node.expressions) <= 3:
         raise TypeMismatch("SEQUENCE takes a start, a stop, and perhaps a step")
-    bounds, steps = [self.scalar(bound) for bound in node.expressions[:2]], node.expressions[2:]
+    bounds, steps = [expressions.scalar(bound) for bound in node.expressions[:2]], node.expressions[2:]
     of = common_type([bound.type for bound in bounds])
     if of not in (DATE, TIMESTAMP):
-        return call("sequence", *bounds, *map(self.scalar, steps))
+        return call("sequence", *bounds, *map(expressions.scalar, steps))
     if not all(map(is_interval, steps)):
-        raise TypeMismatch("a sequence of dates or timestamps goes by an INTERVAL", where=self.source.place(steps[0]))
+        raise TypeMismatch(
+            "a sequence of dates or timestamps goes by an INTERVAL", where=expressions.source.place(steps[0])
+        )
     start, stop = (convert(bound, of) for bound in bounds)
     if steps:
-        return _moments(start, stop, from_interval(steps[0], self.source))
+        return _moments(start, stop, from_interval(steps[0], expressions.source))
     # Without a step it goes day by day, in whichever direction that is.
     forward, back = _moments(start, stop, Interval(days=1)), _moments(start, stop, Interval(days=-1))
     return call("if", call("le", start, stop), forward, back)
@@ -44,9 +43,9 @@ def _moments(start: Scalar, stop: Scalar, span: Interval) -> Scalar:
     return call("sequence_of_moments", start, stop, *parts)
 
 
-def from_arrays_zip(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_arrays_zip(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``ARRAYS_ZIP(a, b)``: structs whose members are called like the arrays, or by number where these have no name."""
-    arrays = [self.scalar(argument) for argument in node.expressions]
+    arrays = [expressions.scalar(argument) for argument in node.expressions]
     names = [_name(argument, place) for place, argument in enumerate(node.expressions)]
     if len(set(names)) < len(names):
         raise Unsupported("ARRAYS_ZIP of two arrays of one name", hint="Its structs would have two members of it.")

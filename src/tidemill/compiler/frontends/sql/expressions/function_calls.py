@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
 from tidemill.algebra.functions import call, call_named
-from tidemill.algebra.relational.windows import SESSION
 from tidemill.algebra.values.casts import can_cast
 from tidemill.algebra.values.coercion import convert, typed
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
-from tidemill.compiler.frontends.sql.expressions.array_functions import ARRAY_FUNCTIONS
-from tidemill.compiler.frontends.sql.expressions.higher_order_functions import HIGHER_ORDER_FUNCTIONS
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.names.data_types import from_type
-from tidemill.compiler.frontends.sql.windows.session_windows import from_session_window
-from tidemill.compiler.frontends.sql.windows.time_windows import WINDOW_COLUMN, from_time_window, from_window_time
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Type
 
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
-
-def from_cast(self: ExpressionTranslator, node: exp.Cast) -> Scalar:
+def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
     """CAST, TRY_CAST, ``::`` and typed literals such as ``DATE '2024-01-01'``."""
-    value, target = self.scalar(node.this), from_type(node.to, self.source)
+    value, target = expressions.scalar(node.this), from_type(node.to, expressions.source)
     check_castable(value.type, target)
     lenient = isinstance(node, exp.TryCast)
     if lenient and not isinstance(value, Literal):
@@ -54,67 +47,69 @@ def check_castable(source: Type, target: Type) -> None:
         raise TypeMismatch(f"{source} cannot be cast to {target}")
 
 
-def from_extract(self: ExpressionTranslator, node: exp.Extract) -> Scalar:
+def from_extract(expressions: ExpressionTranslator, node: exp.Extract) -> Scalar:
     """``EXTRACT(YEAR FROM date)``."""
     if not isinstance(node.this, exp.Var):
-        raise ParseError("EXTRACT takes the name of a part", where=self.source.place(node), hint="EXTRACT(YEAR FROM x)")
-    return call("extract", Literal(node.name, STRING), self.scalar(node.expression))
+        raise ParseError(
+            "EXTRACT takes the name of a part", where=expressions.source.place(node), hint="EXTRACT(YEAR FROM x)"
+        )
+    return call("extract", Literal(node.name, STRING), expressions.scalar(node.expression))
 
 
-def from_trim(self: ExpressionTranslator, node: exp.Trim) -> Scalar:
+def from_trim(expressions: ExpressionTranslator, node: exp.Trim) -> Scalar:
     """``TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)``."""
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "BOTH", "trim")
-    return call(name, *self.present(node.this, node.args.get("expression")))
+    return call(name, *expressions.present(node.this, node.args.get("expression")))
 
 
-def from_substring(self: ExpressionTranslator, node: exp.Substring) -> Scalar:
+def from_substring(expressions: ExpressionTranslator, node: exp.Substring) -> Scalar:
     """``SUBSTRING(text, start, length)``, also with FROM and FOR."""
-    return call("substring", *self.present(node.this, node.args.get("start"), node.args.get("length")))
+    return call("substring", *expressions.present(node.this, node.args.get("start"), node.args.get("length")))
 
 
-def from_position(self: ExpressionTranslator, node: exp.StrPosition) -> Scalar:
+def from_position(expressions: ExpressionTranslator, node: exp.StrPosition) -> Scalar:
     """``POSITION(part IN text)``, or ``POSITION(part, text, start)``."""
-    return call("position", *self.present(node.args["substr"], node.this, node.args.get("position")))
+    return call("position", *expressions.present(node.args["substr"], node.this, node.args.get("position")))
 
 
-def from_function(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """A function by the name that the user wrote; an aggregate goes to the grouping."""
     name = node.name.lower()
     if read_aggregate(node):
-        return from_aggregate(self, node)
-    if name in SPECIAL_FUNCTIONS:
-        return SPECIAL_FUNCTIONS[name](self, node)
+        return from_aggregate(expressions, node)
+    if rule := expressions.rules.functions.get(name):
+        return rule(expressions, node)
     if refusal := refusals.FUNCTIONS.get(name):
-        raise refusal.at(self.source.head(node))
-    return call_named(name, *map(self.scalar, node.expressions))
+        raise refusal.at(expressions.source.head(node))
+    return call_named(name, *map(expressions.scalar, node.expressions))
 
 
-def from_side_trim(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_side_trim(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``LTRIM(characters, text)``: as a plain call Spark takes the characters first."""
-    return call(node.name, *map(self.scalar, reversed(node.expressions)))
+    return call(node.name, *map(expressions.scalar, reversed(node.expressions)))
 
 
-def from_cast_function(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_cast_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``DATE(x)``, ``INT(x)``: a cast that looks like a function."""
     if len(node.expressions) != 1:
         raise TypeMismatch(f"{node.name.upper()} takes one argument")
-    value, target = self.scalar(node.expressions[0]), CAST_FUNCTIONS[node.name.lower()]
+    value, target = expressions.scalar(node.expressions[0]), CAST_FUNCTIONS[node.name.lower()]
     check_castable(value.type, target)
     return typed(convert(value, target))
 
 
-def from_current_time(self: ExpressionTranslator, node: exp.Func) -> Scalar:
+def from_current_time(expressions: ExpressionTranslator, node: exp.Func) -> Scalar:
     """``CURRENT_DATE`` and the like, which need no parentheses."""
     return call(node.sql_name())
 
 
-def from_struct(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_struct(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``struct(a, b AS c)``: members are called as in a SELECT list, or ``col1``, ``col2`` ..."""
     arguments: list[Scalar] = []
     for position, item in enumerate(node.expressions, start=1):
         named = item.expression if isinstance(item, exp.Dot) else item
         name = named.alias_or_name if isinstance(named, NAMED_MEMBERS) else f"col{position}"
-        arguments += [Literal(name.lower(), STRING), self.scalar(item.unalias())]
+        arguments += [Literal(name.lower(), STRING), expressions.scalar(item.unalias())]
     return call("named_struct", *arguments)
 
 
@@ -122,34 +117,36 @@ NAMED_MEMBERS = (exp.Alias, exp.Column, exp.Identifier)
 """What gives a member of a struct its name: an alias, a column, or a parameter of a lambda."""
 
 
-def from_aggregate(self: ExpressionTranslator, node: exp.Expr) -> Scalar:
+def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
     """An aggregate with its FILTER and WITHIN GROUP: the column that the grouping makes of it."""
     written = read_aggregate(node)
     if written is None:
         raise Unsupported(
             "FILTER and WITHIN GROUP belong to an aggregate",
-            where=self.source.head(node),
+            where=expressions.source.head(node),
             hint="Put a condition on other expressions into CASE WHEN.",
         )
-    if self.grouping is None:
+    if expressions.grouping is None:
         raise Unsupported(
             f"{written.name.upper()} cannot stand here",
-            where=self.source.head(node),
+            where=expressions.source.head(node),
             detail="An aggregate belongs to the SELECT list or HAVING, and not within another one.",
         )
-    return self.grouping.aggregate(written)
+    return expressions.grouping.aggregate(written)
 
 
-def from_grouping(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_grouping(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """GROUPING(key) and GROUPING_ID(): which keys of GROUP BY a group has left out."""
-    if self.grouping is None:
-        raise Unsupported(f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=self.source.head(node))
-    return self.grouping.mark(node)
+    if expressions.grouping is None:
+        raise Unsupported(
+            f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=expressions.source.head(node)
+        )
+    return expressions.grouping.mark(node)
 
 
-def from_array(self: ExpressionTranslator, node: exp.Array) -> Scalar:
+def from_array(expressions: ExpressionTranslator, node: exp.Array) -> Scalar:
     """``[a, b]``, which is no expression."""
-    raise ParseError("a list in brackets is no array", where=self.source.place(node), hint="Write ARRAY(a, b).")
+    raise ParseError("a list in brackets is no array", where=expressions.source.place(node), hint="Write ARRAY(a, b).")
 
 
 CAST_FUNCTIONS = {
@@ -164,19 +161,15 @@ CAST_FUNCTIONS = {
 }
 """Types whose names are functions, too."""
 
-SPECIAL_FUNCTIONS: dict[str, Callable[[ExpressionTranslator, exp.Anonymous], Scalar]] = {
+CALL_FUNCTIONS: dict[str, Callable[[ExpressionTranslator, exp.Anonymous], Scalar]] = {
     **dict.fromkeys(CAST_FUNCTIONS, from_cast_function),
-    **ARRAY_FUNCTIONS,
-    **HIGHER_ORDER_FUNCTIONS,
     "grouping": from_grouping,
     "grouping_id": from_grouping,
     "ltrim": from_side_trim,
     "rtrim": from_side_trim,
     "struct": from_struct,
-    WINDOW_COLUMN: from_time_window,
-    SESSION: from_session_window,
-    "window_time": from_window_time,
 }
+"""Functions with a rule of their own, by name."""
 
 CALL_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] = {
     exp.Anonymous: from_function,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,13 +13,12 @@ from tidemill.algebra.functions.nested import element_of
 from tidemill.algebra.relational.relations import Project, Relation, Unnest
 from tidemill.algebra.relational.walk import subqueries
 from tidemill.algebra.values.coercion import common_type, convert
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.projections import all_columns
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import INT, STRING, VOID, Field, Struct
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
 GENERATORS = frozenset(
     ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack")
@@ -73,11 +71,6 @@ class GeneratedRows:
         return replace(self, names=tuple(names) or self.names)
 
 
-def all_columns(relation: Relation) -> list[Named]:
-    """All columns of ``relation`` as they are."""
-    return [Named(f.name, column(f)) for f in relation.fields]
-
-
 def is_generator(node: exp.Expr) -> bool:
     """Whether ``node``, perhaps under an alias, makes many rows of one."""
     called = without_alias(node)
@@ -96,27 +89,27 @@ def generator_aliases(node: exp.Expr) -> list[str]:
     return [node.alias.lower()] if isinstance(node, exp.Alias) else []
 
 
-def from_generator(self: ExpressionTranslator, node: exp.Expr, outer: bool = False) -> GeneratedRows:
+def from_generator(expressions: ExpressionTranslator, node: exp.Expr, outer: bool = False) -> GeneratedRows:
     """A generator over the columns in sight; with ``outer`` a row that it makes nothing of stays, with NULLs."""
     name = node.name.lower()
     if not (isinstance(node, exp.Anonymous) and name in GENERATORS):
         raise Unsupported(
             "this function does not make rows",
-            where=self.source.head(node),
+            where=expressions.source.head(node),
             hint=f"Use one of {', '.join(sorted(GENERATORS)).upper()}.",
         )
     mark_translated(node)
-    with self.source.locating(node):
-        made = _stack(self, node) if name == "stack" else _elements(self, node)
+    with expressions.source.locating(node):
+        made = _stack(expressions, node) if name == "stack" else _elements(expressions, node)
     return replace(made, outer=outer or name.endswith("_outer"))
 
 
-def _elements(self: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
+def _elements(expressions: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
     """EXPLODE, POSEXPLODE and INLINE: the elements of an array."""
     name = node.name.lower()
     if len(node.expressions) != 1:
         raise TypeMismatch(f"{name.upper()} takes one argument")
-    array = self.scalar(node.expressions[0])
+    array = expressions.scalar(node.expressions[0])
     element = element_of(array.type)
     if name.startswith("explode"):
         return GeneratedRows(array, ("col",))
@@ -131,9 +124,9 @@ MAX_STACK_ROWS = 10_000
 """STACK makes at most so many rows: each is written into the query."""
 
 
-def _stack(self: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
+def _stack(expressions: ExpressionTranslator, node: exp.Anonymous) -> GeneratedRows:
     """``STACK(n, a, b, ...)``: the values as ``n`` rows, filled up with NULLs."""
-    count, *values = [self.scalar(argument) for argument in node.expressions] or [Literal(None, VOID)]
+    count, *values = [expressions.scalar(argument) for argument in node.expressions] or [Literal(None, VOID)]
     rows = count.value if isinstance(count, Literal) and count.of == INT and count.value is not None else 0
     if not 1 <= rows <= MAX_STACK_ROWS or not values:
         raise TypeMismatch(f"STACK takes a number of rows, from 1 to {MAX_STACK_ROWS:,}, and then values")

@@ -4,46 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Column, Lambda, Scalar
 from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
-from tidemill.compiler.frontends.sql.names.scope import unknown_name
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import INT, Type
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
 PARAMETER_PREFIX = "λ"
 """What the names of parameters begin with, once for each lambda around them: no column is called so."""
 
 
-def from_parameter(self: ExpressionTranslator, node: exp.Identifier) -> Scalar:
+def from_parameter(expressions: ExpressionTranslator, node: exp.Identifier) -> Scalar:
     """A parameter of a lambda; the parser has told it from a column."""
     name = node.name.lower()
-    if name not in self.parameters:
-        raise unknown_name("parameter", name, self.parameters)
-    return self.parameters[name]
+    if name not in expressions.parameters:
+        raise unknown_name("parameter", name, expressions.parameters)
+    return expressions.parameters[name]
 
 
-def from_lambda(self: ExpressionTranslator, node: exp.Expr, *types: Type, optional: int = 0) -> Lambda:
+def from_lambda(expressions: ExpressionTranslator, node: exp.Expr, *types: Type, optional: int = 0) -> Lambda:
     """``(x, y) -> body`` with parameters of these types, of which the last ``optional`` may be missing."""
     if not isinstance(node, exp.Lambda):
-        raise TypeMismatch("a function such as x -> x + 1 was expected here", where=self.source.place(node))
+        raise TypeMismatch("a function such as x -> x + 1 was expected here", where=expressions.source.place(node))
     mark_translated(node)
     names = [parameter.name.lower() for parameter in node.expressions]
     if not len(types) - optional <= len(names) <= len(types):
         wanted = f"{len(types) - optional} or {len(types)}" if optional else str(len(types))
-        raise TypeMismatch(f"a lambda of {wanted} parameters was expected here", where=self.source.place(node))
-    marks = PARAMETER_PREFIX * (1 + max((_depth(column) for column in self.parameters.values()), default=0))
+        raise TypeMismatch(f"a lambda of {wanted} parameters was expected here", where=expressions.source.place(node))
+    marks = PARAMETER_PREFIX * (1 + max((_depth(column) for column in expressions.parameters.values()), default=0))
     own = {name: Column(marks + name, of) for name, of in zip(names, types, strict=False)}
     # A query within would have to be asked anew for each element.
-    body = replace(self, parameters={**self.parameters, **own}, subquery=None, windowing=None)
+    body = replace(expressions, parameters={**expressions.parameters, **own}, subquery=None, windowing=None)
     return Lambda(tuple(own.values()), body.scalar(node.this))
 
 
@@ -51,46 +48,46 @@ def _depth(column: Column) -> int:
     return len(column.name) - len(column.name.lstrip(PARAMETER_PREFIX))
 
 
-def from_element_test(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_element_test(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """EXISTS and FORALL: a test of each element."""
     first, function = _arguments(node, 2)
-    array = self.scalar(first)
-    return call(node.name, array, from_lambda(self, function, element_of(array.type)))
+    array = expressions.scalar(first)
+    return call(node.name, array, from_lambda(expressions, function, element_of(array.type)))
 
 
-def from_element_function(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_element_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """TRANSFORM and FILTER: of each element, or of each and its position."""
     first, function = _arguments(node, 2)
-    array = self.scalar(first)
-    given = from_lambda(self, function, element_of(array.type), INT, optional=1)
+    array = expressions.scalar(first)
+    given = from_lambda(expressions, function, element_of(array.type), INT, optional=1)
     return call(f"{node.name}_placed" if len(given.parameters) == 2 else node.name, array, given)
 
 
-def from_zip_with(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_zip_with(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``ZIP_WITH(a, b, (x, y) -> ...)``."""
     first, second, function = _arguments(node, 3)
-    one, other = self.scalar(first), self.scalar(second)
-    return call(node.name, one, other, from_lambda(self, function, element_of(one.type), element_of(other.type)))
+    one, other = expressions.scalar(first), expressions.scalar(second)
+    return call(node.name, one, other, from_lambda(expressions, function, element_of(one.type), element_of(other.type)))
 
 
-def from_reduce(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_reduce(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``AGGREGATE(array, start, (so_far, x) -> ..., so_far -> ...)``; without the last it gives what was merged."""
     first, second, merging, *finishing = _arguments(node, 3, 4)
-    array, start = self.scalar(first), self.scalar(second)
-    merge = from_lambda(self, merging, start.type, element_of(array.type))
+    array, start = expressions.scalar(first), expressions.scalar(second)
+    merge = from_lambda(expressions, merging, start.type, element_of(array.type))
     so_far = merge.parameters[0]
-    finish = from_lambda(self, finishing[0], start.type) if finishing else Lambda((so_far,), so_far)
+    finish = from_lambda(expressions, finishing[0], start.type) if finishing else Lambda((so_far,), so_far)
     return call("aggregate", array, start, merge, finish)
 
 
-def from_sort(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_sort(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``ARRAY_SORT(array)``, or by a comparison: ``ARRAY_SORT(array, (x, y) -> ...)``."""
     first, *comparing = _arguments(node, 1, 2)
-    array = self.scalar(first)
+    array = expressions.scalar(first)
     if not comparing:
         return call(node.name, array)
     element = element_of(array.type)
-    return call("sort_by", array, from_lambda(self, comparing[0], element, element))
+    return call("sort_by", array, from_lambda(expressions, comparing[0], element, element))
 
 
 def _arguments(node: exp.Anonymous, least: int, most: int = 0) -> list[exp.Expr]:

@@ -10,7 +10,7 @@ from tidemill.algebra.expressions.scalars import Literal, Scalar
 from tidemill.algebra.functions import call
 from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, DATE, INT, STRING, TIMESTAMP
 

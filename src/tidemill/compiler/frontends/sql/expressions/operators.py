@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -21,12 +21,10 @@ from tidemill.compiler.frontends.sql.expressions.subquery_predicates import (
     is_in_subquery,
     is_quantified,
 )
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Date, Int
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
 BINARY: dict[type[exp.Expr], str] = {
     exp.Sub: "subtract",
@@ -55,16 +53,16 @@ LONG_CHAIN = 32
 """Generated conditions chain hundreds of AND and OR; longer chains than this become trees."""
 
 
-def from_binary(self: ExpressionTranslator, node: exp.Binary) -> Scalar:
+def from_binary(expressions: ExpressionTranslator, node: exp.Binary) -> Scalar:
     """An operator between two operands; the second may be any, or all, of the rows of a query."""
     if is_quantified(node.expression):
-        return from_quantified_comparison(self, BINARY[type(node)], node)
-    return call(BINARY[type(node)], self.scalar(node.this), self.scalar(node.expression))
+        return from_quantified_comparison(expressions, BINARY[type(node)], node)
+    return call(BINARY[type(node)], expressions.scalar(node.this), expressions.scalar(node.expression))
 
 
-def from_connector(self: ExpressionTranslator, node: exp.Connector) -> Scalar:
+def from_connector(expressions: ExpressionTranslator, node: exp.Connector) -> Scalar:
     """AND and OR, a whole chain of them at once."""
-    return chain_operands(BINARY[type(node)], [self.scalar(operand) for operand in _operands(node)])
+    return chain_operands(BINARY[type(node)], [expressions.scalar(operand) for operand in _operands(node)])
 
 
 def _operands(node: exp.Connector) -> Iterator[exp.Expr]:
@@ -87,13 +85,13 @@ def chain_operands(name: str, operands: Sequence[Scalar]) -> Scalar:
     return call(name, chain_operands(name, operands[:half]), chain_operands(name, operands[half:]))
 
 
-def from_plus(self: ExpressionTranslator, node: exp.Add) -> Scalar:
+def from_plus(expressions: ExpressionTranslator, node: exp.Add) -> Scalar:
     """Addition; of an interval, or a number of days, to a date, too."""
     if is_interval(node.expression):
-        return add_interval(self, node.this, from_interval(node.expression, self.source))
+        return add_interval(expressions, node.this, from_interval(node.expression, expressions.source))
     if is_interval(node.this):
-        return add_interval(self, node.expression, from_interval(node.this, self.source))
-    left, right = self.scalar(node.this), self.scalar(node.expression)
+        return add_interval(expressions, node.expression, from_interval(node.this, expressions.source))
+    left, right = expressions.scalar(node.this), expressions.scalar(node.expression)
     match left.type, right.type:
         case Date(), Int():
             return call("date_add", left, right)
@@ -102,11 +100,11 @@ def from_plus(self: ExpressionTranslator, node: exp.Add) -> Scalar:
     return call("add", left, right)
 
 
-def from_minus(self: ExpressionTranslator, node: exp.Sub) -> Scalar:
+def from_minus(expressions: ExpressionTranslator, node: exp.Sub) -> Scalar:
     """Subtraction; of an interval, or a number of days, from a date, too."""
     if is_interval(node.expression):
-        return add_interval(self, node.this, -from_interval(node.expression, self.source))
-    left, right = self.scalar(node.this), self.scalar(node.expression)
+        return add_interval(expressions, node.this, -from_interval(node.expression, expressions.source))
+    left, right = expressions.scalar(node.this), expressions.scalar(node.expression)
     match left.type, right.type:
         case Date(), Int():
             return call("date_sub", left, right)
@@ -115,58 +113,58 @@ def from_minus(self: ExpressionTranslator, node: exp.Sub) -> Scalar:
     return call("subtract", left, right)
 
 
-def add_interval(self: ExpressionTranslator, node: exp.Expr, span: Interval) -> Scalar:
+def add_interval(expressions: ExpressionTranslator, node: exp.Expr, span: Interval) -> Scalar:
     """A date or timestamp, ``span`` later."""
-    with self.source.locating(node):
-        return span.add_to(self.scalar(node))
+    with expressions.source.locating(node):
+        return span.add_to(expressions.scalar(node))
 
 
-def from_unary(self: ExpressionTranslator, node: exp.Unary) -> Scalar:
+def from_unary(expressions: ExpressionTranslator, node: exp.Unary) -> Scalar:
     """An operator before its operand; a minus before a number is part of the number."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         mark_translated(node.this)
         return from_literal(node.this, negative=True)
-    return call(UNARY[type(node)], self.scalar(node.this))
+    return call(UNARY[type(node)], expressions.scalar(node.this))
 
 
-def from_is(self: ExpressionTranslator, node: exp.Is) -> Scalar:
+def from_is(expressions: ExpressionTranslator, node: exp.Is) -> Scalar:
     """IS NULL, IS TRUE, IS FALSE, IS UNKNOWN; the parser gives IS NOT as NOT (IS)."""
-    value, asked = self.scalar(node.this), node.expression
+    value, asked = expressions.scalar(node.this), node.expression
     mark_translated(asked)
     if isinstance(asked, exp.Null):
         return call("is_null", value)
     if isinstance(asked, exp.Column) and asked.sql().upper() == "UNKNOWN" and value.type == BOOLEAN:
         return call("is_null", value)
     if not isinstance(asked, exp.Boolean):
-        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=self.source.place(asked))
-    return call("null_safe_eq", value, self.scalar(asked))
+        raise ParseError("NULL, TRUE, FALSE or UNKNOWN was expected after IS", where=expressions.source.place(asked))
+    return call("null_safe_eq", value, expressions.scalar(asked))
 
 
-def from_between(self: ExpressionTranslator, node: exp.Between) -> Scalar:
+def from_between(expressions: ExpressionTranslator, node: exp.Between) -> Scalar:
     """``low <= value AND value <= high``."""
-    value, low, high = (self.scalar(part) for part in (node.this, node.args["low"], node.args["high"]))
+    value, low, high = (expressions.scalar(part) for part in (node.this, node.args["low"], node.args["high"]))
     return call("and", call("ge", value, low), call("le", value, high))
 
 
-def from_in(self: ExpressionTranslator, node: exp.In) -> Scalar:
+def from_in(expressions: ExpressionTranslator, node: exp.In) -> Scalar:
     """Membership in a list of values, or among the rows of a query."""
     if is_in_subquery(node):
-        return from_in_subquery(self, node)
-    return call("in", self.scalar(node.this), *(self.scalar(item) for item in node.expressions))
+        return from_in_subquery(expressions, node)
+    return call("in", expressions.scalar(node.this), *(expressions.scalar(item) for item in node.expressions))
 
 
-def from_like(self: ExpressionTranslator, node: exp.Like | exp.ILike, pattern: Scalar | None = None) -> Scalar:
+def from_like(expressions: ExpressionTranslator, node: exp.Like | exp.ILike, pattern: Scalar | None = None) -> Scalar:
     """LIKE and ILIKE; the parser keeps their NOT as a flag on the node itself."""
     listed = node.expression
     if not isinstance(listed, exp.Any | exp.All):
-        return _like(node, self.scalar(node.this), pattern or self.scalar(listed))
+        return _like(node, expressions.scalar(node.this), pattern or expressions.scalar(listed))
     # ANY or ALL of a list of patterns: NOT is said of each of them.
     items = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.unnest()]
     mark_translated(listed, listed.this)
     if not items:
-        raise ParseError("LIKE ANY and LIKE ALL take at least one pattern", where=self.source.place(node))
-    value = self.scalar(node.this)
-    matches = [_like(node, value, self.scalar(item)) for item in items]
+        raise ParseError("LIKE ANY and LIKE ALL take at least one pattern", where=expressions.source.place(node))
+    value = expressions.scalar(node.this)
+    matches = [_like(node, value, expressions.scalar(item)) for item in items]
     return chain_operands("and" if isinstance(listed, exp.All) else "or", matches)
 
 
@@ -177,19 +175,19 @@ def _like(node: exp.Like | exp.ILike, value: Scalar, pattern: Scalar) -> Scalar:
     return call("not", matches) if node.args.get("negate") else matches
 
 
-def from_distinct_from(self: ExpressionTranslator, node: exp.NullSafeNEQ) -> Scalar:
+def from_distinct_from(expressions: ExpressionTranslator, node: exp.NullSafeNEQ) -> Scalar:
     """IS DISTINCT FROM: unequal, where NULL is a value like any other."""
-    return call("not", call("null_safe_eq", self.scalar(node.this), self.scalar(node.expression)))
+    return call("not", call("null_safe_eq", expressions.scalar(node.this), expressions.scalar(node.expression)))
 
 
-def from_escape(self: ExpressionTranslator, node: exp.Escape) -> Scalar:
+def from_escape(expressions: ExpressionTranslator, node: exp.Escape) -> Scalar:
     """LIKE with an escape character of one's own, which becomes the usual backslash."""
-    pattern, mark = self.scalar(node.this.expression), self.scalar(node.expression)
+    pattern, mark = expressions.scalar(node.this.expression), expressions.scalar(node.expression)
     mark_translated(node.this)
     match pattern, mark:
         case Literal(str(text)), Literal(str(character)) if len(character) == 1:
             check_escapes(text, character)
-            return from_like(self, node.this, Literal(escape_with_backslash(text, character), STRING))
+            return from_like(expressions, node.this, Literal(escape_with_backslash(text, character), STRING))
     raise Unsupported("ESCAPE takes a constant pattern and one character")
 
 
@@ -209,18 +207,21 @@ def escape_with_backslash(pattern: str, mark: str) -> str:
     return "".join(escaped)
 
 
-def from_case(self: ExpressionTranslator, node: exp.Case) -> Scalar:
+def from_case(expressions: ExpressionTranslator, node: exp.Case) -> Scalar:
     """CASE in both forms, all branches brought to one type."""
-    branches = [(_when(self, node.this, branch.this), self.scalar(branch.args["true"])) for branch in node.args["ifs"]]
-    default = self.scalar(node.args["default"]) if node.args.get("default") else Literal(None, VOID)
+    branches = [
+        (_when(expressions, node.this, branch.this), expressions.scalar(branch.args["true"]))
+        for branch in node.args["ifs"]
+    ]
+    default = expressions.scalar(node.args["default"]) if node.args.get("default") else Literal(None, VOID)
     of = common_type([value.type for _, value in branches] + [default.type])
     return Case(tuple((when, convert(value, of)) for when, value in branches), convert(default, of), of)
 
 
-def _when(self: ExpressionTranslator, subject: exp.Expr | None, node: exp.Expr) -> Scalar:
+def _when(expressions: ExpressionTranslator, subject: exp.Expr | None, node: exp.Expr) -> Scalar:
     if subject is None:
-        return self.condition(node)
-    return call("eq", self.scalar(subject), self.scalar(node))
+        return expressions.condition(node)
+    return call("eq", expressions.scalar(subject), expressions.scalar(node))
 
 
 OPERATORS: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] = {

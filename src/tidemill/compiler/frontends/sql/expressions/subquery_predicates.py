@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Exists, Quantified, Scalar, column
 from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import TypeMismatch
 
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
-
-def from_exists(self: ExpressionTranslator, node: exp.Exists) -> Scalar:
+def from_exists(expressions: ExpressionTranslator, node: exp.Exists) -> Scalar:
     """EXISTS (query). What the query selects makes no difference, and is not even computed."""
-    relation = subquery_relation(self, node.this)
+    relation = subquery_relation(expressions, node.this)
     return Exists(relation.input if isinstance(relation, Project) else relation)
 
 
-def from_in_subquery(self: ExpressionTranslator, node: exp.In) -> Scalar:
+def from_in_subquery(expressions: ExpressionTranslator, node: exp.In) -> Scalar:
     """``value IN (query)``: equal to some row; ``(a, b) IN (query)`` compares column by column."""
     items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     mark_translated(node.this)
     query = node.args.get("query") or node.expressions[0]
     return quantified_comparison(
-        subquery_relation(self, query), "eq", [self.scalar(item) for item in items], every=False
+        subquery_relation(expressions, query), "eq", [expressions.scalar(item) for item in items], every=False
     )
 
 
-def from_quantified_comparison(self: ExpressionTranslator, name: str, node: exp.Binary) -> Scalar:
+def from_quantified_comparison(expressions: ExpressionTranslator, name: str, node: exp.Binary) -> Scalar:
     """``value < ANY (query)``, or SOME, which is the same, or ALL."""
     quantifier = node.expression
     mark_translated(quantifier)
-    relation = subquery_relation(self, quantifier.this)
-    return quantified_comparison(relation, name, [self.scalar(node.this)], every=isinstance(quantifier, exp.All))
+    relation = subquery_relation(expressions, quantifier.this)
+    return quantified_comparison(relation, name, [expressions.scalar(node.this)], every=isinstance(quantifier, exp.All))
 
 
 def is_quantified(node: exp.Expr) -> bool:
@@ -53,11 +50,11 @@ def is_in_subquery(node: exp.In) -> bool:
     return bool(node.args.get("query")) or any(isinstance(item, exp.Values) for item in node.expressions)
 
 
-def subquery_relation(self: ExpressionTranslator, node: exp.Expr) -> Relation:
+def subquery_relation(expressions: ExpressionTranslator, node: exp.Expr) -> Relation:
     """The rows of a query that stands in an expression."""
-    if self.subquery is None:
-        raise refusals.SUBQUERY.at(self.source.keyword(node, "SELECT"))
-    return self.subquery(node, self.scope)
+    if expressions.subquery is None:
+        raise refusals.SUBQUERY.at(expressions.source.keyword(node, "SELECT"))
+    return expressions.subquery(node, expressions.scope)
 
 
 def quantified_comparison(relation: Relation, name: str, values: Sequence[Scalar], every: bool) -> Quantified:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from sqlglot import exp
 
@@ -14,37 +14,53 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.values.coercion import convert, typed
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
-from tidemill.compiler.frontends.sql.expressions.function_calls import CALL_RULES
-from tidemill.compiler.frontends.sql.expressions.higher_order_functions import from_parameter
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
-from tidemill.compiler.frontends.sql.expressions.operators import OPERATORS
 from tidemill.compiler.frontends.sql.expressions.single_row import is_single_row
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
-from tidemill.compiler.frontends.sql.windows.over_clause import SelectWindows, from_window
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 from tidemill.model.types import BOOLEAN, STRING, VOID, Array, Struct
 
 
+@dataclass(frozen=True)
+class ExpressionRules:
+    """The function that translates each class of node, and each SQL function that has a rule of its own, by name."""
+
+    nodes: Mapping[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]]
+    functions: Mapping[str, Callable[[ExpressionTranslator, exp.Anonymous], Scalar]]
+
+
+class WindowCollector(Protocol):
+    """The window functions of a SELECT, collected while its expressions are translated."""
+
+    def column(self, node: exp.Window, operands: ExpressionTranslator) -> Column:
+        """The column that holds the value of ``node``; ``operands`` translates its operands."""
+
+
 @dataclass
 class ExpressionTranslator:
-    """Translates expressions over the columns of ``scope``.
+    """Translates expressions over the columns of ``scope`` by ``rules``.
 
     ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates and
     ``windowing`` window functions; without one they are out of place. ``subquery`` translates a query that stands in an
     expression over a scope; without it there can be none. ``parameters`` are those of the lambdas around.
     """
 
+    rules: ExpressionRules
     source: SqlText
     scope: Scope
     grouping: SelectGrouping | None = None
     aliases: Mapping[str, Scalar] = field(default_factory=dict)
     aliases_first: bool = False
     subquery: Callable[[exp.Expr, Scope], Relation] | None = None
-    windowing: SelectWindows | None = None
+    windowing: WindowCollector | None = None
     parameters: Mapping[str, Column] = field(default_factory=dict)
+
+    def over(self, scope: Scope) -> ExpressionTranslator:
+        """A translator over ``scope`` alone: no outer columns, subqueries, aggregates or window functions."""
+        return ExpressionTranslator(self.rules, self.source, scope)
 
     def scalar(self, node: exp.Expr) -> Scalar:
         """The scalar that ``node`` means."""
@@ -65,28 +81,28 @@ class ExpressionTranslator:
         return [self.scalar(node) for node in nodes if node is not None]
 
     def _rule(self, node: exp.Expr) -> Callable[[ExpressionTranslator, Any], Scalar]:
-        if rule := EXPRESSION_RULES.get(type(node)):
+        if rule := self.rules.nodes.get(type(node)):
             return rule
         if refusal := refusals.NODES.get(type(node)):
             raise refusal.at(self.source.keyword(node, *refusal.words) if refusal.words else self.source.head(node))
         raise Unsupported(f"this expression is not supported: {node.sql('spark')}", where=self.source.place(node))
 
 
-def from_column(self: ExpressionTranslator, node: exp.Column) -> Scalar:
+def from_column(expressions: ExpressionTranslator, node: exp.Column) -> Scalar:
     """A column by its name, or a member of a struct by its path."""
     if isinstance(node.this, exp.Star):
-        raise Unsupported("a star stands in a SELECT list or in COUNT(*)", where=self.source.place(node))
+        raise Unsupported("a star stands in a SELECT list or in COUNT(*)", where=expressions.source.place(node))
     parts = [part.name.lower() for part in node.parts]
-    alias = self.aliases.get(parts[0]) if len(parts) == 1 else None
-    if alias is not None and self.aliases_first:
+    alias = expressions.aliases.get(parts[0]) if len(parts) == 1 else None
+    if alias is not None and expressions.aliases_first:
         return typed(alias)
-    found = self.scope.find(parts)
+    found = expressions.scope.find(parts)
     if found is None and alias is not None:
         return typed(alias)
     if found is None or (found[1] and not isinstance(found[0].type, Struct | Array)):
         # Only a struct has members, so a column of another type does not hide a table around the query of its name.
-        found = self.scope.find_in_outer(parts) or found
-    column, members = found or _nothing(self.scope, parts)
+        found = expressions.scope.find_in_outer(parts) or found
+    column, members = found or _nothing(expressions.scope, parts)
     return reduce(from_member, members, cast(Scalar, column))
 
 
@@ -99,68 +115,51 @@ def from_member(record: Scalar, name: str) -> Scalar:
     return call("get_field", record, Literal(name, STRING))
 
 
-def from_dot(self: ExpressionTranslator, node: exp.Dot) -> Scalar:
+def from_dot(expressions: ExpressionTranslator, node: exp.Dot) -> Scalar:
     """``f(x).name``, or the parts of a path beyond the fourth."""
-    return from_member(self.scalar(node.this), node.expression.name.lower())
+    return from_member(expressions.scalar(node.this), node.expression.name.lower())
 
 
-def from_bracket(self: ExpressionTranslator, node: exp.Bracket) -> Scalar:
+def from_bracket(expressions: ExpressionTranslator, node: exp.Bracket) -> Scalar:
     """``array[index]``, counted from 0."""
     if len(node.expressions) != 1:
-        raise ParseError("an array takes one index", where=self.source.place(node))
+        raise ParseError("an array takes one index", where=expressions.source.place(node))
     (index,) = node.expressions
-    return call("get_item", self.scalar(node.this), self.scalar(index))
+    return call("get_item", expressions.scalar(node.this), expressions.scalar(index))
 
 
-def from_constant(self: ExpressionTranslator, node: exp.Literal) -> Scalar:
+def from_constant(expressions: ExpressionTranslator, node: exp.Literal) -> Scalar:
     """A number or a string."""
     return from_literal(node)
 
 
-def from_raw_string(self: ExpressionTranslator, node: exp.RawString) -> Scalar:
+def from_raw_string(expressions: ExpressionTranslator, node: exp.RawString) -> Scalar:
     """``r'...'``: a string whose backslashes are plain characters."""
     return Literal(node.this, STRING)
 
 
-def from_boolean(self: ExpressionTranslator, node: exp.Boolean) -> Scalar:
+def from_boolean(expressions: ExpressionTranslator, node: exp.Boolean) -> Scalar:
     """TRUE or FALSE."""
     return Literal(bool(node.this), BOOLEAN)
 
 
-def from_null(self: ExpressionTranslator, node: exp.Null) -> Scalar:
+def from_null(expressions: ExpressionTranslator, node: exp.Null) -> Scalar:
     """NULL, of a type that its neighbours decide."""
     return Literal(None, VOID)
 
 
-def from_paren(self: ExpressionTranslator, node: exp.Paren) -> Scalar:
+def from_paren(expressions: ExpressionTranslator, node: exp.Paren) -> Scalar:
     """An expression in parentheses."""
-    return self.scalar(node.this)
+    return expressions.scalar(node.this)
 
 
-def from_subquery(self: ExpressionTranslator, node: exp.Subquery) -> Scalar:
+def from_subquery(expressions: ExpressionTranslator, node: exp.Subquery) -> Scalar:
     """A query in parentheses: its one value."""
-    if self.subquery is None:
-        raise refusals.SUBQUERY.at(self.source.keyword(node, "SELECT"))
-    relation = self.subquery(node, self.scope)
+    if expressions.subquery is None:
+        raise refusals.SUBQUERY.at(expressions.source.keyword(node, "SELECT"))
+    relation = expressions.subquery(node, expressions.scope)
     if len(relation.fields) != 1:
         raise TypeMismatch(f"a value is wanted here, and this query has {len(relation.fields)} columns")
     if not is_single_row(relation):
-        raise refusals.MANY_ROWS.at(self.source.keyword(node, "SELECT"))
+        raise refusals.MANY_ROWS.at(expressions.source.keyword(node, "SELECT"))
     return Subquery(relation)
-
-
-EXPRESSION_RULES: dict[type[exp.Expr], Callable[[ExpressionTranslator, Any], Scalar]] = {
-    **OPERATORS,
-    **CALL_RULES,
-    exp.Boolean: from_boolean,
-    exp.Bracket: from_bracket,
-    exp.Column: from_column,
-    exp.Dot: from_dot,
-    exp.Identifier: from_parameter,
-    exp.Literal: from_constant,
-    exp.Null: from_null,
-    exp.Paren: from_paren,
-    exp.RawString: from_raw_string,
-    exp.Subquery: from_subquery,
-    exp.Window: from_window,
-}

@@ -1,10 +1,9 @@
-"""Where things stand in a text, so that an error can point at them."""
+"""A text in SQL: parse it, and point at its nodes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -13,17 +12,18 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.sql.grammar.dialect import DIALECT
-from tidemill.compiler.frontends.sql.grammar.untranslated import lost_token, prepare_tree
+from tidemill.compiler.frontends.sql.grammar.translation_marks import lost_token, prepare_tree
 from tidemill.compiler.frontends.text.depth import MAX_DEPTH, depth_of, nesting_levels, raise_recursion_limit, too_deep
-from tidemill.model.errors import ParseError, TextLocation, TidemillError
+from tidemill.compiler.frontends.text.source import SourceText, locating_errors
+from tidemill.model.errors import ParseError, TextLocation
 
 OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 @dataclass(frozen=True)
-class SqlText:
-    """A text with its name (``leaders.sql``) and its tokens. Trees parsed from it are pointed at by offset.
+class SqlText(SourceText):
+    """A text in SQL with its tokens. Nodes parsed from it are pointed at by offset.
 
     >>> source = SqlText.of("SELECT a,\\n  b + 1 FROM t", name="demo")
     >>> print(source.place(source.parse().expressions[1]))
@@ -31,8 +31,6 @@ class SqlText:
                ^^^^^
     """
 
-    name: str
-    text: str
     tokens: tuple[Token, ...] = field(repr=False, compare=False)
 
     @classmethod
@@ -99,16 +97,6 @@ class SqlText:
         before = [token for token in self.tokens if token.start <= start and token.text.upper() in words]
         return self.span(before[-1].start, before[-1].end) if before else self.place(node)
 
-    def span(self, start: int, end: int) -> TextLocation:
-        """From offset ``start`` to ``end``, inclusive."""
-        line_start = self.text.rfind("\n", 0, start) + 1
-        line_end = self.text.find("\n", start)
-        line = self.text[line_start : line_end if line_end >= 0 else None]
-        column = start - line_start
-        return TextLocation(
-            self.name, self.text.count("\n", 0, start) + 1, column + 1, line, min(end - start + 1, len(line) - column)
-        )
-
     def _closed(self, start: int, end: int) -> int:
         """``end``, moved on to the parentheses that close those opened since ``start``: they are in no leaf."""
         depth = 0
@@ -129,29 +117,24 @@ class SqlText:
         plain = not reason or reason.startswith("Invalid expression") or "<Token" in reason
         return ParseError("this cannot be read as SQL", where=place, detail=None if plain else f"{reason}.")
 
-    @contextmanager
-    def locating(self, node: exp.Expr) -> Iterator[None]:
+    def locating(self, node: exp.Expr) -> AbstractContextManager[None]:
         """Errors from within that do not know their place get that of ``node``."""
-        try:
-            yield
-        except TidemillError as error:
-            if error.where is None:
-                error.where = self.place(node)
-            raise
-
-
-@contextmanager
-def locating_errors(place: TextLocation) -> Iterator[None]:
-    """Errors from within that do not know their place get this one."""
-    try:
-        yield
-    except TidemillError as error:
-        error.where = error.where or place
-        raise
+        return locating_errors(lambda: self.place(node))
 
 
 def _unreadable(text: str, name: str, error: TokenError) -> ParseError:
     """Tokenizing fails where a quote is never closed; the cause's message ends with the offset at which it opens."""
     offset = re.search(r"(\d+)$", str(error.__cause__))
     start = min(int(offset.group()), len(text) - 1) if offset else 0
-    return ParseError("a quoted text is never closed", where=SqlText(name, text, ()).span(start, start))
+    return ParseError("a quoted text is never closed", where=SourceText(name, text).span(start, start))
+
+
+@dataclass(frozen=True)
+class ParsedText:
+    """A parsed piece of a text together with that text, so that an error found later can still point at it."""
+
+    node: exp.Expr
+    source: SqlText
+
+    def __str__(self) -> str:
+        return self.node.sql("spark")

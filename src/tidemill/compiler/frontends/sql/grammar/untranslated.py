@@ -8,83 +8,20 @@ beside those that its translator reads (``reads.READS``). A clause that only a n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
 
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.supported_syntax import (
     CLAUSE_KEYWORDS,
     IGNORED_ARGUMENTS,
     PART_NODES,
     SUPPORTED_ARGUMENTS,
-    UNPLACED_KEYWORDS,
 )
+from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated
 from tidemill.model.errors import Unsupported
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-
-MARK = "read"
-
-USER_TOKENS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING))
-"""What users write themselves, in contrast to keywords and signs."""
-
-
-class TranslationMark:
-    """Note on a node, shared by all of its copies, that somebody has read it."""
-
-    __slots__ = ("read",)
-
-    def __init__(self) -> None:
-        self.read = False
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TranslationMark:
-        return self
-
-
-def prepare_tree(tree: exp.Expr) -> exp.Expr:
-    """``tree`` as it comes from the parser, with a mark on each node and its keywords in upper case.
-
-    The parser keeps ``preceding`` or ``left`` as the user has written it; all that compares them reads one spelling.
-    """
-    for node in tree.walk():
-        node.meta[MARK] = TranslationMark()
-        for name, value in node.args.items():
-            if isinstance(value, str) and name != "this":
-                node.args[name] = value.upper()
-    return tree
-
-
-def lost_token(tree: exp.Expr, tokens: Sequence[Token]) -> Token | None:
-    """The first word, number or text of a query that has left no trace in its ``tree``; None where all have.
-
-    Nodes know where they stood. So what the parser itself passes over is found, such as a clause that comes twice.
-    """
-    if isinstance(tree, exp.Create):
-        return None
-    # A number such as 1.5BD comes as several tokens that stand in one place, of which the parser makes a type.
-    covered = {token.start for token, after in pairwise(tokens) if token.start == after.start}
-    for node in tree.walk():
-        if "start" in node.meta:
-            covered.update(range(node.meta["start"], node.meta["end"] + 1))
-    lost = (token for token in tokens if token.token_type in USER_TOKENS and token.start not in covered)
-    return next((token for token in lost if token.text.upper() not in UNPLACED_KEYWORDS), None)
-
-
-def mark_translated(*nodes: exp.Expr) -> None:
-    """Say that what ``nodes`` mean has been taken; nodes that were made on the way have no mark, and need none."""
-    for node in nodes:
-        if mark := node.meta.get(MARK):
-            mark.read = True
-
-
-def is_translated(node: exp.Expr) -> bool:
-    """True once ``node`` has been translated."""
-    mark = node.meta.get(MARK)
-    return mark is None or mark.read
 
 
 def refuse_unsupported_arguments(

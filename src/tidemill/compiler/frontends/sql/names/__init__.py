@@ -1,6 +1,7 @@
-"""What names mean.
+"""Names of columns and types.
 
-- ``scope``: the columns that FROM brings in sight, and how a dotted name finds one
+- ``scope``: the columns that FROM brings into scope, and how a dotted name finds one
 - ``column_labels``: the name of a column that has no alias
-- ``data_types``: types as SQL spells them
+- ``data_types``: types in SQL syntax
+- ``projections``: the columns of a relation kept, narrowed or converted
 """

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Column
-from tidemill.model.errors import TextLocation, UnknownName
-
-
-def unknown_name(kind: str, name: str, known: Iterable[str], place: TextLocation | None = None) -> UnknownName:
-    """The error for a name that is not there, with the closest one that is.
-
-    >>> print(unknown_name("column", "amuont", ["id", "amount"]))
-    there is no column "amuont"
-    hint: Did you mean "amount"?
-    """
-    known = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f'Did you mean "{close[0]}"?' if close else f"There is: {', '.join(known[:12])}." if known else None
-    return UnknownName(f'there is no {kind} "{name}"', where=place, hint=hint)
+from tidemill.compiler.frontends.text.names import unknown_name
+from tidemill.model.errors import UnknownName
 
 
 @dataclass(frozen=True)
@@ -115,24 +102,3 @@ class Scope:
             hint = f"It may be {ways}." if len(parts) == 1 else "Give the columns different names, with AS."
             raise UnknownName(f'"{".".join(parts)}" names more than one column', hint=hint)
         return found[0].column
-
-
-class NameAllocator:
-    """Hands out names that have not been handed out before.
-
-    >>> names = NameAllocator()
-    >>> names.take("o"), names.take("o"), names.take("o_2"), names.take("o")
-    ('o', 'o_2', 'o_2_2', 'o_3')
-    """
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-
-    def take(self, wish: str) -> str:
-        """``wish``, or the first of ``wish_2``, ``wish_3`` ... that is free."""
-        name, number = wish, 1
-        while name in self._taken:
-            number += 1
-            name = f"{wish}_{number}"
-        self._taken.add(name)
-        return name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -15,30 +14,30 @@ from tidemill.algebra.relational.relations import Project, Relation
 from tidemill.algebra.relational.row_patterns import variables_in
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.column_labels import column_label
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator, Scope, unknown_name
+from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
-from tidemill.compiler.frontends.sql.windows.over_clause import project_to
+from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import ParseError
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 
 
 def from_match_recognize(
-    self: QueryTranslator, relation: Relation, scope: Scope, clause: exp.MatchRecognize
+    relation: Relation, rows: ExpressionTranslator, clause: exp.MatchRecognize, aliases: NameAllocator
 ) -> tuple[Relation, tuple[str, ...]]:
-    """The rows that match, and what their columns are called."""
+    """The rows of ``relation`` that match, and the names of their columns; ``rows`` translates over its columns."""
     manner = pattern_options_of(clause)
     mark_translated(clause)
-    rows = ExpressionTranslator(self.source, scope)
-    alias = self.aliases.take("match")
-    looks = NavigationCollector(rows, variables_of(self, manner, clause), NameAllocator(), f"{alias}.")
-    conditions = {name: looks.scalar(node, condition=True) for name, node in _definitions(self, manner, clause).items()}
+    source = rows.source
+    alias = aliases.take("match")
+    looks = NavigationCollector(rows, variables_of(manner, clause, source), NameAllocator(), f"{alias}.")
+    conditions = {
+        name: looks.scalar(node, condition=True) for name, node in _definitions(manner, clause, source).items()
+    }
     asked, looks.found = tuple(looks.found.values()), {}
     names, nodes = _measures(looks, clause)
-    measures = [ExpressionTranslator(self.source, looks.scope).scalar(node) for node in nodes]
+    measures = [rows.over(looks.scope).scalar(node) for node in nodes]
     partition = tuple(rows.scalar(node) for node in clause.args.get("partition_by") or ())
     order = order_of(clause.args.get("order"), rows)
     match = Match(
@@ -60,13 +59,13 @@ def from_match_recognize(
     return Project(replace(match, input=project_to(relation, seen)), outputs), tuple(name for name, _ in shown)
 
 
-def variables_of(self: QueryTranslator, manner: PatternOptions, clause: exp.Expr) -> Mapping[str, tuple[str, ...]]:
+def variables_of(manner: PatternOptions, clause: exp.Expr, source: SqlText) -> Mapping[str, tuple[str, ...]]:
     """The variables of a pattern, and those that stand for several of them."""
     own = variables_in(manner.pattern)
     for name, members in manner.subsets.items():
         for member in members:
             if member not in own or name in own:
-                raise unknown_name("variable", member, own, self.source.place(clause))
+                raise unknown_name("variable", member, own, source.place(clause))
     return {**{name: (name,) for name in own}, **manner.subsets}
 
 
@@ -88,15 +87,15 @@ def order_of(clause: exp.Expr | None, rows: ExpressionTranslator) -> tuple[SortO
     )
 
 
-def _definitions(self: QueryTranslator, manner: PatternOptions, clause: exp.MatchRecognize) -> dict[str, exp.Expr]:
+def _definitions(manner: PatternOptions, clause: exp.MatchRecognize, source: SqlText) -> dict[str, exp.Expr]:
     """DEFINE: the condition of each variable that has one."""
     found: dict[str, exp.Expr] = {}
     for definition in clause.args.get("define") or ():
         name = definition.alias.lower()
         if name not in variables_in(manner.pattern):
-            raise unknown_name("variable", name, variables_in(manner.pattern), self.source.place(definition))
+            raise unknown_name("variable", name, variables_in(manner.pattern), source.place(definition))
         if name in found:
-            raise ParseError(f'variable "{name}" is defined twice', where=self.source.place(definition))
+            raise ParseError(f'variable "{name}" is defined twice', where=source.place(definition))
         found[name] = definition.this
     return found
 

@@ -21,8 +21,9 @@ from tidemill.algebra.matching.navigation import (
 )
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments, aggregate_call
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
-from tidemill.compiler.frontends.sql.grammar.untranslated import MARK, mark_translated
-from tidemill.compiler.frontends.sql.names.scope import Binding, NameAllocator, Scope
+from tidemill.compiler.frontends.sql.grammar.translation_marks import MARK, mark_translated
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import BIGINT, STRING
 
@@ -65,7 +66,7 @@ class NavigationCollector:
     def scalar(self, node: exp.Expr, *, condition: bool = False) -> Scalar:
         """What an expression means, over the names of looks; a condition where one is wanted."""
         replaced = self.replaced(node)
-        expressions = ExpressionTranslator(self.rows.source, self.scope)
+        expressions = self.rows.over(self.scope)
         return expressions.condition(replaced) if condition else expressions.scalar(replaced)
 
     @property

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -24,17 +23,16 @@ from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.column_labels import column_label
-from tidemill.compiler.frontends.sql.names.scope import Binding, NameAllocator, Scope
+from tidemill.compiler.frontends.sql.names.projections import project_to
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.patterns.match_recognize import order_of, variables_of
 from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
-from tidemill.compiler.frontends.sql.windows.over_clause import project_to
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import BIGINT, DATE, TIMESTAMP
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 
 CLAUSES_WITHOUT_PATTERN = ("joins", "laterals", "having", "qualify", "windows")
 """Clauses that a SELECT with a pattern does not have."""
@@ -48,46 +46,47 @@ def pattern_of(node: exp.Select) -> exp.MatchRecognize | None:
     return found if is_pattern else None
 
 
-def refuse_misplaced_pattern(self: QueryTranslator, item: exp.Expr, clause: exp.Expr) -> None:
+def refuse_misplaced_pattern(item: exp.Expr, clause: exp.Expr, source: SqlText) -> None:
     """PATTERN belongs to the SELECT whose only item of FROM it stands after."""
     if not isinstance(item.parent, exp.From) or not isinstance(item.parent.parent, exp.Select):
         raise Unsupported(
             "a PATTERN stands after the one item of a FROM",
-            where=self.source.place(clause),
+            where=source.place(clause),
             hint="Put the SELECT with the pattern into a subquery, and join that.",
         )
 
 
 def from_pattern(
-    self: QueryTranslator,
     node: exp.Select,
-    clause: exp.MatchRecognize,
-    seen: tuple[Relation, Scope],
+    relation: Relation,
+    rows: ExpressionTranslator,
     extra: Sequence[exp.Expr],
+    aliases: NameAllocator,
 ) -> tuple[exp.Select, Relation, Scope]:
-    """A SELECT over the rows that complete a pattern among those ``seen``: what is left of it, and these rows.
+    """A SELECT over the rows of ``relation`` that complete its pattern: what is left of the SELECT, and these rows.
 
-    ``extra`` are expressions that stand beside its list.
+    ``rows`` translates over the columns of ``relation``. ``extra`` are expressions beside the SELECT list.
     """
+    clause = pattern_of(node)
+    assert clause is not None
     manner = pattern_options_of(clause)
     mark_translated(clause)
-    _refuse(self, node, manner, clause)
-    relation, scope = seen
-    rows = ExpressionTranslator(self.source, scope)
+    source, scope = rows.source, rows.scope
+    _refuse(node, manner, clause, source)
     looks = NavigationCollector(
-        rows, variables_of(self, manner, clause), NameAllocator(), f"{self.aliases.take('match')}."
+        rows, variables_of(manner, clause, source), NameAllocator(), f"{aliases.take('match')}."
     )
-    keys = tuple(rows.scalar(key) for key in _keys(self, node))
-    conditions = _VariableConditions(self, looks, manner, keys).read(node.args.get("where"))
+    keys = tuple(rows.scalar(key) for key in _keys(node, source))
+    conditions = _VariableConditions(source, looks, manner, keys).read(node.args.get("where"))
     asked = tuple(looks.found.values())
     looks.found, looks.bare = {}, True
     left = _left(node, looks)
     measures = tuple(looks.found.values())
-    _refuse_numbers(self, (*asked, *measures), clause)
+    _refuse_numbers((*asked, *measures), clause, source)
     match = Match(
         relation,
         () if manner.strict else keys,
-        order_of(clause.args.get("order"), rows) or _time(self, scope, clause),
+        order_of(clause.args.get("order"), rows) or _time(scope, clause, source),
         manner.pattern,
         tuple(conditions.items()),
         asked,
@@ -101,11 +100,11 @@ def from_pattern(
     return left, replace(match, input=project_to(relation, kept)), scope + looks.scope
 
 
-def _refuse(self: QueryTranslator, node: exp.Select, manner: PatternOptions, clause: exp.Expr) -> None:
+def _refuse(node: exp.Select, manner: PatternOptions, clause: exp.Expr, source: SqlText) -> None:
     if manner.skip.variables:
         raise Unsupported(
             "after a PATTERN the search goes on past the last row or at the next one",
-            where=self.source.place(clause),
+            where=source.place(clause),
             hint="MATCH_RECOGNIZE can go on at a row of a variable.",
         )
     for name in CLAUSES_WITHOUT_PATTERN:
@@ -114,27 +113,27 @@ def _refuse(self: QueryTranslator, node: exp.Select, manner: PatternOptions, cla
             part = found[0] if isinstance(found, list) else found
             raise Unsupported(
                 f"a SELECT with a PATTERN has no {name.upper().removesuffix('S')}",
-                where=self.source.place(part),
+                where=source.place(part),
                 hint="Put it into a query around this one, or into a subquery in FROM.",
             )
 
 
-def _refuse_numbers(self: QueryTranslator, looks: Sequence[Navigation], clause: exp.Expr) -> None:
+def _refuse_numbers(looks: Sequence[Navigation], clause: exp.Expr, source: SqlText) -> None:
     if any(look.function == MATCH_NUMBER for look in looks):
-        raise Unsupported("MATCH_NUMBER belongs to MATCH_RECOGNIZE", where=self.source.place(clause))
+        raise Unsupported("MATCH_NUMBER belongs to MATCH_RECOGNIZE", where=source.place(clause))
 
 
-def _keys(self: QueryTranslator, node: exp.Select) -> list[exp.Expr]:
+def _keys(node: exp.Select, source: SqlText) -> list[exp.Expr]:
     group = node.args.get("group")
     if group is None:
         return []
     for name, found in group.args.items():
         if found and name != "expressions":
-            raise Unsupported("a pattern is grouped by keys alone", where=self.source.place(group))
+            raise Unsupported("a pattern is grouped by keys alone", where=source.place(group))
     return list(group.expressions)
 
 
-def _time(self: QueryTranslator, scope: Scope, clause: exp.Expr) -> tuple[SortOrder, ...]:
+def _time(scope: Scope, clause: exp.Expr, source: SqlText) -> tuple[SortOrder, ...]:
     """Rows stand in the order of their time, where there is no doubt about which column that is."""
     times: list[Binding] = []
     for kind in (TIMESTAMP, DATE):
@@ -142,7 +141,7 @@ def _time(self: QueryTranslator, scope: Scope, clause: exp.Expr) -> tuple[SortOr
     if len(times) != 1:
         raise ParseError(
             "a pattern needs to know the order of rows",
-            where=self.source.place(clause),
+            where=source.place(clause),
             detail=f"There are {len(times) or 'no'} columns of type TIMESTAMP or DATE, and one would be taken.",
             hint="Say ORDER BY directly after the pattern: PATTERN (a, b+) ORDER BY ts.",
         )
@@ -182,9 +181,9 @@ class _VariableConditions:
     """Reads WHERE: which condition is that of which variable."""
 
     def __init__(
-        self, queries: QueryTranslator, looks: NavigationCollector, manner: PatternOptions, keys: Sequence[Scalar]
+        self, source: SqlText, looks: NavigationCollector, manner: PatternOptions, keys: Sequence[Scalar]
     ) -> None:
-        self._source = queries.source
+        self._source = source
         self._looks = looks
         self._manner = manner
         self._keys = keys

@@ -1,12 +1,15 @@
 """From queries of a parse tree to relations.
 
-- ``translator``: ``QueryTranslator``, one ``from_...`` for each construct: FROM, WITH, VALUES, parentheses
-- ``select``: the SELECT list, GROUP BY, HAVING, QUALIFY and DISTINCT
+- ``translator``: ``QueryTranslator``: SELECT, VALUES, parentheses, and a query with its order
+- ``from_clause``: FROM and WHERE: tables, subqueries and VALUES under their aliases
+- ``common_tables``: WITH
+- ``recursion``: WITH RECURSIVE
 - ``joins``: ON, USING and NATURAL; inner, outer, semi and anti
 - ``lateral``: LATERAL VIEW, UNNEST and LATERAL
+- ``select``: the SELECT list, GROUP BY, HAVING, QUALIFY and DISTINCT
 - ``set_operations``: UNION, INTERSECT and EXCEPT
-- ``recursion``: WITH RECURSIVE
-- ``order_by``: ORDER BY beside a query that is answered once, and within any other
 - ``limit``: LIMIT, OFFSET and FETCH
+- ``order_by``: ORDER BY beside a query that is answered once, and within any other
 - ``values``: VALUES, computed once
+- ``context``: ``QueryContext``: relations by name, unique aliases, and translators for expressions and subqueries
 """

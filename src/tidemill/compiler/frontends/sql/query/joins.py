@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Column, Exists, Named, Scalar, column
 from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Filter, Join, OuterJoin, Project, Relation
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext
 from tidemill.model.errors import Unsupported
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
-
-FromItem = tuple[Relation, Scope]
-"""What stands in FROM, and the columns that it brings in sight."""
 
 PRESERVED_SIDES = {"": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
 """Whether a side keeps the rows that have no partner: the left one, and the right one."""
@@ -27,29 +21,29 @@ PRESERVED_SIDES = {"": (False, False), "LEFT": (True, False), "RIGHT": (False, T
 JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 
-def from_join(self: QueryTranslator, left: FromItem, right: FromItem, node: exp.Join) -> FromItem:
+def from_join(context: QueryContext, left: FromItem, right: FromItem, node: exp.Join) -> FromItem:
     """All that stands to the left of a join, joined with what it names."""
-    _refuse(self, node)
-    condition, names = _condition(self, left[1], right[1], node)
+    _refuse(context, node)
+    condition, names = _condition(context, left[1], right[1], node)
     if node.kind in ("SEMI", "ANTI"):
         return _filtered(left, right[0], condition, node.kind == "ANTI")
-    return _joined(self, left, right, condition, PRESERVED_SIDES[node.side], names)
+    return _joined(context, left, right, condition, PRESERVED_SIDES[node.side], names)
 
 
-def _refuse(self: QueryTranslator, node: exp.Join) -> None:
+def _refuse(context: QueryContext, node: exp.Join) -> None:
     known = node.method in ("", "NATURAL") and node.kind in JOIN_KINDS and node.side in PRESERVED_SIDES
     if (
         not known
         or (node.kind == "OUTER" and not node.side)
         or (node.kind in ("SEMI", "ANTI") and node.side not in ("", "LEFT"))
     ):
-        raise Unsupported("this kind of join is not supported", where=self.source.place(node))
+        raise Unsupported("this kind of join is not supported", where=context.source.place(node))
 
 
 # ---------------------------------------------------------------------------------------------------------- conditions
 
 
-def _condition(self: QueryTranslator, left: Scope, right: Scope, node: exp.Join) -> tuple[Scalar | None, list[str]]:
+def _condition(context: QueryContext, left: Scope, right: Scope, node: exp.Join) -> tuple[Scalar | None, list[str]]:
     """When two rows are partners, and the names of the columns that the query then sees once."""
     if node.args.get("using"):
         names = [identifier.name.lower() for identifier in node.args["using"]]
@@ -60,8 +54,8 @@ def _condition(self: QueryTranslator, left: Scope, right: Scope, node: exp.Join)
         on = node.args.get("on")
         if on is None or is_true(on):
             return None, []
-        return self.expressions(left + right).condition(on), []
-    with self.source.locating(node):
+        return context.expressions(left + right).condition(on), []
+    with context.source.locating(node):
         return _equal(left, right, names), names
 
 
@@ -97,7 +91,7 @@ def _filtered(left: FromItem, right: Relation, condition: Scalar | None, without
 
 
 def _joined(
-    self: QueryTranslator,
+    context: QueryContext,
     left: FromItem,
     right: FromItem,
     condition: Scalar | None,
@@ -113,7 +107,7 @@ def _joined(
         return relation, scope
     count = len(left[1].bindings)
     if all(kept):
-        return _coalesced(self, relation, scope, count, names)
+        return _coalesced(context, relation, scope, count, names)
     return relation, scope.merge(names, count, keeps_right=kept[1])
 
 
@@ -123,11 +117,11 @@ def _seen_in(relation: Relation, scope: Scope) -> Scope:
     return replace(scope, bindings=tuple(replace(b, column=fields[b.column.name]) for b in scope.bindings))
 
 
-def _coalesced(self: QueryTranslator, relation: Relation, scope: Scope, count: int, names: Sequence[str]) -> FromItem:
+def _coalesced(context: QueryContext, relation: Relation, scope: Scope, count: int, names: Sequence[str]) -> FromItem:
     """FULL ... USING: either side may be missing, so the one column takes the value of the other."""
     sides = Scope(scope.bindings[:count]), Scope(scope.bindings[count:])
     pairs = {name: (_only(sides[0], name), _only(sides[1], name)) for name in names}
-    alias = self.aliases.take("using")
+    alias = context.aliases.take("using")
     ones = [Named(f"{alias}.{name}", call("coalesce", *pair)) for name, pair in pairs.items()]
     shown = [Named(f.name, column(f)) for f in relation.fields]
     hidden = {one for pair in pairs.values() for one in pair}

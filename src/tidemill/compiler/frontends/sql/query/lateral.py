@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, column
 from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Filter, Project, Relation
+from tidemill.algebra.relational.relations import Filter, Project
 from tidemill.algebra.values.coercion import convert
-from tidemill.compiler.frontends.sql.expressions.generators import (
-    GeneratedRows,
-    all_columns,
-    from_generator,
-    is_generator,
-)
+from tidemill.compiler.frontends.sql.expressions.generators import GeneratedRows, from_generator, is_generator
 from tidemill.compiler.frontends.sql.grammar import refusals
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.column_labels import column_label
-from tidemill.compiler.frontends.sql.names.scope import Binding, NameAllocator, Scope
+from tidemill.compiler.frontends.sql.names.projections import all_columns
+from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext
 from tidemill.compiler.frontends.sql.query.joins import is_true
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, TypeMismatch
 from tidemill.model.types import BIGINT
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
-
-FromItem = tuple[Relation, Scope]
-"""Rows, and the columns of them that are in sight."""
 
 
 def is_lateral(node: exp.Expr) -> bool:
@@ -39,31 +30,31 @@ def is_lateral(node: exp.Expr) -> bool:
     return isinstance(node, exp.Lateral | exp.Unnest) or function
 
 
-def from_lateral(self: QueryTranslator, left: FromItem, node: exp.Expr, outer: bool = False) -> FromItem:
+def from_lateral(context: QueryContext, left: FromItem, node: exp.Expr, outer: bool = False) -> FromItem:
     """``left`` with the rows that ``node`` makes of each of its rows; with ``outer`` all of them stay."""
     mark_translated(node)
     if isinstance(node, exp.Unnest):
-        return _from_unnest(self, left, node, outer)
+        return _from_unnest(context, left, node, outer)
     if isinstance(node.this, exp.Subquery):
-        return _from_query(self, left, node, outer)
+        return _from_query(context, left, node, outer)
     relation, scope = left
-    made = from_generator(self.expressions(scope), node.this, outer or bool(node.args.get("outer")))
-    with self.source.locating(node):
+    made = from_generator(context.expressions(scope), node.this, outer or bool(node.args.get("outer")))
+    with context.source.locating(node):
         made = made.called(_names(node))
-    alias = self.aliases.take(_alias(node))
+    alias = context.aliases.take(_alias(node))
     return made.of(relation, alias), scope + _seen(node, made.names, made.columns(alias))
 
 
-def _from_unnest(self: QueryTranslator, left: FromItem, node: exp.Unnest, outer: bool) -> FromItem:
+def _from_unnest(context: QueryContext, left: FromItem, node: exp.Unnest, outer: bool) -> FromItem:
     """``UNNEST(array) [WITH ORDINALITY] AS t (x, n)``: positions come last, and count from 1."""
     relation, scope = left
     if len(node.expressions) != 1:
-        raise TypeMismatch("UNNEST takes one array", where=self.source.place(node))
-    array = self.expressions(scope).scalar(node.expressions[0])
-    alias = self.aliases.take(_alias(node))
+        raise TypeMismatch("UNNEST takes one array", where=context.source.place(node))
+    array = context.expressions(scope).scalar(node.expressions[0])
+    alias = context.aliases.take(_alias(node))
     element = (*_names(node), "col")[0]
     counting = node.args.get("offset")
-    with self.source.locating(node):
+    with context.source.locating(node):
         made = GeneratedRows(array, ("position", element) if counting else (element,), bool(counting), outer=outer)
         *places, value = made.columns(alias)
     rows = made.of(relation, alias)
@@ -78,21 +69,21 @@ def _from_unnest(self: QueryTranslator, left: FromItem, node: exp.Unnest, outer:
     return Project(rows, (*all_columns(rows), number)), scope + added
 
 
-def _from_query(self: QueryTranslator, left: FromItem, node: exp.Expr, outer: bool) -> FromItem:
+def _from_query(context: QueryContext, left: FromItem, node: exp.Expr, outer: bool) -> FromItem:
     """``LATERAL (SELECT ...)`` over no table: what it makes of a row depends on that row alone."""
     relation, scope = left
     select = node.this.this
     if outer or not _is_row_wise(select):
-        raise refusals.LATERAL.at(self.source.keyword(select, "LATERAL"))
+        raise refusals.LATERAL.at(context.source.keyword(select, "LATERAL"))
     mark_translated(node.this, select)
-    within = replace(self, outer=replace(scope, outer=self.outer))
+    within = replace(context, outer=replace(scope, outer=context.outer))
     rows, seen = relation, Scope()
     for item in _items(select):
         rows, seen = from_lateral(within, (rows, seen), item)
     expressions = within.expressions(seen)
     if where := select.args.get("where"):
         rows = Filter(rows, expressions.condition(where.this))
-    alias, unique = self.aliases.take(_alias(node)), NameAllocator()
+    alias, unique = context.aliases.take(_alias(node)), NameAllocator()
     names = [item.alias.lower() or column_label(item) for item in select.expressions]
     outputs = [
         Named(f"{alias}.{unique.take(name)}", expressions.scalar(item.unalias()))
@@ -100,7 +91,7 @@ def _from_query(self: QueryTranslator, left: FromItem, node: exp.Expr, outer: bo
     ]
     given = _names(node) or names
     if len(given) != len(names):
-        raise TypeMismatch(f"{len(given)} names are given for {len(names)} columns", where=self.source.place(node))
+        raise TypeMismatch(f"{len(given)} names are given for {len(names)} columns", where=context.source.place(node))
     added = _seen(node, given, [column(output.field) for output in outputs])
     return Project(rows, (*all_columns(relation), *outputs)), scope + added
 
@@ -136,24 +127,24 @@ def _is_plain(join: exp.Join) -> bool:
     )
 
 
-def from_lateral_join(self: QueryTranslator, left: FromItem, node: exp.Join) -> FromItem:
+def from_lateral_join(context: QueryContext, left: FromItem, node: exp.Join) -> FromItem:
     """A join with rows that are made of each row: CROSS, INNER, or LEFT, which keeps rows that nothing is made of."""
     side, kind = (node.args.get(key) or "" for key in ("side", "kind"))
     on = node.args.get("on")
     condition = None if on is None or is_true(on) else on
     known = kind in ("", "CROSS", "INNER", "OUTER") and side in ("", "LEFT") and not node.args.get("using")
     if not known or (side and condition is not None):
-        raise refusals.LATERAL.at(self.source.place(node))
+        raise refusals.LATERAL.at(context.source.place(node))
     if side and (on is None or "start" not in on.meta):  # the parser fills it in
         raise ParseError(
             "a LEFT JOIN with LATERAL needs ON TRUE",
-            where=self.source.place(node),
+            where=context.source.place(node),
             detail="Without a condition Spark leaves out the rows that nothing is made of.",
         )
-    relation, scope = from_lateral(self, left, node.this, outer=side == "LEFT")
+    relation, scope = from_lateral(context, left, node.this, outer=side == "LEFT")
     if condition is None:
         return relation, scope
-    return Filter(relation, self.expressions(scope).condition(condition)), scope
+    return Filter(relation, context.expressions(scope).condition(condition)), scope
 
 
 def _alias(node: exp.Expr) -> str:

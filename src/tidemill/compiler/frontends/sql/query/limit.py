@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
@@ -12,12 +10,11 @@ from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Project, Relation, TopK
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Scope
+from tidemill.compiler.frontends.sql.query.order_by import OrderedQuery
+from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.model.errors import ParseError, TidemillError, Unsupported
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.query.order_by import OrderedQuery
 
 
 def has_order_or_limit(node: exp.Expr) -> bool:
@@ -54,7 +51,7 @@ def offset_of(node: exp.Expr, source: SqlText) -> int | None:
 def _count(number: exp.Expr, clause: str, source: SqlText) -> int:
     """The value of a constant expression: a whole number, and not a negative one."""
     try:
-        count = evaluate_scalar(ExpressionTranslator(source, Scope()).scalar(number), {})
+        count = evaluate_scalar(ExpressionTranslator(EXPRESSION_RULES, source, Scope()).scalar(number), {})
     except TidemillError:
         count = None
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:

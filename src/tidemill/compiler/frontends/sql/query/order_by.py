@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidemill.algebra.relational.relations import Relation
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated, refuse_unsupported_arguments
-from tidemill.compiler.frontends.sql.names.scope import unknown_name
-from tidemill.compiler.frontends.sql.query.limit import limit_of, offset_of
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import Unsupported
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 
 ColumnOrder = tuple[int, bool, bool]
 """Which column, whether descending, whether NULLs come first."""
@@ -32,31 +27,10 @@ class OrderedQuery:
     offset: int | None
 
 
-def translate_ordered(queries: QueryTranslator, node: exp.Expr) -> OrderedQuery:
-    """The query ``node``, and how its rows are to be arranged."""
-    node = _unwrapped(node)
-    queries = queries.within(node)
-    limit, offset = limit_of(node, queries.source), offset_of(node, queries.source)
-    terms = node.args["order"].expressions if node.args.get("order") else []
-    bare = node.copy()
-    for clause in (*MODIFIERS, "with_"):
-        bare.set(clause, None)
-    refuse_unsupported_arguments(bare, queries.source)
-    mark_translated(node)
-    if isinstance(bare, exp.Select):
-        found = _ordered_select(queries, bare, terms)
-    else:
-        rows = queries.rows(bare)
-        order = tuple(_order(term, _position(rows.names, term.this, queries.source)) for term in terms)
-        found = rows.relation, rows.names, order
-    queries.check_tables(node)
-    return OrderedQuery(*found, limit, offset)
-
-
 MODIFIERS = ("order", "limit", "offset")
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
+def unwrap_query(node: exp.Expr) -> exp.Expr:
     """A query out of its parentheses: a limit behind them cuts the order within them."""
     while isinstance(node, exp.Subquery) and not (_modifiers(node) and _modifiers(node.this) - {"order"}):
         mark_translated(node)
@@ -73,21 +47,12 @@ def _modifiers(node: exp.Expr) -> set[str]:
     return {clause for clause in MODIFIERS if node.args.get(clause)}
 
 
-def _ordered_select(
-    queries: QueryTranslator, node: exp.Select, terms: list[exp.Expr]
-) -> tuple[Relation, tuple[str, ...], tuple[ColumnOrder, ...]]:
-    """A SELECT may be ordered by what it does not show: such columns follow the visible ones."""
-    selection = queries.selection(node, extra=terms)
-    order = tuple(_order(term, selection.order_position(term.this)) for term in terms)
-    relation, names = selection.relation_and_names()
-    return relation, names, order
-
-
-def _order(term: exp.Expr, position: int) -> ColumnOrder:
+def column_order(term: exp.Expr, position: int) -> ColumnOrder:
+    """The order that a term of ORDER BY asks for, by the column at ``position``."""
     return position, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
 
 
-def _position(names: tuple[str, ...], node: exp.Expr, source: SqlText) -> int:
+def named_position(names: tuple[str, ...], node: exp.Expr, source: SqlText) -> int:
     """A column of a UNION or VALUES, by number or by name."""
     if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(names):
         mark_translated(node)

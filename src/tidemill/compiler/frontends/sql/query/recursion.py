@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -20,13 +19,11 @@ from tidemill.algebra.relational.relations import Recursive, Relation, Scan, Uni
 from tidemill.algebra.relational.walk import children, expressions, outer_columns, subqueries, walk_all
 from tidemill.algebra.values.coercion import common_type, convert
 from tidemill.compiler.analysis.rename import fresh
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.query.context import NamedRelation, QueryContext
 from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupported
 from tidemill.model.types import Field
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-    from tidemill.compiler.frontends.sql.query.translator import NamedRelation, QueryTranslator
 
 ROW_BY_ROW = (r.Filter, r.Project, r.Unnest)
 """Nodes that look at one row at a time."""
@@ -87,29 +84,29 @@ def _refuse_clauses(node: exp.Expr, source: SqlText) -> None:
 
 
 def from_recursion(
-    self: QueryTranslator, node: exp.CTE, base: NamedRelation, steps: Sequence[exp.Expr]
+    context: QueryContext, node: exp.CTE, base: NamedRelation, steps: Sequence[exp.Expr]
 ) -> NamedRelation:
     """The rows of a common table expression that reads itself; ``base`` are those that it starts from."""
     name = node.alias.lower()
     # The alias is unique in the query, and no table has a name of two words.
-    again = f"recursive {self.prefix.removesuffix('.')}"
+    again = f"recursive {context.prefix.removesuffix('.')}"
     columns = _columns(base)
 
     def last_found(alias: str) -> NamedRelation:
         return replace(base, relation=Scan(again, alias, columns))
 
-    within = replace(self, tables={**self.tables, name: last_found})
+    within = replace(context, tables={**context.tables, name: last_found})
     inputs = []
     for tree in steps:
-        step = _converted(within.rows(tree), base, self.source.place(tree))
-        check_linear(step, again, name, self.source.place(tree))
+        step = _converted(within.rows(tree), base, context.source.place(tree))
+        check_linear(step, again, name, context.source.place(tree))
         inputs.append(step)
     union = inputs[0] if len(inputs) == 1 else UnionAll(tuple(inputs))
     relation = Recursive(again, base.relation, union, bool(node.this.args.get("distinct")))
     if outer_columns(relation):
         raise Unsupported(
             f'"{name}" cannot read columns of the query around it',
-            where=self.source.place(node),
+            where=context.source.place(node),
             detail="It would be a recursion for each row of that query.",
             hint="Compute it for all rows at once, and join the result.",
         )

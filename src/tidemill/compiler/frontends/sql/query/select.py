@@ -22,11 +22,12 @@ from tidemill.compiler.frontends.sql.expressions.generators import (
 )
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import is_translated, mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated, mark_translated
 from tidemill.compiler.frontends.sql.names.column_labels import column_label
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator, Scope, unknown_name
+from tidemill.compiler.frontends.sql.names.scope import Scope
 from tidemill.compiler.frontends.sql.windows.over_clause import SelectWindows, named_windows
 from tidemill.compiler.frontends.sql.windows.session_windows import SessionWindows, ungrouped_session
+from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import ParseError, Unsupported
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemill.algebra.expressions.scalars import Named, column
-from tidemill.algebra.relational.relations import Distinct, Except, Intersect, Project, Relation, UnionAll
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.relational.relations import Distinct, Except, Intersect, Relation, UnionAll
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.names.projections import cast_columns
 from tidemill.model.errors import TypeMismatch, Unsupported
-from tidemill.model.types import Type
 
 SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
@@ -37,14 +36,6 @@ def _combined(node: exp.SetOperation, left: Relation, right: Relation) -> Relati
     if distinct:  # rows that are told apart in the end need not be told apart before
         return Distinct(UnionAll((*_flat(_repeating(left)), *_flat(_repeating(right)))))
     return UnionAll((*_flat(left), *_flat(right)))
-
-
-def cast_columns(relation: Relation, types: list[Type], names: list[str]) -> Relation:
-    """``relation`` with its columns converted to ``types`` and called ``names``."""
-    if [(f.name, f.type) for f in relation.fields] == list(zip(names, types, strict=True)):
-        return relation
-    columns = zip(relation.fields, types, names, strict=True)
-    return Project(relation, tuple(Named(name, convert(column(f), of)) for f, of, name in columns))
 
 
 def _repeating(relation: Relation) -> Relation:

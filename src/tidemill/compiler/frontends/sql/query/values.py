@@ -12,7 +12,7 @@ from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.values.casts import cast_value
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import Type
 

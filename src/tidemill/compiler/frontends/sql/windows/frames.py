@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -14,11 +14,9 @@ from tidemill.algebra.relational.windows import WHOLE, Frame
 from tidemill.algebra.values.casts import can_cast
 from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.expressions.intervals import MICROSECONDS, Interval, from_interval, is_interval
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import DATE, INT, TIMESTAMP, Type, is_numeric
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
 RUNNING_FRAME = Frame(False, None, 0)
 """From the first row of the part to the last peer: what ORDER BY means without a frame."""

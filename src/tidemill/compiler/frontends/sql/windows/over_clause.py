@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,15 +13,14 @@ from tidemill.algebra.relational.relations import Project, Relation, Window
 from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, with_expressions
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, WHOLE, WindowCall
 from tidemill.algebra.text import function_text
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
-from tidemill.compiler.frontends.sql.names.scope import NameAllocator, unknown_name
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.windows.frames import from_frame
 from tidemill.compiler.frontends.sql.windows.window_functions import window_call
+from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
 PartitionAndOrder = tuple[tuple[Scalar, ...], tuple[SortOrder, ...]]
 """What rows are parted by, and what they are ordered by within their part."""
@@ -146,16 +144,16 @@ class SelectWindows:
             )
 
 
-def from_window(self: ExpressionTranslator, node: exp.Window) -> Scalar:
+def from_window(operands: ExpressionTranslator, node: exp.Window) -> Scalar:
     """``f(...) OVER (...)``: the column that the windowing makes of it."""
-    if self.windowing is None:
+    if operands.windowing is None:
         raise Unsupported(
             "a window function cannot stand here",
-            where=self.source.head(node),
+            where=operands.source.head(node),
             detail="It belongs to the SELECT list, ORDER BY or QUALIFY, and not within another one.",
             hint="Compute it in a subquery in FROM, and refer to its column.",
         )
-    return self.windowing.column(node, replace(self, windowing=None))
+    return operands.windowing.column(node, replace(operands, windowing=None))
 
 
 def named_windows(node: exp.Select) -> dict[str, exp.Window]:
@@ -165,15 +163,3 @@ def named_windows(node: exp.Select) -> dict[str, exp.Window]:
 
 def _order(term: exp.Expr, operands: ExpressionTranslator) -> SortOrder:
     return SortOrder(operands.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
-
-
-def project_to(relation: Relation, shown: Sequence[Scalar]) -> Relation:
-    """``relation`` with the columns that are read, in the order in which they are; with one at least."""
-    places = {f.name: place for place, f in enumerate(relation.fields)}
-    names = dict.fromkeys(
-        n for scalar in shown for n in sorted(columns_in(scalar) & places.keys(), key=places.__getitem__)
-    )
-    kept = [relation.fields[places[name]] for name in names] or list(relation.fields[:1])
-    if kept == list(relation.fields):
-        return relation
-    return Project(relation, tuple(Named(f.name, column(f)) for f in kept))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -21,17 +20,15 @@ from tidemill.algebra.relational.relations import Filter, Relation, Window
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.relational.windows import SESSION, WindowCall
 from tidemill.algebra.values.coercion import convert, fits
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
-from tidemill.compiler.frontends.sql.windows.over_clause import project_to
 from tidemill.compiler.frontends.sql.windows.time_windows import duration_of
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TextLocation, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, TIMESTAMP
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 
 SESSION_QUALIFIER = "session_window()"
 """The qualifier of the column of sessions: nobody can write it."""
@@ -81,7 +78,9 @@ def ungrouped_session(place: TextLocation) -> Unsupported:
     )
 
 
-def session_windows_of(self: QueryTranslator, scope: Scope, parts: Sequence[exp.Expr]) -> SessionWindows | None:
+def session_windows_of(
+    rows: ExpressionTranslator, parts: Sequence[exp.Expr], aliases: NameAllocator
+) -> SessionWindows | None:
     """The sessions that ``parts``, the expressions of a SELECT, ask for; None where they ask for none."""
     calls = [node for part in parts for node in _calls(part)]
     nodes = list(dict.fromkeys(calls))
@@ -90,10 +89,10 @@ def session_windows_of(self: QueryTranslator, scope: Scope, parts: Sequence[exp.
     if len(nodes) > 1:
         raise Unsupported(
             "a SELECT has one kind of session",
-            where=self.source.place(nodes[1]),
+            where=rows.source.place(nodes[1]),
             hint="Use a subquery for each of them.",
         )
-    sessions = _sessions(self.expressions(scope), nodes[0], f"{self.aliases.take('session')}.{SESSION}")
+    sessions = _sessions(rows, nodes[0], f"{aliases.take('session')}.{SESSION}")
     mark_translated(*(node for call_ in calls for node in call_.walk()))  # they are all alike
     return sessions
 
@@ -109,22 +108,22 @@ def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
         yield from _calls(child)
 
 
-def _sessions(self: ExpressionTranslator, node: exp.Anonymous, name: str) -> SessionWindows:
-    with self.source.locating(node):
+def _sessions(expressions: ExpressionTranslator, node: exp.Anonymous, name: str) -> SessionWindows:
+    with expressions.source.locating(node):
         if len(node.expressions) != 2:
             raise TypeMismatch("session_window() takes a time and a gap")
-        time = self.scalar(node.expressions[0])
+        time = expressions.scalar(node.expressions[0])
         if not fits(time.type, TIMESTAMP):
             raise TypeMismatch(f"session_window() takes a TIMESTAMP, not {time.type}")
-        gap = duration_of(node.expressions[1], self.source)
+        gap = duration_of(node.expressions[1], expressions.source)
         if gap <= 0:
             raise TypeMismatch("the gap between sessions is positive")
-        return SessionWindows(convert(time, TIMESTAMP), gap, name, self.source.place(node))
+        return SessionWindows(convert(time, TIMESTAMP), gap, name, expressions.source.place(node))
 
 
-def from_session_window(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_session_window(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """The column that holds the session."""
-    found = self.scope.find([SESSION_QUALIFIER, SESSION])
+    found = expressions.scope.find([SESSION_QUALIFIER, SESSION])
     if found is None:
-        raise ungrouped_session(self.source.head(node))
+        raise ungrouped_session(expressions.source.head(node))
     return found[0]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -19,7 +18,6 @@ from tidemill.algebra.functions import call
 from tidemill.algebra.functions.time_windows import WINDOW
 from tidemill.algebra.relational.relations import Filter, Project, Relation, Unnest
 from tidemill.algebra.values.coercion import convert, fits
-from tidemill.compiler.frontends.sql.expressions.generators import all_columns
 from tidemill.compiler.frontends.sql.expressions.intervals import (
     DAYS,
     MICROSECONDS,
@@ -28,15 +26,14 @@ from tidemill.compiler.frontends.sql.expressions.intervals import (
     interval_of,
     is_interval,
 )
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
+from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field, Struct
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
-    from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
 
 WINDOW_COLUMN = "window"
 WINDOW_QUALIFIER = "window()"
@@ -67,24 +64,24 @@ class TimeWindows:
 
 
 def with_time_windows(
-    self: QueryTranslator, seen: tuple[Relation, Scope], parts: Sequence[exp.Expr]
+    relation: Relation, rows: ExpressionTranslator, parts: Sequence[exp.Expr], aliases: NameAllocator
 ) -> tuple[Relation, Scope]:
-    """``seen`` with the windows that ``parts``, the expressions of a SELECT, ask for."""
+    """``relation`` with the windows that ``parts``, the expressions of a SELECT, ask for; ``rows`` is over its rows."""
     calls = [node for part in parts for node in _calls(part)]
     if not calls:
-        return seen
-    relation, scope = seen
-    found = {_windows(self.expressions(scope), node): node for node in calls}
+        return relation, rows.scope
+    found = {_windows(rows, node): node for node in calls}
     if len(found) > 1:
         raise Unsupported(
             "a SELECT has one window of time",
-            where=self.source.place(list(found.values())[1]),
+            where=rows.source.place(list(found.values())[1]),
             detail="Rows would be multiplied by the windows of both.",
             hint="Use a subquery for each of them.",
         )
     (windows,) = found
-    rows = windows.of(relation, self.aliases.take(WINDOW_COLUMN))
-    return rows, scope + Scope((Binding(WINDOW_QUALIFIER, WINDOW_COLUMN, column(rows.fields[-1]), hidden=True),))
+    relation = windows.of(relation, aliases.take(WINDOW_COLUMN))
+    window = Binding(WINDOW_QUALIFIER, WINDOW_COLUMN, column(relation.fields[-1]), hidden=True)
+    return relation, rows.scope + Scope((window,))
 
 
 def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
@@ -98,31 +95,31 @@ def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
         yield from _calls(child)
 
 
-def from_time_window(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_time_window(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """The column that has been made for ``window(...)``."""
-    found = self.scope.find([WINDOW_QUALIFIER, WINDOW_COLUMN])
+    found = expressions.scope.find([WINDOW_QUALIFIER, WINDOW_COLUMN])
     if found is None:
         raise Unsupported(
             "window() belongs to GROUP BY or the SELECT list",
-            where=self.source.head(node),
+            where=expressions.source.head(node),
             hint="Use a subquery that makes the windows, and refer to its column.",
         )
     return found[0]
 
 
-def from_window_time(self: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
+def from_window_time(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
     """``window_time(window)``: the last instant of a window."""
     if len(node.expressions) != 1:
         raise TypeMismatch("WINDOW_TIME takes one argument")
-    return _last_instant(self.scalar(node.expressions[0]))
+    return _last_instant(expressions.scalar(node.expressions[0]))
 
 
-def _windows(self: ExpressionTranslator, node: exp.Anonymous) -> TimeWindows:
-    with self.source.locating(node):
+def _windows(expressions: ExpressionTranslator, node: exp.Anonymous) -> TimeWindows:
+    with expressions.source.locating(node):
         if not 2 <= len(node.expressions) <= 4:
             raise TypeMismatch("window() takes a time, a size, and perhaps a slide and a start")
         time, *spans = node.expressions
-        size, *rest = (duration_of(span, self.source) for span in spans)
+        size, *rest = (duration_of(span, expressions.source) for span in spans)
         slide, offset = (*rest, *(size, 0)[len(rest) :])
         if size <= 0 or not 0 < slide <= size:
             raise TypeMismatch(
@@ -130,7 +127,7 @@ def _windows(self: ExpressionTranslator, node: exp.Anonymous) -> TimeWindows:
             )
         if abs(offset) >= slide:
             raise TypeMismatch("windows start less than one slide away from midnight of 1970-01-01")
-        return TimeWindows(_time(self.scalar(time)), size, slide, offset)
+        return TimeWindows(_time(expressions.scalar(time)), size, slide, offset)
 
 
 def _time(scalar: Scalar) -> Scalar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,13 +15,11 @@ from tidemill.algebra.relational.windows import WindowCall
 from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateSyntax
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
-from tidemill.compiler.frontends.sql.grammar.untranslated import mark_translated
-from tidemill.compiler.frontends.sql.names.scope import unknown_name
+from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import DOUBLE, INT, Boolean, Type, is_numeric
-
-if TYPE_CHECKING:
-    from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 
 
 def window_call(node: exp.Expr, operands: ExpressionTranslator) -> WindowCall:

@@ -12,17 +12,16 @@ from tidemill.algebra.functions.function import expect
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.user_functions import FunctionSignature
 from tidemill.algebra.values.coercion import convert
-from tidemill.compiler.frontends.script.statements import Tree
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments
-from tidemill.compiler.frontends.sql.expressions.function_calls import SPECIAL_FUNCTIONS
 from tidemill.compiler.frontends.sql.grammar.refusals import FUNCTIONS as REFUSED
-from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.names.data_types import from_type
+from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.model.errors import NameTaken, ParseError, TypeMismatch
 from tidemill.model.types import Type
 
 
-def resolve_registered(tree: Tree, keys: Mapping[str, str]) -> Tree:
+def resolve_registered(tree: ParsedText, keys: Mapping[str, str]) -> ParsedText:
     """``tree`` with each call of a registered name as one of its key."""
     for call in tree.node.find_all(exp.Anonymous) if keys else ():
         call.set("this", keys.get(call.name.lower(), call.this))
@@ -49,7 +48,7 @@ def check_function_name(name: str) -> str:
         raise ParseError(f'"{name}" cannot be the name of a function', hint="Use letters, digits and underscores.")
     if any(
         name in known
-        for known in (FUNCTIONS, DERIVED_FUNCTIONS, ALIASES, VOLATILE, AGGREGATES, SPECIAL_FUNCTIONS, REFUSED)
+        for known in (FUNCTIONS, DERIVED_FUNCTIONS, ALIASES, VOLATILE, AGGREGATES, EXPRESSION_RULES.functions, REFUSED)
     ):
         raise NameTaken(f'"{name}" is a function of SQL', hint="Give yours another name.")
     return name

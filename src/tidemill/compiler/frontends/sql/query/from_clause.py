@@ -1,0 +1,138 @@
+"""FROM and WHERE: tables, subqueries and VALUES under their aliases, and the joins between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from tidemill.algebra.relational.match import RowsPerMatch
+from tidemill.algebra.relational.relations import Filter, Relation, Scan, Values
+from tidemill.compiler.frontends.sql.grammar import refusals
+from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
+from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
+from tidemill.compiler.frontends.sql.names.scope import Scope
+from tidemill.compiler.frontends.sql.patterns.match_recognize import from_match_recognize
+from tidemill.compiler.frontends.sql.patterns.pattern_clause import refuse_misplaced_pattern
+from tidemill.compiler.frontends.sql.query.context import FromItem, NamedRelation, QueryContext
+from tidemill.compiler.frontends.sql.query.joins import from_join
+from tidemill.compiler.frontends.sql.query.lateral import from_lateral, from_lateral_join, is_lateral
+from tidemill.compiler.frontends.text.names import unknown_name
+from tidemill.model.errors import TypeMismatch, Unsupported
+
+
+def from_from_where(context: QueryContext, node: exp.Select) -> FromItem:
+    """FROM and WHERE: the rows that the rest of a SELECT works on."""
+    relation, scope = from_from(context, node)
+    where = node.args.get("where")
+    return Filter(relation, context.expressions(scope).condition(where.this)) if where else relation, scope
+
+
+def from_from(context: QueryContext, node: exp.Select) -> FromItem:
+    """The FROM clause: its first item joined with all others; without one, the one empty row.
+
+    LATERAL VIEW comes after the joins, and makes more rows of theirs.
+    """
+    clause = node.args.get("from_")
+    seen = ONE_EMPTY_ROW if clause is None else join_items(context, *from_item(context, clause.this), node)
+    for lateral in node.args.get("laterals") or ():
+        seen = from_lateral(context, seen, lateral)
+    return seen
+
+
+ONE_EMPTY_ROW: FromItem = Values(((),), ()), Scope()
+"""The one empty row, without any column."""
+
+
+def join_items(context: QueryContext, relation: Relation, scope: Scope, node: exp.Expr) -> FromItem:
+    """``relation`` joined with everything that ``node`` joins to it."""
+    for join in node.args.get("joins") or ():
+        mark_translated(join)
+        if is_lateral(join.this):
+            relation, scope = from_lateral_join(context, (relation, scope), join)
+        else:
+            relation, scope = from_join(context, (relation, scope), from_item(context, join.this), join)
+    return relation, scope
+
+
+def from_item(context: QueryContext, node: exp.Expr) -> FromItem:
+    """One item of FROM, under its alias, with the joins that stand in parentheses with it."""
+    if is_lateral(node):
+        return join_items(context, *from_lateral(context, ONE_EMPTY_ROW, node), node)
+    if not isinstance(node, exp.Table | exp.Subquery | exp.Values):
+        raise refusals.LATERAL.at(context.source.keyword(node, "LATERAL"))
+    refuse_unsupported_arguments(node, context.source)
+    mark_translated(node)
+    if isinstance(node, exp.Subquery) and is_item(node.this):
+        relation, scope = from_item(context, node.this)
+        return join_items(context, relation, _called(context, scope, node.args.get("alias")), node)
+    wish = node.alias_or_name.lower() or "subquery"
+    rows = FROM_ITEM_RULES[type(node)](context, node, context.aliases.take(wish))
+    rows = rows.with_column_aliases(node.args.get("alias"), context.source)
+    clause = node.args.get("match")
+    if clause is not None and pattern_options_of(clause).output is RowsPerMatch.EACH:
+        refuse_misplaced_pattern(node, clause, context.source)
+    elif clause is not None:
+        expressions = context.row_expressions(rows.scope(wish))
+        matched = NamedRelation(*from_match_recognize(rows.relation, expressions, clause, context.aliases))
+        rows = matched.with_column_aliases(clause.args.get("alias"), context.source)
+        wish = clause.alias.lower() or wish
+    return join_items(context, rows.relation, rows.scope(wish), node)
+
+
+def is_item(node: exp.Expr) -> bool:
+    """True of what stands in parentheses as an item of FROM, perhaps with joins, and is no query."""
+    if isinstance(node, exp.Subquery):
+        return bool(node.alias or node.args.get("joins")) or is_item(node.this)
+    return isinstance(node, exp.Table | exp.Lateral | exp.Unnest) or bool(isinstance(node, exp.Values) and node.alias)
+
+
+def _called(context: QueryContext, scope: Scope, alias: exp.TableAlias | None) -> Scope:
+    """The columns of a join in parentheses, which may have an alias of its own, with names for its columns."""
+    if alias is None:
+        return scope
+    shown = scope.called(alias.name.lower() if alias.this else "")
+    names = [identifier.name.lower() for identifier in alias.columns] or [b.name for b in shown.bindings]
+    if len(names) != len(shown.bindings):
+        raise TypeMismatch(
+            f"{len(names)} names are given for {len(shown.bindings)} columns", where=context.source.place(alias)
+        )
+    pairs = zip(shown.bindings, names, strict=True)
+    return replace(shown, bindings=tuple(replace(binding, name=name) for binding, name in pairs))
+
+
+def from_table(context: QueryContext, node: exp.Table, alias: str) -> NamedRelation:
+    """A table, stream, view or common table expression by its name, or a table of a source as ``source.table``."""
+    name = ".".join(part.lower() for part in (node.catalog, node.db, node.name) if part)
+    if not isinstance(node.this, exp.Identifier):
+        raise Unsupported(
+            "a function that makes a table is not supported",
+            where=context.source.place(node),
+            hint="Put its rows into a table, or list them with VALUES.",
+        )
+    if name in context.tables:
+        return context.tables[name](alias)
+    if name not in context.relations:
+        raise unknown_name("table or view", name, [*context.tables, *context.relations], context.source.place(node))
+    fields = context.relations[name]
+    return NamedRelation(Scan(name, alias, fields), tuple(f.name for f in fields))
+
+
+def from_subquery(context: QueryContext, node: exp.Subquery, alias: str) -> NamedRelation:
+    """A query in FROM."""
+    return replace(context, prefix=f"{alias}.").rows(node.this)
+
+
+def from_constants(context: QueryContext, node: exp.Values, alias: str) -> NamedRelation:
+    """VALUES in FROM."""
+    return replace(context, prefix=f"{alias}.").rows(node)
+
+
+FROM_ITEM_RULES: dict[type[exp.Expr], Callable[[QueryContext, Any, str], NamedRelation]] = {
+    exp.Subquery: from_subquery,
+    exp.Table: from_table,
+    exp.Values: from_constants,
+}

@@ -1,0 +1,38 @@
+"""A view that is defined by partitions, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
+from tidemill.compiler.frontends.viewdf.sliding_windows import SlidingWindow
+from tidemill.compiler.frontends.viewdf.subscripts import PartitionRange
+from tidemill.model.errors import TextLocation
+
+
+@dataclass(frozen=True)
+class PartitionQuery:
+    """``INITIALIZE v[k] AS query``, or UPDATE: what the query reads in brackets, by what its tree calls it."""
+
+    query: ParsedText
+    partitions: Mapping[str, PartitionRange | SlidingWindow]
+    place: TextLocation
+
+
+@dataclass(frozen=True)
+class PartitionedView:
+    """A view that is made by partitions: the first by ``initialize``, others by ``update``. ``every`` is their length.
+
+    Without ``initialize`` all are made alike; without ``every`` they are as long as those that the view reads.
+    """
+
+    view: str
+    initialize: PartitionQuery | None
+    update: PartitionQuery
+    every: int | None = None
+
+    @property
+    def bodies(self) -> tuple[PartitionQuery, ...]:
+        """What makes the first partition and what makes the others, where they differ."""
+        return (self.update,) if self.initialize is None else (self.initialize, self.update)
