@@ -16,7 +16,7 @@ import sqlglot
 from duckdb import DuckDBPyConnection, connect
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.changes.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.translate import translate

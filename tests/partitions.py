@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tidemill.algebra.expressions.scalars import Named, column
-from tidemill.algebra.relational.relations import Project, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.relational.time_partitions import (
     PARTITION_NUMBER,
     PartitionedInput,

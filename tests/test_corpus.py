@@ -15,7 +15,7 @@ from tests.answers import inner
 from tests.corpus.cases import BAGS, FILES, GAPS, HOLE, ROWS, TABLES, Case, read, same, written
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS
-from tidemill.algebra.functions import FUNCTIONS, INTERNAL
+from tidemill.algebra.functions.registry import FUNCTIONS, INTERNAL
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
 from tidemill.compiler.frontends.translate import translate

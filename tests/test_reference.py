@@ -11,11 +11,11 @@ import typer.main
 import tidemill
 from docs.reference.constructs import written
 from docs.reference.functions import THEMES, page
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.function import USER_FUNCTION_MARK
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.ring_arithmetic import RING
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
-from tidemill.algebra.text import USER_FUNCTION_MARK
 from tidemill.compiler import choose
 from tidemill.engine.catalog.view_options import VIEW_OPTIONS
 from tidemill.model import errors

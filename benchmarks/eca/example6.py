@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Named, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table

@@ -14,7 +14,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.compiler.statistics.costs import Cost, cost_of_stage, highest_cost
 from tidemill.model.schema import Table
 from tidemill.program.reads import row_wise
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 
 SCHEMA = """
 CREATE TABLE customers (id BIGINT PRIMARY KEY, name STRING NOT NULL, region STRING);

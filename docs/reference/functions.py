@@ -8,8 +8,6 @@ from types import ModuleType
 
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
 from tidemill.algebra.functions import (
-    INTERNAL,
-    Function,
     arithmetic,
     arrays,
     comparison,
@@ -20,6 +18,8 @@ from tidemill.algebra.functions import (
     strings,
     time,
 )
+from tidemill.algebra.functions.function import Function
+from tidemill.algebra.functions.registry import INTERNAL
 
 THEMES: tuple[tuple[str, ModuleType, tuple[Function, ...]], ...] = (
     ("Arithmetic", arithmetic, arithmetic.ARITHMETIC),

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.algebra.evaluate import aggregate_value, evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.aggregates import PAIRED, VARIANCES, AggregateCall, aggregate_type
 from tidemill.algebra.relational.partial_sums import LOW, PartialSum, finish, parts
 from tidemill.algebra.values.decimals import EXACT

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.algebra.expressions.conversions import cast, convert
 from tidemill.algebra.expressions.scalars import Cast, Column, Literal
 from tidemill.algebra.values import formats
 from tidemill.algebra.values.casts import can_cast, cast_value
-from tidemill.algebra.values.coercion import cast, common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Field, Type

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tidemill.algebra.evaluate import evaluate, evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Case, Column, Literal, Named
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import (
     Aggregate,

@@ -14,14 +14,15 @@ import pytest
 
 from tests.algebra.grids import GROUPS, Group
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
-from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS, call
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar, is_nullable
+from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.functions.higher_order import LAMBDAS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.time_windows import TIME_WINDOWS
 from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
-from tidemill.algebra.relational.walk import is_nullable, walk
-from tidemill.algebra.text import USER_FUNCTION_MARK
+from tidemill.algebra.relational.walk import walk
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch, UnknownName, Unsupported
 from tidemill.model.types import Field, Type

@@ -17,9 +17,10 @@ import pytest
 
 from tests.algebra.grids import EDGES, GROUPS, READABLE, Group, spark_errs
 from tidemill.algebra.evaluate import aggregate_value, evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.derived_functions import DERIVED_FUNCTIONS
 from tidemill.algebra.expressions.scalars import Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS, call
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
 from tidemill.algebra.values.casts import can_cast

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal
-from tidemill.algebra.functions import FUNCTIONS, call
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.model.errors import ArithmeticFault, Unsupported
 from tidemill.model.types import STRING
 

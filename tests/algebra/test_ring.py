@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import from_arrow, to_arrow
 from tidemill.model import types as t

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.functions.variance import correlation, deviation, product_error
 from tidemill.model.types import BIGINT, DOUBLE
 

@@ -7,15 +7,14 @@ from decimal import Decimal
 import pytest
 
 from tidemill.algebra.evaluate import EvaluationContext, evaluate, evaluate_scalar
-from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, Subquery
-from tidemill.algebra.functions import call
-from tidemill.algebra.queries import text_of_query
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, Subquery, is_nullable
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Relation, Scan, Values
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan, Values
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
-    is_nullable,
     outer_columns,
     scans,
     substitute,
@@ -23,7 +22,7 @@ from tidemill.algebra.relational.walk import (
     walk_all,
     with_children,
 )
-from tidemill.algebra.text import text_of
+from tidemill.algebra.text import text_of, text_of_query
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.text import text_of
 from tidemill.model import types as t
 from tidemill.model.types import Field

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Distinct, Filter, Join, Project, Relation, Scan, UnionAll
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar, is_nullable
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Distinct, Filter, Join, Project, Scan, UnionAll
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
     conjunction,
     conjuncts,
-    is_nullable,
     scans,
     substitute,
     transform,

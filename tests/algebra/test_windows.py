@@ -12,11 +12,12 @@ import pytest
 
 from tidemill.algebra.expressions.scalars import Column
 from tidemill.algebra.kernels.aggregates import total
-from tidemill.algebra.kernels.frames import Frame, spans_of
+from tidemill.algebra.kernels.frames import spans_of
 from tidemill.algebra.kernels.moving_aggregates import aggregate_frames
+from tidemill.algebra.kernels.windows import window_values
 from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.relational.ordering import SortOrder, sort_key
-from tidemill.algebra.relational.windows import WindowCall, window_values
+from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.model import types as t
 from tidemill.model.types import Type
 

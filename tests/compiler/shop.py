@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse, translate
@@ -16,7 +16,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 
 DDL = """
 CREATE TABLE customers (id INT PRIMARY KEY, name STRING, region STRING);

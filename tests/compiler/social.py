@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse, translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 
 DDL = """
 CREATE TABLE users (username STRING, gender STRING, country STRING);

@@ -15,7 +15,7 @@ from benchmarks.dbtoaster.queries import QUERIES, declarations
 from tests.answers import Answers, differ
 from tests.program.interpret import Interpreter
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse, translate

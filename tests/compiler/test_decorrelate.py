@@ -6,9 +6,10 @@ import pytest
 
 from tests.compiler.nested import NESTED
 from tests.compiler.shop import program_of, relation_of
-from tidemill.algebra.queries import text_of_query
-from tidemill.algebra.relational.relations import Distinct, Filter, Relation, Scan, UnionAll
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Distinct, Filter, Scan, UnionAll
 from tidemill.algebra.relational.walk import expressions, subqueries, walk
+from tidemill.algebra.text import text_of_query
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.compiler.statistics.costs import cost_of_trigger

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.compiler.shop import TABLES, changes_of, epochs_of
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Scan, UnionAll, Values
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.delta.derive import derive
 from tidemill.model.types import INT, Field

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Relation, UnionAll
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Distinct, UnionAll
 from tidemill.algebra.relational.walk import walk
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.translate import translate

@@ -9,7 +9,7 @@ from tests.program import examples
 from tidemill.compiler.explain import explain, require_incremental
 from tidemill.compiler.statistics.costs import cost_of_trigger
 from tidemill.model.errors import Unsupported
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 from tidemill.program.text import text_of_program
 
 SQL = """

@@ -15,7 +15,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Graph, Lookahead
 from tidemill.program.reads import row_wise
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.program.text import text_of_program
 
 FILES = sorted((Path(__file__).parent / "graphs").glob("*.txt"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.compiler.shop import program_of
-from tidemill.program.statements import Add, RelationLoop, Stage
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, RelationLoop
 
 
 def loops(stage: Stage, relation: str) -> list[list[RelationLoop]]:

@@ -12,13 +12,13 @@ from tests.compiler.nested import NESTED
 from tests.compiler.shop import TABLES, changes_of, epochs_of, relation_of
 from tests.program.interpret import Interpreter, Sums
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.viewlets.depths import DEPTHS
 from tidemill.model.errors import Unsupported
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 
 VIEWS = {
     "filter": "SELECT id, amount * 2 AS twice FROM orders WHERE day > 1 OR customer IS NULL",

@@ -6,12 +6,14 @@ import pytest
 
 from tests.compiler.shop import program_of, relation_of
 from tidemill.algebra.expressions.scalars import Exists, Quantified
-from tidemill.algebra.relational.relations import Except, Intersect, OuterJoin, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Except, Intersect, OuterJoin, Scan
 from tidemill.algebra.relational.walk import expressions, subqueries, walk, walk_all
 from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
 from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers, unknowns
 from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
-from tidemill.program.statements import Program, RelationLoop, Version
+from tidemill.program.stages import Program
+from tidemill.program.statements import RelationLoop, Version
 
 
 def scans_of(program: Program) -> list[RelationLoop]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.relational.relations import Filter, Project, Relation, Scan, TopK, Window
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Project, Scan, TopK, Window
 from tidemill.algebra.relational.walk import walk
 from tidemill.compiler.frontends.translate import translate
 from tidemill.compiler.rewrites.infer_top_k import infer_top_k

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.compiler.shop import TABLES, changes_of, epochs_of, relation_of
 from tests.compiler.test_maintenance import VIEWS
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Filter, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Scan
 from tidemill.algebra.relational.walk import walk
 from tidemill.algebra.text import text_of
 from tidemill.changes.zset import ZSet

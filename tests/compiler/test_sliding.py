@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan
 from tidemill.algebra.relational.time_partitions import PartitionedInput, PartitionSlice, Subscript, TimePartitioned

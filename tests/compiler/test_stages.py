@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.compiler.shop import program_of
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 
 
 def names(program: Program) -> list[str]:

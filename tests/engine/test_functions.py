@@ -9,7 +9,7 @@ import pytest
 
 import tidemill
 from tests.ways import NATIVE, SPARK, opened
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS
 from tidemill.model.errors import ArithmeticFault, NameTaken, ParseError, SetupError, TypeMismatch, Unsupported
 

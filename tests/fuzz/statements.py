@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.conversation import read
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tidemill.algebra.matching.navigation import Navigation
-from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.match import Match, Navigation
 from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
 
 Taken = tuple[tuple[int, str], ...]

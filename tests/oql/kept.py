@@ -8,7 +8,7 @@ from tests.oql.direct import Objects, random_objects
 from tests.oql.examples import SCHEMA
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.compiler.passes import compile_view
 
 TABLES = {t.name: t for t in (SCHEMA.table(name) for name in SCHEMA.classes if SCHEMA.is_stored(name))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oql.examples import SCHEMA
-from tidemill.compiler.frontends.oql import translate_oql
+from tidemill.compiler.frontends.oql.statements import translate_oql
 from tidemill.model.errors import NameTaken, ParseError, SqlError, TypeMismatch, UnknownName, Unsupported
 
 WRONG: dict[str, tuple[type[SqlError], str, str]] = {

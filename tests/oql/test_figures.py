@@ -21,13 +21,13 @@ from tests.oql.figures import (
     SCHEMA,
 )
 from tests.oql.movie_plans import join_with_oids, oid_projecting_view, oids_for_view, plant
-from tidemill.compiler.frontends.oql import OqlView, translate_oql
 from tidemill.compiler.frontends.oql.algebra.view_classes import (
     AttributeRead,
     collection_roles,
     condition_attributes,
     view_class,
 )
+from tidemill.compiler.frontends.oql.statements import OqlView, translate_oql
 from tidemill.compiler.lineage.maintenance_plans import CollectionUse
 from tidemill.model.update_events import Listening, UpdateEvent
 

@@ -10,8 +10,7 @@ from tests.oql.direct import Direct, random_objects
 from tests.oql.examples import QUERIES, SCHEMA
 from tests.oql.kept import check_kept
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql import translate_oql
-from tidemill.compiler.frontends.oql.statements import comprehension_of
+from tidemill.compiler.frontends.oql.statements import comprehension_of, translate_oql
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -11,7 +11,7 @@ from tests.oql.direct import random_objects
 from tests.oql.examples import SCHEMA
 from tests.oql.kept import TABLES, shake
 from tests.runtimes.spark.conftest import Driver
-from tidemill.compiler.frontends.oql import translate_oql
+from tidemill.compiler.frontends.oql.statements import translate_oql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,7 @@ from tests.oql.examples import SCHEMA
 from tests.oql.kept import check_kept
 from tests.oql.queries import Queries
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql import translate_oql
-from tidemill.compiler.frontends.oql.statements import comprehension_of
+from tidemill.compiler.frontends.oql.statements import comprehension_of, translate_oql
 
 
 @pytest.mark.parametrize(

@@ -10,21 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Relation
-from tidemill.algebra.relational.walk import is_nullable
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar, is_nullable
+from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.translate import translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, Field, Type
 from tidemill.program.maps import Map, RingField
+from tidemill.program.stages import Program
 from tidemill.program.statements import (
     Add,
     MapRead,
     MapSeek,
-    Program,
     Query,
     Range,
     RangeBound,

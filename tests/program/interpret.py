@@ -25,17 +25,15 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import DOUBLE
 from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import reads_state
+from tidemill.program.stages import GroupEmission, Program, Stage
 from tidemill.program.statements import (
     ArrayLoop,
-    GroupEmission,
     MapRead,
     MapSeek,
-    Program,
     Query,
     Range,
     RelationLoop,
     Replace,
-    Stage,
     Step,
     Trigger,
     TriggerStatement,

@@ -13,8 +13,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.types import STRING, Field
 from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import read_together, row_wise
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage, TimePartitionEmission
 from tidemill.program.text import text_of_program
 from tidemill.program.verify import BrokenInvariant, verify
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.program.examples import col, outputs, plus, times, value, weight
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Literal
-from tidemill.algebra.functions import call
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.linearity import is_linear
 from tidemill.program.maps import RingField

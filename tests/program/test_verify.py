@@ -12,17 +12,16 @@ from tests.program import examples
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
 from tidemill.model.types import BIGINT, DOUBLE, INT, STRING, Field
 from tidemill.program.maps import RingField
+from tidemill.program.stages import Program, Stage
 from tidemill.program.statements import (
     Add,
     MapRead,
     MapSeek,
-    Program,
     Query,
     Range,
     RangeBound,
     RelationLoop,
     Replace,
-    Stage,
     Step,
     Trigger,
     Version,

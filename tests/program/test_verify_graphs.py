@@ -13,7 +13,8 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.types import BIGINT, INT, STRING, Field
 from tidemill.program.joingraph import Graph, GraphMember, Serve, Vertex
 from tidemill.program.maps import Map
-from tidemill.program.statements import Program, Stage, Trigger
+from tidemill.program.stages import Program, Stage
+from tidemill.program.statements import Trigger
 from tidemill.program.verify import BrokenInvariant, verify
 
 SUMS = """SELECT c.region, SUM(o.amount) AS total, COUNT(i.part) AS parts

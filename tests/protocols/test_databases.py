@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Named
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.choose_protocol import PROTOCOLS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Scan
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table

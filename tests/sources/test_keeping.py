@@ -8,7 +8,7 @@ import pytest
 
 from tests.sources.following import columns, scan, view
 from tests.sources.shop import Shop, kill_often, scribble
-from tidemill.algebra.functions import call
+from tidemill.algebra.expressions.call import call
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.batched_source import BatchedSource
 from tidemill.protocols.choose_protocol import PROTOCOLS

@@ -13,8 +13,8 @@ import pytest
 
 from tests.sources.following import Follower, columns, number, orders_of_customers, pairs_of_orders, scan, view
 from tests.sources.shop import Shop, kill, kill_often, scribble
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Literal
-from tidemill.algebra.functions import call
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, EpochGone, SetupError, SourceLost, SourceSlow, TidemillError, Unsupported

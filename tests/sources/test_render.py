@@ -15,8 +15,8 @@ import pytest
 
 from tests.sources.following import Follower, columns, orders_of_customers, scan, view
 from tests.sources.server import Server
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import Table

@@ -12,7 +12,7 @@ import pytest
 
 from tests.sources.following import Follower, columns, orders_of_customers, pairs_of_orders, scan, view
 from tests.sources.scribbling import scribble
-from tidemill.algebra.functions import call
+from tidemill.algebra.expressions.call import call
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.errors import BadValue, EpochGone, SetupError, SourceSlow, Unsupported

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, TIMESTAMP, Type
 from tidemill.runtimes.spark.execution.errors import translate_errors

@@ -19,19 +19,20 @@ from tidemill.algebra.expressions.scalars import (
     Scalar,
     Subquery,
 )
-from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.comparison import order_key
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.kernels.aggregates import total
+from tidemill.algebra.kernels.windows import window_values
 from tidemill.algebra.matching.partial_matches import Holds, ListedRows, navigations_read
 from tidemill.algebra.matching.search import Matcher
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.ordering import SortOrder, sort_key
-from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, TimePartitioned
 from tidemill.algebra.relational.walk import SubqueryExpression, columns_in, conjuncts
-from tidemill.algebra.relational.windows import WindowCall, window_values
+from tidemill.algebra.relational.windows import WindowCall
 from tidemill.algebra.values.casts import cast_value
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.errors import ArithmeticFault
@@ -425,7 +426,7 @@ def holds(condition: Scalar, row: Row, fields: Sequence[Field], around: Evaluati
 def evaluate_scalar(scalar: Scalar, row: Environment, around: EvaluationContext = EMPTY_CONTEXT) -> Any:
     """The value of ``scalar``, given the values of the columns that it reads, and what its subqueries read.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import INT
     >>> evaluate_scalar(call("add", Column("n", INT), Literal(1, INT)), {"n": 41})
     42

@@ -1,4 +1,4 @@
-"""Functions of nodes that are computed once for each node.
+"""The base of all relations, and functions that are computed once for each node.
 
 Nodes are frozen, so what was computed of one stays right. It is found by identity: comparing or hashing a node costs a
 walk over all that is below it, and a pass that asks at every node would walk the tree as often as it has nodes.
@@ -6,9 +6,13 @@ walk over all that is below it, and a pass that asks at every node would walk th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import ref
+
+from tidemill.model.types import Field
 
 MemoKey = TypeVar("MemoKey")
 MemoValue = TypeVar("MemoValue")
@@ -37,3 +41,18 @@ def memoized(function: Callable[[MemoKey], MemoValue]) -> Callable[[MemoKey], Me
 
     found.__doc__ = function.__doc__
     return found
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Relation(ABC):
+    """A node of the algebra."""
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the result."""
+
+    @property
+    def has_one_row(self) -> bool:
+        """Whether there is exactly one row, whatever the tables hold: a global aggregate has one. Errs towards no."""
+        return False

@@ -17,16 +17,15 @@ from itertools import count
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.functions import FUNCTIONS, Function
-from tidemill.algebra.functions.function import always, takes
+from tidemill.algebra.functions.function import USER_FUNCTION_MARK, Function, always, takes
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, WeightedArguments
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import expressions, walk, walk_all
-from tidemill.algebra.text import USER_FUNCTION_MARK
 from tidemill.changes.zset import Row
 from tidemill.model.coerce import coerce, present
 from tidemill.model.errors import ArithmeticFault, DataError, NameTaken, SetupError

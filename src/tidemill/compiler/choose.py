@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from enum import Enum
 
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Relation, TopK
+from tidemill.algebra.relational.relations import TopK
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import columns_in, walk_all
 from tidemill.compiler.delta.nested_loops import RelationKeys
@@ -17,8 +18,7 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT
 from tidemill.program.joingraph import Lookahead, Serve
 from tidemill.program.reads import sources_of
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import GroupEmission, IterationEmission, PartitionEmission, Stage
+from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
 
 Strategy = Callable[[StageDraft, RelationKeys, Set[str]], Stage]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.statistics.predictions import DistinctCounts, Prediction, RelationSize, predict, relation_sizes
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 
 COMPARED_STRATEGIES = ("viewlet", "joingraph")
 

@@ -9,7 +9,7 @@ from tidemill.compiler.statistics.costs import cost_of_emission, cost_of_stage, 
 from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import reads_state
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage
 from tidemill.program.text import text_of_program
 
 NO_FIGURES: Mapping[str, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_partition, check_viewlets, choose
 from tidemill.compiler.delta.nested_loops import RelationKeys
 from tidemill.compiler.rewrites.decorrelate import decorrelate
@@ -23,11 +23,12 @@ from tidemill.compiler.staging.stages import StageDraft, draft_stages
 from tidemill.compiler.strategies.delta import delta
 from tidemill.compiler.strategies.joingraph import NotGraph, joingraph
 from tidemill.compiler.strategies.lineage import NotLineage
-from tidemill.compiler.strategies.viewlet import NotViewlet, viewlet
+from tidemill.compiler.strategies.viewlet import viewlet
+from tidemill.compiler.viewlets.ring_calculus.queries import NotViewlet
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 from tidemill.program.joingraph import Lookahead, Serve
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage
 from tidemill.program.verify import verify
 
 

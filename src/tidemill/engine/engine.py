@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes

@@ -48,7 +48,7 @@ def is_linear(query: Query, source: RelationLoop, keys: int) -> bool:
 def _degree(scalar: Scalar, numbers: set[str]) -> int | None:
     """How many of ``numbers`` each term of an amount is multiplied by; None where that cannot be said.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import BIGINT
     >>> a, b = Column("m.a", BIGINT), Column("n.b", BIGINT)
     >>> _degree(call("ring_product", a, b), {"m.a"}), _degree(call("ring_sum", a, b), {"m.a"})

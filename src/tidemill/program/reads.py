@@ -12,21 +12,23 @@ from tidemill.algebra.relational.walk import expressions
 from tidemill.algebra.user_functions import functions_of, is_registered
 from tidemill.model.types import Field
 from tidemill.program.linearity import is_linear, scalars_of
-from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.stages import (
+    GroupEmission,
+    IterationEmission,
+    PartitionEmission,
+    Program,
+    Stage,
+    TimePartitionEmission,
+)
 from tidemill.program.statements import (
     Add,
     ArrayLoop,
-    GroupEmission,
-    IterationEmission,
     MapRead,
     MapSeek,
-    PartitionEmission,
-    Program,
     Query,
     Range,
     RelationLoop,
     Replace,
-    Stage,
     Step,
     Trigger,
     TriggerStatement,

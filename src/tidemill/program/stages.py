@@ -1,21 +1,108 @@
-"""Partitions in programs: how the rows of a stage come partition by partition (see
-``algebra.relational.time_partitions``).
+"""Programs: what keeps a view fresh, for any runtime to run.
 
-The feeds of the relation are maps of the stage, each with the number of the partition as its first key and the columns
-in use after it; ordinary statements add to them. What was made is in the map ``kept``, with the same kind of key. The
-map ``numbers`` counts the rows of all feeds that begin in each partition of the stage.
+A program is a list of *stages* in the order in which changes pass through them. A stage eats changes of its inputs
+(tables, streams, views, earlier stages) and emits the change of its own output, which is a relation like any other.
+Within an epoch every relation is handled once, in topological order:
+
+1. each stage that reads it *fires* its trigger: statements that read the change, and the state of the other inputs;
+2. the relation's contents *absorb* the change.
+
+So a trigger sees inputs that were handled before it with their changes and the others without: the telescoping sum
+``dR*S + (R+dR)*dS`` that makes one epoch over many tables exact. When all inputs of a stage are handled it *emits*.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.time_partitions import PartitionSlice
+from tidemill.model.types import Field
+from tidemill.program.joingraph import Graph, Serve
+from tidemill.program.maps import Map
+from tidemill.program.statements import Add, Trigger
 
-if TYPE_CHECKING:
-    from tidemill.program.statements import Program
+
+@dataclass(frozen=True, slots=True)
+class MultisetRead:
+    """The value of an aggregate over a bag that is kept entry by entry, bound as ``call.name``.
+
+    ``map`` has the keys of the finish's map as its first keys; the entries that share them are the bag, each as often
+    as its weight says. ``call`` is over the other keys of ``map``. The least and the greatest entry are found in
+    O(log n), other aggregates cost the bag.
+    """
+
+    map: str
+    call: AggregateCall
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEmission:
+    """How the rows of a stage come from its map: for every key of positive weight that passes ``condition``, one row.
+
+    Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``peeks`` bind. A DOUBLE
+    value is seen rounded, and what rounding leaves out by its name with the suffix ``LOW``. Only keys touched in an
+    epoch, in this map or in one that is peeked at, can change their row, so the cost is O(|change|). ``always`` is the
+    global aggregate: its single key ``()`` has a row even at weight zero (values then read 0). ``times`` says how often
+    the row comes, where that is not once (never where it is not positive).
+    """
+
+    source: str
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None
+    always: bool = False
+    peeks: tuple[MultisetRead, ...] = ()
+    times: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEmission:
+    """How the rows of a stage come from parts of its map: each part that an epoch touches gives its rows anew.
+
+    A part are the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are the
+    first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK``, a ``Window`` or a
+    ``Match`` over ``Scan(source)``, whose alias is empty so that columns go by their bare names; ``condition`` and
+    ``outputs`` are over its columns. What a part gives depends on its own entries alone, so the change is what the
+    touched parts give now less what they gave before.
+    """
+
+    source: str
+    rows: TopK | Window | Match
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None
+
+    @property
+    def width(self) -> int:
+        """How many of the map's keys name a part."""
+        return len(self.rows.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class IterationEmission:
+    """How the rows of a stage come out of a recursion: round by round, each from what counts in the one before.
+
+    The first key of ``source`` and of ``kept`` is the round, a BIGINT; the others are the columns of a row. Statements
+    add to ``source`` what is found: the base in round 0, and what follows from a row of round i in round i + 1. A row
+    *counts* in each round in which it is found, as often as it is; with ``distinct`` once, in the first of them. What
+    counts is in ``kept``, which the triggers read. What is found stays in ``source`` only where it is needed to tell
+    the next round of a row that loses its first one, so where rows are ``distinct``.
+
+    When all inputs are new the rounds are settled in order, from the first that was touched: ``again`` is the trigger
+    for what changes in ``kept``. It adds to later rounds alone, so a round is final once it is settled. That makes
+    deletions on cycles exact, and the cost is O(what changes, times its matches). A replaced ``source`` starts anew.
+
+    ``outputs`` and ``condition`` are over the columns of a row; rows that differ only in their round add up.
+    """
+
+    source: str
+    kept: str
+    distinct: bool
+    again: Trigger
+    outputs: tuple[Named, ...]
+    condition: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +152,41 @@ class TimePartitionEmission:
     def map_of(self, layer: PartitionSlice) -> str:
         """The map that has the rows of a layer: that of its feed, or what was made of the relation itself."""
         return next((feed.map for feed in self.feeds if feed.name == layer.feed), self.kept)
+
+
+Emission = GroupEmission | PartitionEmission | IterationEmission | TimePartitionEmission
+"""How the rows of a stage come out of its maps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A block of a view: its state, how to fill it from whole inputs, and how each input's change moves it.
+
+    Without ``finish`` the statements add straight to the output, whose name is the stage's. ``note`` says why the stage
+    is not kept as it was asked for, where that is so.
+
+    ``graphs`` tell which of the maps are one join graph: what the triggers do can be done by walking it. Where
+    ``serve`` says that rows are not stored, ``reader`` gives them: its load fills its own maps from those that it has
+    in common with this stage, and it has neither inputs nor triggers.
+    """
+
+    name: str
+    output: tuple[Field, ...]
+    inputs: tuple[str, ...]
+    maps: tuple[Map, ...]
+    load: tuple[Add, ...]
+    triggers: tuple[Trigger, ...]
+    finish: Emission | None
+    strategy: str
+    note: str = ""
+    graphs: tuple[Graph, ...] = ()
+    serve: Serve = Serve.BOTH
+    reader: Stage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The stages of one view, in order; the last one carries the view's name and rows."""
+
+    view: str
+    stages: tuple[Stage, ...]

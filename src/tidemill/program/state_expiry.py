@@ -21,17 +21,16 @@ from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
 from tidemill.model.schema import Partitioning, names_of
 from tidemill.model.types import Date, Field, Timestamp
 from tidemill.program.maps import Map
-from tidemill.program.stages import InputMap, TimePartitionEmission
-from tidemill.program.statements import (
-    Add,
+from tidemill.program.stages import (
     GroupEmission,
+    InputMap,
     IterationEmission,
     PartitionEmission,
     Program,
-    Query,
-    RelationLoop,
     Stage,
+    TimePartitionEmission,
 )
+from tidemill.program.statements import Add, Query, RelationLoop
 
 OpenPartitions = Mapping[str, int]
 """The relations and stages that are open from an instant on, in microseconds since 1970; all others always are."""

@@ -15,30 +15,31 @@ from collections.abc import Sequence
 from textwrap import indent
 
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
-from tidemill.algebra.queries import text_of_call
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan, TopK, Window
 from tidemill.algebra.relational.walk import conjunction
-from tidemill.algebra.text import text_of
+from tidemill.algebra.text import text_of, text_of_call
 from tidemill.model.schema import WEIGHT
 from tidemill.program.joingraph import Graph
 from tidemill.program.maps import Map
-from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.stages import (
+    GroupEmission,
+    IterationEmission,
+    PartitionEmission,
+    Program,
+    Stage,
+    TimePartitionEmission,
+)
 from tidemill.program.statements import (
     Add,
     ArrayLoop,
-    GroupEmission,
-    IterationEmission,
     MapRead,
     MapSeek,
-    PartitionEmission,
-    Program,
     Query,
     Range,
     RelationLoop,
     Replace,
     Split,
-    Stage,
     Step,
     Trigger,
     TriggerStatement,

@@ -35,21 +35,23 @@ from tidemill.model.types import Field, Type
 from tidemill.program.compatible_types import comparable, sums_up
 from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of
-from tidemill.program.stages import TimePartitionEmission
+from tidemill.program.stages import (
+    GroupEmission,
+    IterationEmission,
+    PartitionEmission,
+    Program,
+    Stage,
+    TimePartitionEmission,
+)
 from tidemill.program.statements import (
     Add,
     ArrayLoop,
-    GroupEmission,
-    IterationEmission,
     MapRead,
     MapSeek,
-    PartitionEmission,
-    Program,
     Query,
     RelationLoop,
     Replace,
     Split,
-    Stage,
     Step,
     Trigger,
     TriggerStatement,

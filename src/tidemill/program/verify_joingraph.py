@@ -21,7 +21,8 @@ from tidemill.program.compatible_types import comparable, sums_up
 from tidemill.program.joingraph import Graph, GraphMember, Serve, Vertex
 from tidemill.program.maps import Map
 from tidemill.program.reads import reads_old, relation_of
-from tidemill.program.statements import Add, Stage
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add
 
 
 def joingraph_problems(stage: Stage) -> Iterator[str]:

@@ -17,8 +17,8 @@ from tidemill.algebra.relational.time_partitions import PartitionSlice
 from tidemill.model.types import BIGINT
 from tidemill.program.maps import Map
 from tidemill.program.reads import reads_state
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import Program, RelationLoop
+from tidemill.program.stages import Program, TimePartitionEmission
+from tidemill.program.statements import RelationLoop
 
 
 def time_partition_problems(layers: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Scan
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,

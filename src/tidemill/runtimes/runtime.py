@@ -8,7 +8,7 @@ from typing import Protocol
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage
 
 
 class Runtime(Protocol):

@@ -6,7 +6,8 @@ import pytest
 
 from tests.answers import differ
 from tests.compiler.frontends.examples import QUERIES, SPARK_ONLY, answers
-from tidemill.algebra.relational.relations import Filter, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Scan
 from tidemill.algebra.relational.walk import columns_in, subqueries, walk, walk_all
 from tidemill.compiler.frontends.translate import translate
 from tidemill.model import types as t

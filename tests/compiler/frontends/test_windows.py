@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.algebra.kernels.frames import WHOLE, Frame
-from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Relation, TopK, Window
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, TopK, Window
 from tidemill.algebra.relational.walk import walk
+from tidemill.algebra.relational.windows import WHOLE, Frame
 from tidemill.compiler.frontends.translate import translate
 from tidemill.model import types as t
 from tidemill.model.errors import ParseError, SqlError, TypeMismatch, UnknownName

@@ -14,7 +14,7 @@ from tidemill.compiler.frontends.translate import parse, translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.program.reads import queries_of, relation_of
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 from tidemill.program.text import text_of_program
 
 PROGRAMS = Path(__file__).parent / "programs"

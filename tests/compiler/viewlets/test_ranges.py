@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.partial_sums import finish
 from tidemill.algebra.text import text_of

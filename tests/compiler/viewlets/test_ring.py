@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.compiler.viewlets.meaning import polynomial
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.text import text_of
 from tidemill.compiler.viewlets.ring_calculus.polynomials import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews, canonical
 from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, ProductTerm
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, Lift

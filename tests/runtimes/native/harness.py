@@ -8,7 +8,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.runtime_state import column_snapshots
 from tidemill.storage.memory_store import MemoryStore

@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import NAN
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field, Type
-from tidemill.program.statements import Add, Query, RelationLoop, Stage, Trigger, Version
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, Query, RelationLoop, Trigger, Version
 from tidemill.runtimes.native.python.compile import compile_stage
 
 DOMAINS: dict[Type, list[Any]] = {

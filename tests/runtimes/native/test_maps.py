@@ -14,7 +14,7 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.model.types import Decimal as DecimalType
 from tidemill.program.maps import Map, RingField, map_fields
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.runtimes.native.python.compile import compile_stage
 from tidemill.runtimes.native.state.indexes import HashIndex
 from tidemill.runtimes.native.state.maps import BULK_ROWS, RingMap, RowMap

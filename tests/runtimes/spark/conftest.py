@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.translate import translate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
-from tidemill.algebra.functions import call
 from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, WeightedArguments
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Repeat, Scan
@@ -15,7 +15,7 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark

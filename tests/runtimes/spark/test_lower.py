@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
-from tidemill.algebra.functions import call
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField

@@ -15,7 +15,7 @@ from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 from tidemill.runtimes.spark.execution import results
 
 pytestmark = pytest.mark.spark

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tidemill.algebra.expressions.conversions import cast, convert
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
 from tidemill.algebra.functions.arithmetic import unary
 from tidemill.algebra.functions.function import StrictParameter, expect, expect_count
-from tidemill.algebra.values.coercion import cast, common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch, UnknownName, Unsupported

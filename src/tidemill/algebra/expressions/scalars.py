@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tidemill.algebra.node import memoized
-from tidemill.model.types import BOOLEAN, Field, Type
-
-if TYPE_CHECKING:
-    from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.functions.registry import FUNCTIONS
+from tidemill.algebra.node import Relation, memoized
+from tidemill.model.types import BOOLEAN, DOUBLE, Decimal, Field, Type
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -151,6 +149,35 @@ for _kind in (Call, Cast, Case, Subquery, Exists, Quantified, Lambda):
     _kind.__hash__ = memoized(_kind.__hash__)  # type: ignore[method-assign, assignment]
 
 
+@memoized
+def is_nullable(scalar: Scalar) -> bool:
+    """Whether ``scalar`` can be NULL. Errs towards yes.
+
+    >>> from tidemill.model.types import INT
+    >>> is_nullable(Column("id", INT, nullable=False)), is_nullable(Literal(None, INT))
+    (False, True)
+    """
+    match scalar:
+        case Column(nullable=nullable):
+            return nullable
+        case Literal(value=value):
+            return value is None
+        case Cast(input=input_, of=of, lenient=lenient):
+            undefined = input_.type == DOUBLE and isinstance(of, Decimal)  # infinity and NaN become NULL
+            return lenient or undefined or is_nullable(input_)
+        case Case(branches=branches, default=default):
+            return is_nullable(default) or any(is_nullable(value) for _, value in branches)
+        case Call(function=name, arguments=arguments):
+            return FUNCTIONS[name].nullable([is_nullable(argument) for argument in arguments])
+        case Subquery(relation=relation):
+            return relation.fields[0].nullable or not relation.has_one_row
+        case Exists() | Lambda():
+            return False  # what a function gives may be NULL, but not the function
+        case Quantified(condition=condition):
+            return is_nullable(condition)
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """An expression and the name that its value gets."""
@@ -161,8 +188,6 @@ class Named:
     @property
     def field(self) -> Field:
         """The column that this makes."""
-        from tidemill.algebra.relational.walk import is_nullable
-
         return Field(self.name, self.scalar.type, is_nullable(self.scalar))
 
 

@@ -10,6 +10,9 @@ from tidemill.algebra.values.coercion import fits
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import VOID, Type
 
+USER_FUNCTION_MARK = "#"
+"""Stands between the name of a function that a user registered and its number in this process."""
+
 Inference = Callable[[Sequence[Type]], tuple[tuple[Type, ...], Type]]
 """From the types of the arguments to the types that they are cast to, and the type of the result."""
 

@@ -11,29 +11,12 @@ from typing import Any
 
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.relational.ordering import SortOrder, sort_key
+from tidemill.algebra.relational.windows import Frame
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row
 
 FrameSpan = tuple[int, int]
 """The places of a frame's rows: the first, and the one after the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The rows around a row that a function looks at.
-
-    An end is an offset from the row, negative before it, or None where there is no end. With ``rows`` offsets count
-    rows; else they are added to the value of the one term of the order (days of a DATE, microseconds of a TIMESTAMP;
-    counted against the order where that is descending), and 0 means all peers.
-    """
-
-    rows: bool
-    start: Any
-    end: Any
-
-
-WHOLE = Frame(True, None, None)
-"""All rows of the part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,55 +17,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
-from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.kernels.moving_aggregates import MovingSum
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.model.types import Field, Type
-
-ROW_NAVIGATIONS = frozenset(("first", "last"))
-"""Functions that pick a row."""
-
-PATTERN_AGGREGATES = frozenset(("count", "sum", "avg", "min", "max"))
-"""Aggregates that go on from row to row."""
-
-CLASSIFIER = "classifier"
-MATCH_NUMBER = "match_number"
-
-NEVER_NULL = frozenset(("count", MATCH_NUMBER))
-
-
-@dataclass(frozen=True, slots=True)
-class Navigation:
-    """A value that is read of a run, and the name that it gets.
-
-    Only rows of ``variables`` are seen; without any, all rows. ``offset`` is for ``first`` and ``last``. ``step`` takes
-    the argument from a row so many places on in the part instead (before, where it is negative), whether or not that
-    one is in the run. ``earlier`` leaves out the row that is being tried, ``final`` reads the whole match in each of
-    its rows.
-    """
-
-    name: str
-    function: str
-    argument: Scalar | None
-    of: Type
-    variables: tuple[str, ...] = ()
-    offset: int = 0
-    step: int = 0
-    earlier: bool = False
-    final: bool = False
-
-    @property
-    def field(self) -> Field:
-        """The column that this makes."""
-        return Field(self.name, self.of, nullable=self.function not in NEVER_NULL)
-
-    def sees(self, variable: str) -> bool:
-        """Whether rows of that variable count."""
-        return not self.variables or variable in self.variables
+from tidemill.algebra.relational.match import Navigation
 
 
 class Fold(ABC):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidemill.algebra.matching.automaton import automaton_of
-from tidemill.algebra.matching.navigation import MATCH_NUMBER, Fold, LatestFold, fold_of
-from tidemill.algebra.relational.match import Match
+from tidemill.algebra.matching.navigation import Fold, LatestFold, fold_of
+from tidemill.algebra.relational.match import MATCH_NUMBER, Match
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row
 

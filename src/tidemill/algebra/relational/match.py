@@ -7,11 +7,51 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from tidemill.algebra.expressions.scalars import Scalar
-from tidemill.algebra.matching.navigation import MATCH_NUMBER, Navigation
 from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Unary
 from tidemill.algebra.relational.row_patterns import RowPattern
-from tidemill.model.types import Field
+from tidemill.model.types import Field, Type
+
+ROW_NAVIGATIONS = frozenset(("first", "last"))
+"""Functions that pick a row."""
+
+PATTERN_AGGREGATES = frozenset(("count", "sum", "avg", "min", "max"))
+"""Aggregates that go on from row to row."""
+
+CLASSIFIER = "classifier"
+MATCH_NUMBER = "match_number"
+
+NEVER_NULL = frozenset(("count", MATCH_NUMBER))
+
+
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """A value that is read of a run, and the name that it gets.
+
+    Only rows of ``variables`` are seen; without any, all rows. ``offset`` is for ``first`` and ``last``. ``step`` takes
+    the argument from a row so many places on in the part instead (before, where it is negative), whether or not that
+    one is in the run. ``earlier`` leaves out the row that is being tried, ``final`` reads the whole match in each of
+    its rows.
+    """
+
+    name: str
+    function: str
+    argument: Scalar | None
+    of: Type
+    variables: tuple[str, ...] = ()
+    offset: int = 0
+    step: int = 0
+    earlier: bool = False
+    final: bool = False
+
+    @property
+    def field(self) -> Field:
+        """The column that this makes."""
+        return Field(self.name, self.of, nullable=self.function not in NEVER_NULL)
+
+    def sees(self, variable: str) -> bool:
+        """Whether rows of that variable count."""
+        return not self.variables or variable in self.variables
 
 
 class RowsPerMatch(Enum):

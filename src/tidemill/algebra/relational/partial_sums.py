@@ -27,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar, is_nullable
 from tidemill.algebra.relational.aggregates import PAIRED, SUMS, VARIANCES, AggregateCall, known
-from tidemill.algebra.relational.walk import conjunction, is_nullable
+from tidemill.algebra.relational.walk import conjunction
 from tidemill.algebra.values.decimals import bounded
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, Type

@@ -6,25 +6,14 @@ of one table never clash and a join is plain concatenation. The meaning of each 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Named, Scalar
-from tidemill.algebra.node import memoized
+from tidemill.algebra.node import Relation, memoized
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.model.types import Field
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Relation(ABC):
-    """A node of the algebra."""
-
-    @property
-    @abstractmethod
-    def fields(self) -> tuple[Field, ...]:
-        """The columns of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +84,10 @@ class Values(Relation):
     def fields(self) -> tuple[Field, ...]:
         return self.columns
 
+    @property
+    def has_one_row(self) -> bool:
+        return len(self.rows) == 1
+
 
 @dataclass(frozen=True, slots=True)
 class Filter(Unary):
@@ -114,6 +107,10 @@ class Project(Unary):
     def fields(self) -> tuple[Field, ...]:
         return tuple(output.field for output in self.outputs)
 
+    @property
+    def has_one_row(self) -> bool:
+        return self.input.has_one_row
+
 
 @dataclass(frozen=True, slots=True)
 class Join(Binary):
@@ -125,6 +122,10 @@ class Join(Binary):
     @memoized
     def fields(self) -> tuple[Field, ...]:
         return self.left.fields + self.right.fields
+
+    @property
+    def has_one_row(self) -> bool:
+        return self.condition is None and self.left.has_one_row and self.right.has_one_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +187,18 @@ class Aggregate(Unary):
     def fields(self) -> tuple[Field, ...]:
         return tuple(key.field for key in self.keys) + tuple(call.field for call in self.aggregates)
 
+    @property
+    def has_one_row(self) -> bool:
+        return not self.keys
+
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Unary):
     """Every row of positive weight, once."""
+
+    @property
+    def has_one_row(self) -> bool:
+        return self.input.has_one_row
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.scalars import Call, column
-from tidemill.algebra.relational.relations import Filter, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter
 from tidemill.model.types import BIGINT, BOOLEAN, Field
 
 PARTITION_NUMBER = "partition"

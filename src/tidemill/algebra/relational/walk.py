@@ -25,13 +25,12 @@ from tidemill.algebra.expressions.scalars import (
     Scalar,
     Subquery,
 )
-from tidemill.algebra.node import memoized
+from tidemill.algebra.node import Relation, memoized
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.windows import WindowCall
-from tidemill.model.types import BOOLEAN, DOUBLE, Decimal
+from tidemill.model.types import BOOLEAN
 
 AnyNode = TypeVar("AnyNode", Scalar, Relation)
 
@@ -307,51 +306,6 @@ def _read_and_bound(relation: Relation) -> tuple[frozenset[str], frozenset[str]]
     own = (field.name for field in relation.fields)
     read = frozenset().union(*(read for read, _ in below), *map(columns_in, expressions(relation)))
     return read, frozenset().union(*(bound for _, bound in below), own)
-
-
-@memoized
-def is_nullable(scalar: Scalar) -> bool:
-    """Whether ``scalar`` can be NULL. Errs towards yes.
-
-    >>> from tidemill.model.types import INT
-    >>> is_nullable(Column("id", INT, nullable=False)), is_nullable(Literal(None, INT))
-    (False, True)
-    """
-    match scalar:
-        case Column(nullable=nullable):
-            return nullable
-        case Literal(value=value):
-            return value is None
-        case Cast(input=input_, of=of, lenient=lenient):
-            undefined = input_.type == DOUBLE and isinstance(of, Decimal)  # infinity and NaN become NULL
-            return lenient or undefined or is_nullable(input_)
-        case Case(branches=branches, default=default):
-            return is_nullable(default) or any(is_nullable(value) for _, value in branches)
-        case Call(function=name, arguments=arguments):
-            from tidemill.algebra.functions import FUNCTIONS
-
-            return FUNCTIONS[name].nullable([is_nullable(argument) for argument in arguments])
-        case Subquery(relation=relation):
-            return relation.fields[0].nullable or not has_one_row(relation)
-        case Exists() | Lambda():
-            return False  # what a function gives may be NULL, but not the function
-        case Quantified(condition=condition):
-            return is_nullable(condition)
-    return True
-
-
-def has_one_row(relation: Relation) -> bool:
-    """Whether ``relation`` has exactly one row, whatever the tables hold: a global aggregate has. Errs towards no."""
-    match relation:
-        case r.Aggregate(keys=keys):
-            return not keys
-        case r.Values(rows=rows):
-            return len(rows) == 1
-        case r.Project(input=input_) | r.Distinct(input=input_):
-            return has_one_row(input_)
-        case r.Join(left=left, right=right, condition=None):
-            return has_one_row(left) and has_one_row(right)
-    return False
 
 
 def conjuncts(scalar: Scalar) -> list[Scalar]:

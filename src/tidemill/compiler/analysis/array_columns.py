@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.relational.relations import Filter, Join, Project, Relation, UnionAll, Unnest
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Join, Project, UnionAll, Unnest
 from tidemill.algebra.relational.walk import columns_in, conjuncts
 
 

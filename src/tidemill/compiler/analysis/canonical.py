@@ -8,7 +8,7 @@ from itertools import count
 from weakref import WeakValueDictionary
 
 from tidemill.algebra.expressions.scalars import Column, Exists, Named, Quantified, Scalar, Subquery
-from tidemill.algebra.node import memoized
+from tidemill.algebra.node import Relation, memoized
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import (
     Aggregate,
@@ -20,7 +20,6 @@ from tidemill.algebra.relational.relations import (
     OuterJoin,
     Project,
     Recursive,
-    Relation,
     Repeat,
     Scan,
     TopK,

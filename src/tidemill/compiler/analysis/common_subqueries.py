@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import (
     Aggregate,
@@ -12,7 +13,6 @@ from tidemill.algebra.relational.relations import (
     Join,
     Project,
     Recursive,
-    Relation,
     Repeat,
     TopK,
     UnionAll,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar
-from tidemill.algebra.relational.walk import is_nullable, transform
+from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar, is_nullable
+from tidemill.algebra.relational.walk import transform
 from tidemill.model.types import BOOLEAN
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 
 
 def is_strict_in(scalar: Scalar, part: Scalar) -> bool:
     """Whether ``scalar`` is NULL wherever ``part`` of it is. Errs towards no.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import INT
     >>> a, b = Column("a", INT), Column("b", INT)
     >>> is_strict_in(call("lt", a, call("add", b, Literal(1, INT))), b), is_strict_in(call("coalesce", a, b), b)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tidemill.algebra.expressions.scalars import Named, column
-from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project
 from tidemill.model.types import Field
 
 

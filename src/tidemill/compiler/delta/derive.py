@@ -19,17 +19,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.algebra.relational.relations import (
-    Change,
-    Filter,
-    Join,
-    Project,
-    Relation,
-    Scan,
-    UnionAll,
-    Unnest,
-    Values,
-)
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Change, Filter, Join, Project, Scan, UnionAll, Unnest, Values
 from tidemill.compiler.analysis.rename import rename
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
-from tidemill.algebra.relational.relations import Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import columns_in, substitute, walk
 from tidemill.compiler.delta.nested_loops import narrow
 from tidemill.compiler.delta.sum_pushdown import NO_SUMS, MemberSum, MemberSums

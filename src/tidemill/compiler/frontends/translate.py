@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
-from tidemill.algebra.relational.relations import Filter, Project, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Project, Scan
 from tidemill.algebra.values.casts import can_cast
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.script.readers import read_script
 from tidemill.compiler.frontends.script.statements import Delete, Insert, Statement, Update
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import (
     Aggregate,
     Distinct,
@@ -19,7 +20,6 @@ from tidemill.algebra.relational.relations import (
     Join,
     OuterJoin,
     Project,
-    Relation,
     Repeat,
     Scan,
     TopK,

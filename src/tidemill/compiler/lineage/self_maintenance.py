@@ -15,17 +15,8 @@ from tidemill.model.schema import Table
 from tidemill.model.update_events import Listening, UpdateEvent
 from tidemill.program.linearity import scalars_of
 from tidemill.program.reads import queries_of, relation_of
-from tidemill.program.statements import (
-    ArrayLoop,
-    ChangeSubset,
-    GroupEmission,
-    Program,
-    Query,
-    RelationLoop,
-    Stage,
-    Trigger,
-    Version,
-)
+from tidemill.program.stages import GroupEmission, Program, Stage
+from tidemill.program.statements import ArrayLoop, ChangeSubset, Query, RelationLoop, Trigger, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import MULTISET_AGGREGATES, SUMS, AggregateCall
-from tidemill.algebra.relational.relations import Aggregate, Project, Relation, UnionAll
+from tidemill.algebra.relational.relations import Aggregate, Project, UnionAll
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BOOLEAN
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Call, Named, Scalar, column
-from tidemill.algebra.relational.relations import Filter, Join, Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Join, Project
 from tidemill.algebra.relational.walk import columns_in, conjunction, conjuncts, outer_columns, subqueries
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.model.types import VOID

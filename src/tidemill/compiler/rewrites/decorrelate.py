@@ -23,17 +23,27 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Named, Scalar, Subquery, column
+from tidemill.algebra.expressions.scalars import (
+    Call,
+    Case,
+    Column,
+    Literal,
+    Named,
+    Scalar,
+    Subquery,
+    column,
+    is_nullable,
+)
 from tidemill.algebra.kernels.aggregates import total as total_of
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Relation, UnionAll
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, UnionAll
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
     conjunction,
     conjuncts,
     expressions,
-    is_nullable,
     outer_columns,
     subqueries,
     substitute,

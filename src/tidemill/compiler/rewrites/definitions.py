@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tidemill.algebra.node import memoized
-from tidemill.algebra.relational.relations import Recursive, Relation, Scan, Values, With
+from tidemill.algebra.node import Relation, memoized
+from tidemill.algebra.relational.relations import Recursive, Scan, Values, With
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import (
     children,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar, column, is_nullable
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import (
@@ -18,7 +19,6 @@ from tidemill.algebra.relational.relations import (
     Filter,
     Join,
     Project,
-    Relation,
     Repeat,
     TopK,
     UnionAll,
@@ -31,7 +31,6 @@ from tidemill.algebra.relational.walk import (
     conjunction,
     conjuncts,
     expressions,
-    is_nullable,
     outer_columns,
     substitute,
     with_children,

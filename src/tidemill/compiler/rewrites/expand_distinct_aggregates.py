@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column, is_nullable
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall, known, needs_multiset
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Relation
-from tidemill.algebra.relational.walk import conjunction, is_nullable, transform
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project
+from tidemill.algebra.relational.walk import conjunction, transform
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN

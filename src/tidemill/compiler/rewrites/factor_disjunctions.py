@@ -16,7 +16,7 @@ def factor_disjunctions(condition: Scalar) -> list[Scalar]:
     The law holds in three-valued logic too. It turns a join condition that is written into each branch of an OR into
     one that an index can answer. Only parts that cannot fail are moved to the front.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.algebra.expressions.scalars import Column
     >>> from tidemill.algebra.text import text_of
     >>> a, b, c = (Column(name, BOOLEAN) for name in "abc")

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Relation, Repeat, Scan
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Repeat, Scan
 from tidemill.algebra.relational.walk import children, conjunction, walk, with_children
 from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks, used_columns
 from tidemill.compiler.delta.joingraph import meetings

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
-from tidemill.algebra.relational.relations import Filter, Project, Relation, TopK, Window
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Project, TopK, Window
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,

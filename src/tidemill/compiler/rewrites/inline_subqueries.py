@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Relation, Values
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Values
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
@@ -22,7 +24,6 @@ from tidemill.algebra.relational.walk import (
     with_children,
     with_subqueries,
 )
-from tidemill.algebra.values.coercion import convert
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, BOOLEAN
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
-from tidemill.algebra.functions import call
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import (
     Aggregate,
@@ -22,7 +23,6 @@ from tidemill.algebra.relational.relations import (
     Join,
     OuterJoin,
     Project,
-    Relation,
     Repeat,
     Scan,
     TopK,

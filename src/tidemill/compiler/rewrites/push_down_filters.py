@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.algebra.expressions.scalars import Column, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import (
     Aggregate,
@@ -17,7 +18,6 @@ from tidemill.algebra.relational.relations import (
     Filter,
     Join,
     Project,
-    Relation,
     TopK,
     UnionAll,
     Unnest,

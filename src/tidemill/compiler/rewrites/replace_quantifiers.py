@@ -26,15 +26,16 @@ from tidemill.algebra.expressions.scalars import (
     Quantified,
     Scalar,
     Subquery,
+    is_nullable,
 )
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, Relation
+from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
     conjunction,
     conjuncts,
-    is_nullable,
     subqueries,
     transform,
     walk_all,

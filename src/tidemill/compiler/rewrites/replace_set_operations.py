@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Named, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.relations import (
-    Aggregate,
-    Except,
-    Filter,
-    Intersect,
-    Project,
-    Relation,
-    Repeat,
-    UnionAll,
-)
+from tidemill.algebra.relational.relations import Aggregate, Except, Filter, Intersect, Project, Repeat, UnionAll
 from tidemill.algebra.relational.walk import transform
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, BOOLEAN

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Call, Literal, Named, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Relation, Scan, Unnest
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Scan, Unnest
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.schema import Table

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemill.algebra.relational.relations import Relation, Scan, Unnest
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Scan, Unnest
 from tidemill.algebra.relational.walk import transform
 from tidemill.compiler.analysis.rename import fresh, rename
 

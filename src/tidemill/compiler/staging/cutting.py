@@ -10,7 +10,7 @@ from math import prod
 from operator import add, or_
 
 from tidemill.algebra.expressions.scalars import Literal, Named, column
-from tidemill.algebra.node import memoized
+from tidemill.algebra.node import Relation, memoized
 from tidemill.algebra.relational.aggregates import needs_multiset
 from tidemill.algebra.relational.relations import (
     Aggregate,
@@ -18,7 +18,6 @@ from tidemill.algebra.relational.relations import (
     Join,
     Project,
     Recursive,
-    Relation,
     Repeat,
     Scan,
     UnionAll,

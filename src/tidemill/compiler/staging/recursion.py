@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Project, Recursive, Relation, Scan, UnionAll
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project, Recursive, Scan, UnionAll
 from tidemill.algebra.relational.walk import children, walk, with_children
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import Emission, IterationEmission, Trigger
+from tidemill.program.stages import Emission, IterationEmission
+from tidemill.program.statements import Trigger
 
 LAST_ITERATION = "round of the last row"
 """The column in which a step carries the round of the row that it goes on from; no query calls one so."""

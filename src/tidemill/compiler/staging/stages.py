@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall, bag, needs_multiset
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
@@ -22,7 +23,6 @@ from tidemill.algebra.relational.relations import (
     Filter,
     Project,
     Recursive,
-    Relation,
     Repeat,
     Scan,
     TopK,
@@ -47,14 +47,8 @@ from tidemill.compiler.staging.time_partitions import CompileBody, time_partitio
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map, RingField
-from tidemill.program.statements import (
-    Emission,
-    GroupEmission,
-    IterationEmission,
-    MultisetRead,
-    PartitionEmission,
-    Trigger,
-)
+from tidemill.program.stages import Emission, GroupEmission, IterationEmission, MultisetRead, PartitionEmission
+from tidemill.program.statements import Trigger
 
 
 @dataclass(frozen=True, slots=True)

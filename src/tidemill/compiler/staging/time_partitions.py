@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import gcd
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Project, Relation, Scan, UnionAll, Values
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project, Scan, UnionAll, Values
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER, PartitionedInput, TimePartitioned
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.model.schema import Table
 from tidemill.model.types import BIGINT, Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import reads_state, sources_of
-from tidemill.program.stages import InputMap, TimePartitionEmission
-from tidemill.program.statements import Program, RelationLoop
+from tidemill.program.stages import InputMap, Program, TimePartitionEmission
+from tidemill.program.statements import RelationLoop
 
 CompileBody = Callable[[str, Relation, Mapping[str, Table]], Program]
 """The program of a query, given its name and the tables that it reads."""

@@ -16,23 +16,16 @@ from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, Wind
 from tidemill.algebra.text import function_text
 from tidemill.algebra.user_functions import aggregate_of
 from tidemill.program.reads import reads_old
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import (
-    Add,
-    ArrayLoop,
+from tidemill.program.stages import (
     GroupEmission,
     IterationEmission,
-    MapRead,
-    MapSeek,
     MultisetRead,
     PartitionEmission,
     Program,
-    RelationLoop,
-    Replace,
     Stage,
-    Step,
-    Trigger,
+    TimePartitionEmission,
 )
+from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, RelationLoop, Replace, Step, Trigger
 
 
 class CostClass(IntEnum):

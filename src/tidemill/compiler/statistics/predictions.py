@@ -19,18 +19,8 @@ from tidemill.model.schema import Table
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
-from tidemill.program.statements import (
-    Add,
-    GroupEmission,
-    MapRead,
-    MapSeek,
-    Program,
-    Query,
-    RelationLoop,
-    Stage,
-    Trigger,
-    Version,
-)
+from tidemill.program.stages import GroupEmission, Program, Stage
+from tidemill.program.statements import Add, MapRead, MapSeek, Query, RelationLoop, Trigger, Version
 
 PASSING = 1 / 3
 """The part of all rows that pass a condition of which nothing is known."""

@@ -14,7 +14,8 @@ from tidemill.compiler.delta.stream_history import find_histories, histories_by_
 from tidemill.compiler.delta.triggers import change_of, load_of
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
-from tidemill.program.statements import Add, Stage, Trigger
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, Trigger
 
 SUPPORTS_STREAMS = True
 

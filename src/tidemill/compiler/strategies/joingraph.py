@@ -20,7 +20,8 @@ from tidemill.compiler.delta.triggers import change_of, load_of
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.program.joingraph import Graph, Lookahead, Serve
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, IterationEmission, Query, RelationLoop, Stage, Trigger, Version
+from tidemill.program.stages import IterationEmission, Stage
+from tidemill.program.statements import Add, Query, RelationLoop, Trigger, Version
 
 SUPPORTS_STREAMS = True
 

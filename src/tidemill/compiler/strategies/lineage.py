@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Change
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks
@@ -26,19 +26,8 @@ from tidemill.compiler.delta.triggers import load_of
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import (
-    Add,
-    ChangeSubset,
-    GroupEmission,
-    IterationEmission,
-    Query,
-    RelationLoop,
-    Split,
-    Stage,
-    Step,
-    Trigger,
-    Version,
-)
+from tidemill.program.stages import GroupEmission, IterationEmission, Stage
+from tidemill.program.statements import Add, ChangeSubset, Query, RelationLoop, Split, Step, Trigger, Version
 
 SUPPORTS_STREAMS = True
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.derive import derive
 from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
-from tidemill.program.statements import Add, Replace, Stage, Trigger
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, Replace, Trigger
 
 SUPPORTS_STREAMS = False
 """What a stream brought is not kept, so there is nothing to compute from again."""

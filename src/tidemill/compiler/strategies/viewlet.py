@@ -19,7 +19,7 @@ from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery, NotV
 from tidemill.compiler.viewlets.ring_calculus.translate import translate
 from tidemill.compiler.viewlets.transform import Transform
 from tidemill.program.maps import Map
-from tidemill.program.statements import IterationEmission, Stage
+from tidemill.program.stages import IterationEmission, Stage
 
 __all__ = ["SUPPORTS_STREAMS", "NotViewlet", "viewlet"]
 

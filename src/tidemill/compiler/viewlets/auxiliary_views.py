@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, permutations, product
 from math import factorial, prod
 
-from tidemill.algebra.expressions.scalars import Column, Scalar
-from tidemill.algebra.relational.walk import is_nullable
+from tidemill.algebra.expressions.scalars import Column, Scalar, is_nullable
 from tidemill.algebra.text import text_of
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.viewlets.ring_calculus.conditions import is_fragile

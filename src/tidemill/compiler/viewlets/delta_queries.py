@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.walk import substitute
 from tidemill.compiler.viewlets.plans import EventStep, weight
 from tidemill.compiler.viewlets.ring_calculus.bindings import tied

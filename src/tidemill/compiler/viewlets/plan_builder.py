@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidemill.algebra.expressions.scalars import Call, Column, Scalar
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.walk import columns_in, is_nullable, substitute
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Call, Column, Scalar, is_nullable
+from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.text import text_of
 from tidemill.compiler.viewlets.auxiliary_views import ViewMatch
 from tidemill.compiler.viewlets.delta_queries import DeltaQuery

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry, functions_in
 from tidemill.compiler.explain import require_incremental
@@ -49,7 +49,7 @@ from tidemill.program.constraints import Constraints
 from tidemill.program.joingraph import Serve
 from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program
 from tidemill.program.text import text_of_program
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.compiler.frontends.oql import OqlAnswer, OqlView, translate_oql
+from tidemill.compiler.frontends.oql.statements import OqlAnswer, OqlView, translate_oql
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.translate import TranslatedQuery

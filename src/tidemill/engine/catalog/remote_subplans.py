@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.engine.catalog.source_entry import SourceEntry

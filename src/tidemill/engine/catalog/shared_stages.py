@@ -22,7 +22,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import DOUBLE
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.renaming import renamed
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage
 
 if TYPE_CHECKING:
     from tidemill.engine.catalog.catalog import Catalog, View

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.walk import conjuncts
 from tidemill.engine.catalog.catalog import Catalog, View
 from tidemill.model.schema import Table

@@ -12,7 +12,7 @@ from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.reads import reads_state
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.runtime import Runtime
 
 

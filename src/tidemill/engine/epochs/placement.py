@@ -11,8 +11,8 @@ import pyarrow as pa
 from tidemill.compiler.choose import NATIVE_WORK, Reason, choose_runtime
 from tidemill.model.errors import SetupError
 from tidemill.model.types import Field
+from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.program.statements import Stage
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Literal, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Filter, Project
 from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.lineage.provenance import provenance

@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Aggregate, Relation, TopK, Window
+from tidemill.algebra.relational.relations import Aggregate, TopK, Window
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.relational.windows import LISTS, OFFSETS, RANKINGS, VALUES, WindowCall
 from tidemill.algebra.user_functions import functions_in
@@ -35,7 +36,7 @@ from tidemill.model.errors import SetupError, Unsupported
 from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import row_wise
-from tidemill.program.statements import Program, Stage
+from tidemill.program.stages import Program, Stage
 
 ORDER_DEPENDENT_AGGREGATES = frozenset(("array_agg", "string_agg", "mode", "min_by", "max_by"))
 """Lists, whose order is not fixed or not to the last, and picks of which several may be equally right."""

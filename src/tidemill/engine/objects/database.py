@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.frontends.odl.write import write_odl
-from tidemill.compiler.frontends.oql import OqlView
+from tidemill.compiler.frontends.oql.statements import OqlView
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.engine.boundary import public_class, public_function
 from tidemill.engine.catalog.object_module import ObjectModule

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.time_windows import partition_start
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Filter, Scan
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER, PartitionSlice, Subscript, TimePartitioned
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.values.casts import timestamp_of
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.engine.catalog.catalog import View

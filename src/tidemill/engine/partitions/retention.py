@@ -17,8 +17,8 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.engine.partitions.lateness import head_of, retained_from
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning, Table, names_of
+from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries, StateExpiry
-from tidemill.program.statements import Stage
 
 if TYPE_CHECKING:
     from tidemill.engine.catalog.catalog import Catalog, View

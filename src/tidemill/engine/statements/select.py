@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row
-from tidemill.compiler.frontends.oql import OqlAnswer
+from tidemill.compiler.frontends.oql.statements import OqlAnswer
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder

@@ -19,7 +19,7 @@ from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import sources_of
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.runtimes.native.python.compile import CompiledStage
 from tidemill.storage.store import ReadableStore
 

@@ -20,8 +20,8 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 from tidemill.program import statements
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import ArrayLoop, ChangeSubset, IterationEmission, Program, Stage, Version
+from tidemill.program.stages import IterationEmission, Program, Stage, TimePartitionEmission
+from tidemill.program.statements import ArrayLoop, ChangeSubset, Version
 from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.fault_location import locate_fault
 from tidemill.runtimes.native.operators import groups as finishing

@@ -13,8 +13,8 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
+from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.program.statements import Program, Stage
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
 from tidemill.runtimes.native import backends, runtime_state
 from tidemill.runtimes.native.backends import Backends, StoredState

@@ -15,8 +15,9 @@ from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps, read_together, sources_of
+from tidemill.program.stages import PartitionEmission, Stage
 from tidemill.program.state_expiry import ExpiredEntries
-from tidemill.program.statements import PartitionEmission, RelationLoop, Replace, Stage, Version
+from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.python.compile import CompiledStage
 from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap, WeightedRows

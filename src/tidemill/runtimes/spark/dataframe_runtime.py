@@ -22,19 +22,8 @@ from tidemill.model.types import DOUBLE, Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import (
-    Add,
-    GroupEmission,
-    PartitionEmission,
-    Program,
-    Query,
-    RelationLoop,
-    Replace,
-    Stage,
-    Trigger,
-    Version,
-)
+from tidemill.program.stages import GroupEmission, PartitionEmission, Program, Stage, TimePartitionEmission
+from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter

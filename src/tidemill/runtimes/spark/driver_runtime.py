@@ -26,7 +26,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String, Timestamp
 from tidemill.program.constraints import Constraints
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.runtimes.native.executor import PlannedLookup
 from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation

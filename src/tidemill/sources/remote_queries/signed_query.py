@@ -14,7 +14,8 @@ from itertools import combinations
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expressions.scalars import Named, Scalar
-from tidemill.algebra.relational.relations import Filter, Join, Project, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Join, Project, Scan
 from tidemill.algebra.relational.walk import columns_in, conjunction
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import Field

@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.translate import parse, translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.runtimes.native.llvm.scalars import compiled
 from tests.runtimes.native.test_expressions import CORNERS, DOMAINS, EXPRESSIONS, FIELDS, ROWS, meaning
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

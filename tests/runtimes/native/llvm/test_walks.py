@@ -16,7 +16,7 @@ import pytest
 
 from tests.runtimes.native.llvm.compiled import tables_of
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.compiler.frontends.translate import translate
@@ -24,7 +24,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault, OutOfBudget
 from tidemill.model.schema import Table
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.stage import llvm_stage

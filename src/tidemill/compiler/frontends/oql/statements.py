@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.oql.algebra.events import listens
 from tidemill.compiler.frontends.oql.algebra.operators import Operator
 from tidemill.compiler.frontends.oql.algebra.unnest import unnest

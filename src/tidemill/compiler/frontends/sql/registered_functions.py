@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
-from tidemill.algebra.functions import FUNCTIONS
 from tidemill.algebra.functions.function import expect
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.user_functions import FunctionSignature
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments
 from tidemill.compiler.frontends.sql.grammar.refusals import FUNCTIONS as REFUSED
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText

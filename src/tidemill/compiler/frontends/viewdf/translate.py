@@ -14,9 +14,11 @@ from functools import partial
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Project, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.relational.time_partitions import (
     PARTITION_NUMBER,
     PartitionedInput,
@@ -24,7 +26,7 @@ from tidemill.algebra.relational.time_partitions import (
     Subscript,
     TimePartitioned,
 )
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.frontends.sql.names.projections import all_columns, cast_columns
 from tidemill.compiler.frontends.sql.query.context import NamedRelation

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Call, Literal, Named, column
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Scan
 from tidemill.algebra.relational.time_partitions import (
     PARTITION_NUMBER,
     PartitionedInput,

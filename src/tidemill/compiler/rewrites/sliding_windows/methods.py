@@ -27,7 +27,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Named, column
-from tidemill.algebra.relational.relations import Filter, Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Project
 from tidemill.algebra.relational.time_partitions import PartitionedInput, PartitionSlice, Subscript, TimePartitioned
 from tidemill.compiler.rewrites.sliding_windows.find_window import GroupedWindow
 from tidemill.compiler.rewrites.sliding_windows.partials import Partials

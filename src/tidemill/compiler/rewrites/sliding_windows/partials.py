@@ -11,11 +11,12 @@ import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import EXTREMES, SUMS, AggregateCall
 from tidemill.algebra.relational.partial_sums import finish, parts
-from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Relation, Scan, UnionAll
+from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan, UnionAll
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, DOUBLE, Decimal, Field, Type
 

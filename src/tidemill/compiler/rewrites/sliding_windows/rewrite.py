@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemill.algebra.relational.relations import Relation
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import children, with_children
 from tidemill.compiler.rewrites.sliding_windows.choose_method import MethodChoice, choose_method

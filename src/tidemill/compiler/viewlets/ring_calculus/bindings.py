@@ -27,7 +27,7 @@ def outputs(query: CalculusQuery) -> set[str]:
 def inputs(query: CalculusQuery) -> set[str]:
     """The variables without whose values the query cannot be computed.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import INT, Field
     >>> s = Atom("s", "s", (Field("c", INT),), ("s.c",))
     >>> inputs(CalculusQuery((), (), (s,), (call("gt", Column("r.a", INT), Column("s.c", INT)),)))

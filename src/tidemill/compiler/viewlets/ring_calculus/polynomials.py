@@ -19,9 +19,10 @@ from functools import reduce
 from itertools import product
 
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.scalars import Call, Case, Cast, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS, call
-from tidemill.algebra.relational.walk import columns_in, conjunction, conjuncts, is_nullable, substitute
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Literal, Scalar, is_nullable
+from tidemill.algebra.functions.registry import FUNCTIONS
+from tidemill.algebra.relational.walk import columns_in, conjunction, conjuncts, substitute
 from tidemill.algebra.text import text_of
 from tidemill.algebra.values.decimals import unit
 from tidemill.compiler.analysis.failures import is_exact

@@ -43,7 +43,7 @@ LinearForm = dict[Scalar, int]
 def bound_on(condition: Scalar, variable: str) -> VariableBound | None:
     """``condition`` as a bound on ``variable``; None where it is no such thing.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.algebra.text import text_of
     >>> a, b = Column("a", BIGINT), Column("b", BIGINT)
     >>> found = bound_on(call("gt", call("subtract", a, b), Literal(1000, BIGINT)), "a")
@@ -140,7 +140,7 @@ def _bare(scalar: Scalar) -> Scalar:
 def falls(condition: Scalar, numbers: Set[str]) -> bool:
     """Whether ``condition`` can only turn from true to false as ``numbers`` grow.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> n = Column("n", BIGINT)
     >>> falls(call("gt", Literal(9, BIGINT), n), {"n"}), falls(call("gt", n, Literal(9, BIGINT)), {"n"})
     (True, False)

@@ -18,7 +18,8 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Type
 from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import MapOrder, order_of
-from tidemill.program.statements import MapRead, MapSeek, Query, RangeBound, RelationLoop, Stage, Version
+from tidemill.program.stages import Stage
+from tidemill.program.statements import MapRead, MapSeek, Query, RangeBound, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
 from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, I128, PTR, NullableValue, RingValue, cell_type
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode, RangeLimit

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from tidemill.algebra.evaluate import MOST_ITERATIONS, endless
 from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
-from tidemill.program.statements import IterationEmission
+from tidemill.program.stages import IterationEmission
 from tidemill.runtimes.native.state.maps import RowMap
 
 IterationChange = dict[Row, int]

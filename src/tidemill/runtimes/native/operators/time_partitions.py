@@ -14,8 +14,7 @@ from typing import Protocol
 from tidemill.algebra.relational.time_partitions import PartitionSlice
 from tidemill.changes.zset import Row
 from tidemill.model.types import Field
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import Program
+from tidemill.program.stages import Program, TimePartitionEmission
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, RollingWindow
 from tidemill.runtimes.native.operators.touched_groups import (
     FEW,

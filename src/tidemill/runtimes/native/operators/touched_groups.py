@@ -14,8 +14,8 @@ from tidemill.algebra.expressions.scalars import Column
 from tidemill.changes.zset import Row
 from tidemill.model.schema import names_of
 from tidemill.model.types import Field
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import Add, GroupEmission, Program, RelationLoop
+from tidemill.program.stages import GroupEmission, Program, TimePartitionEmission
+from tidemill.program.statements import Add, RelationLoop
 
 FEW = 4
 """Where more than one in so many groups is touched, all are made anew."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
-from tidemill.algebra.expressions.scalars import Case, Literal, Scalar
-from tidemill.algebra.relational.walk import is_nullable
+from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.python.function_writer import FunctionWriter

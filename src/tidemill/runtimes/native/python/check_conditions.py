@@ -41,7 +41,7 @@ def row_checker(conditions: Sequence[CheckCondition]) -> Callable[[Row], None] |
 def compile_condition(condition: CheckCondition) -> ConditionIsFalse:
     """The generated function of a condition.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.algebra.expressions.scalars import Column, Literal
     >>> from tidemill.model.schema import CheckConstraint, Table
     >>> from tidemill.model.types import INT, Field

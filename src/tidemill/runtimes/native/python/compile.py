@@ -15,8 +15,8 @@ from tidemill.algebra.expressions.scalars import Named
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of, reads_change, reads_old, relation_of, triggers_of
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import Program, Query, RelationLoop, Replace, Stage, Trigger, TriggerStatement, Version
+from tidemill.program.stages import Program, Stage, TimePartitionEmission
+from tidemill.program.statements import Query, RelationLoop, Replace, Trigger, TriggerStatement, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.python.access import Access, AccessForm, FieldsOf, RowShapes, zero_entry

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS
-from tidemill.algebra.relational.walk import columns_in, is_nullable
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar, is_nullable
+from tidemill.algebra.functions.registry import FUNCTIONS
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.values.casts import cast_value, checked
 from tidemill.changes.arrow import canonical_double
 from tidemill.model import types as t

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.text import text_of
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT
 from tidemill.program.joingraph import Graph
 from tidemill.program.maps import Map
-from tidemill.program.statements import Query, RelationLoop, Stage, Version
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.native.operators.joingraph.routes import PathFilter, WalkRoute, route_from
 from tidemill.runtimes.native.operators.joingraph.structure import join_columns
 from tidemill.runtimes.native.python.access import RowShapes

@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar, is_nullable
 from tidemill.algebra.relational.partial_sums import LOW
-from tidemill.algebra.relational.walk import columns_in, is_nullable, transform
+from tidemill.algebra.relational.walk import columns_in, transform
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Type
 from tidemill.program.maps import Map, RingField
-from tidemill.program.statements import GroupEmission
+from tidemill.program.stages import GroupEmission
 from tidemill.runtimes.native.python.access import zero_entry
 from tidemill.runtimes.native.python.expressions import PythonExpressions, tidy
 from tidemill.runtimes.native.python.function_writer import FunctionWriter

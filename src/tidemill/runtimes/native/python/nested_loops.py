@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
 
-from tidemill.algebra.expressions.scalars import Column, Scalar
-from tidemill.algebra.relational.walk import columns_in, is_nullable
+from tidemill.algebra.expressions.scalars import Column, Scalar, is_nullable
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.split import SplitColumns
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT

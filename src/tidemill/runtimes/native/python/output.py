@@ -11,8 +11,14 @@ from tidemill.algebra.relational.relations import TopK
 from tidemill.model.schema import names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import Emission, GroupEmission, IterationEmission, MultisetRead, PartitionEmission
+from tidemill.program.stages import (
+    Emission,
+    GroupEmission,
+    IterationEmission,
+    MultisetRead,
+    PartitionEmission,
+    TimePartitionEmission,
+)
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputOperator, StoredRowOutput
 from tidemill.runtimes.native.operators.match import MatchOutput, MatchWriter
 from tidemill.runtimes.native.operators.multisets import MIN_MAX_BY, MultisetAggregate, MultisetGroupOutput

@@ -6,18 +6,18 @@ import datetime
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
-from tidemill.algebra.expressions.scalars import Column, Scalar, column
+from tidemill.algebra.expressions.scalars import Column, Scalar, column, is_nullable
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.ordering import SortOrder, descending_key
 from tidemill.algebra.relational.partial_sums import PartialSum
 from tidemill.algebra.relational.relations import TopK
-from tidemill.algebra.relational.walk import columns_in, is_nullable
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
-from tidemill.program.statements import PartitionEmission
+from tidemill.program.stages import PartitionEmission
 from tidemill.runtimes.native.python.accumulation import zero_sum
 from tidemill.runtimes.native.python.expressions import PythonExpressions, tidy
 from tidemill.runtimes.native.python.function_writer import FunctionWriter

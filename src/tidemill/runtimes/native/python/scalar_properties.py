@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar, is_nullable
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.node import memoized
-from tidemill.algebra.relational.walk import children, is_nullable, transform, walk
+from tidemill.algebra.relational.walk import children, transform, walk
 from tidemill.algebra.values.casts import cast_value
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.model import types as t
 from tidemill.model.types import Type
 

@@ -14,7 +14,8 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.statements import GroupEmission, PartitionEmission, Program, RelationLoop, Stage
+from tidemill.program.stages import GroupEmission, PartitionEmission, Program, Stage
+from tidemill.program.statements import RelationLoop
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX, TemporaryViews
 from tidemill.runtimes.spark.lowering.multiset_aggregates import MultisetChange
 from tidemill.runtimes.spark.lowering.partitions import lower_partitions

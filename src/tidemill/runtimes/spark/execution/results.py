@@ -18,7 +18,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import EPOCH, WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import GroupEmission
+from tidemill.program.stages import GroupEmission
 from tidemill.runtimes.spark.execution.parquet_files import write_files
 from tidemill.runtimes.spark.execution.temporary_views import VIEW_PREFIX
 from tidemill.runtimes.spark.lowering.ring_values import any_nonzero

@@ -13,7 +13,7 @@ from tidemill.algebra.kernels.aggregates import total
 from tidemill.algebra.relational.aggregates import BY_OTHER, EXTREMES, AggregateCall
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import MultisetRead
+from tidemill.program.stages import MultisetRead
 from tidemill.runtimes.spark.lowering.python_udfs import PythonUdfs
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, literal_sql, quote, struct_sql
 

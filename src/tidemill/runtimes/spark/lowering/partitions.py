@@ -20,7 +20,7 @@ from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import SESSION, WindowCall
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Struct
-from tidemill.program.statements import PartitionEmission
+from tidemill.program.stages import PartitionEmission
 from tidemill.runtimes.spark.lowering.multiset_aggregates import (
     COUNT_COLUMNS,
     NEW,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
@@ -34,7 +34,7 @@ def aliased(text: str, name: str) -> str:
 def expression_sql(scalar: Scalar, names: Mapping[str, str] | None = None) -> str:
     """The Spark SQL text of an expression; ``names`` gives the text of columns that are not spelt by their own name.
 
-    >>> from tidemill.algebra.functions import call
+    >>> from tidemill.algebra.expressions.call import call
     >>> expression_sql(call("add", Column("o.n", t.BIGINT), Literal(1, t.BIGINT)))
     '(`o.n` + 1L)'
     """

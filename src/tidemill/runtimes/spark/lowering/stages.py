@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, DOUBLE, Field, Struct
 from tidemill.program.maps import Map, map_fields
-from tidemill.program.statements import GroupEmission, MultisetRead
+from tidemill.program.stages import GroupEmission, MultisetRead
 from tidemill.runtimes.spark.lowering import ring_values
 from tidemill.runtimes.spark.lowering.multiset_aggregates import (
     NEW,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Case, Column, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.aggregates import aggregate_type
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, ConstantTerm, Monoid, Operation
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, OqlType, RecordType, ReferenceType, ValueType
 from tidemill.compiler.frontends.sql.expressions.literals import from_integer

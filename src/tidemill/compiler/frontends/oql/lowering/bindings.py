@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
-from tidemill.algebra.functions import call
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.relations import Relation
 from tidemill.algebra.relational.walk import columns_in, conjunction, substitute
 from tidemill.algebra.relational.walk import walk as scalars_of
 from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, PathTerm, VariableTerm, subterms

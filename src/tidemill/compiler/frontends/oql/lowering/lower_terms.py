@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Scalar, Subquery, column
-from tidemill.algebra.functions import call
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.relations import Relation
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.oql.algebra.operators import (
     ClosedTerm,
     Nest,

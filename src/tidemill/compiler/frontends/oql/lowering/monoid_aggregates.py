@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidemill.algebra.expressions.scalars import Column, Lambda, Literal, Scalar
-from tidemill.algebra.functions import call
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.scalars import Column, Lambda, Literal, Scalar, is_nullable
 from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.walk import conjunction, is_nullable
-from tidemill.algebra.values.coercion import convert
+from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.frontends.oql.calculus.terms import Monoid
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateArguments, aggregate_call
 from tidemill.model.errors import Unsupported

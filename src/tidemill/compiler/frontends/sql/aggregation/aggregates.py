@@ -13,13 +13,13 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.scalars import Case, Literal, Scalar
-from tidemill.algebra.functions import call
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
 from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.walk import columns_in, conjunction, is_nullable, subqueries
+from tidemill.algebra.relational.walk import columns_in, conjunction, subqueries
 from tidemill.algebra.text import function_text
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.aggregation.parameters import (
     ParameterType,
     anything,

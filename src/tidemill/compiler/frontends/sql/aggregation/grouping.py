@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.relations import Aggregate, Relation
+from tidemill.algebra.relational.relations import Aggregate
 from tidemill.algebra.relational.walk import children, columns_in, with_children
 from tidemill.algebra.text import function_text
 from tidemill.compiler.frontends.sql.aggregation.aggregates import (

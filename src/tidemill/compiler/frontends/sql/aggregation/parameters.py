@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.functions.function import Parameter, StrictParameter, expect
-from tidemill.algebra.values.coercion import convert
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Decimal, is_numeric
 

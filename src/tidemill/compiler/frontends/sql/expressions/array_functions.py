@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported

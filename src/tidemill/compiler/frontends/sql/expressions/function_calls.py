@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call, call_named
+from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Cast, Literal, Scalar
-from tidemill.algebra.functions import call, call_named
 from tidemill.algebra.values.casts import can_cast
-from tidemill.algebra.values.coercion import convert, typed
 from tidemill.compiler.frontends.sql.aggregation.aggregates import read_aggregate
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals

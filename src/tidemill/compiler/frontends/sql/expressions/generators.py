@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
-from tidemill.algebra.relational.relations import Project, Relation, Unnest
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project, Unnest
 from tidemill.algebra.relational.walk import subqueries
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.projections import all_columns

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Lambda, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.nested import element_of
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

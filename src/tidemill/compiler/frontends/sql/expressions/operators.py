@@ -8,10 +8,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Case, Literal, Scalar
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.regexp import check_escapes
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.expressions.intervals import Interval, from_interval, is_interval
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
 from tidemill.compiler.frontends.sql.expressions.subquery_predicates import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Relation, TopK, Values
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, TopK, Values
 from tidemill.algebra.relational.walk import columns_in, conjuncts
 
 

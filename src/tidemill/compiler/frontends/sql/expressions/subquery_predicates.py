@@ -7,9 +7,10 @@ from functools import partial, reduce
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Exists, Quantified, Scalar, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

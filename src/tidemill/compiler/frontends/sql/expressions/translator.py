@@ -9,10 +9,10 @@ from typing import Any, NoReturn, Protocol, cast
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, Subquery
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Relation
-from tidemill.algebra.values.coercion import convert, typed
+from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
 from tidemill.compiler.frontends.sql.expressions.single_row import is_single_row

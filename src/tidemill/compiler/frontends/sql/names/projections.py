@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Named, Scalar, column
-from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Project
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.algebra.values.coercion import convert
 from tidemill.model.types import Type
 
 

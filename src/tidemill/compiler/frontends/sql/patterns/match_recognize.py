@@ -8,9 +8,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Named, Scalar
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match, RowsPerMatch, Skip
 from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.relations import Project, Relation
+from tidemill.algebra.relational.relations import Project
 from tidemill.algebra.relational.row_patterns import variables_in
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of

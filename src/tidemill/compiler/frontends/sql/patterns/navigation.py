@@ -12,13 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Scalar, column
-from tidemill.algebra.matching.navigation import (
-    CLASSIFIER,
-    MATCH_NUMBER,
-    PATTERN_AGGREGATES,
-    ROW_NAVIGATIONS,
-    Navigation,
-)
+from tidemill.algebra.relational.match import CLASSIFIER, MATCH_NUMBER, PATTERN_AGGREGATES, ROW_NAVIGATIONS, Navigation
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments, aggregate_call
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import MARK, mark_translated

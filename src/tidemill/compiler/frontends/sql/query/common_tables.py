@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from tidemill.algebra.relational.relations import Relation, Scan
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import outer_columns, scans
 from tidemill.compiler.analysis.rename import rename, short
 from tidemill.compiler.frontends.sql.grammar.translation_marks import is_translated

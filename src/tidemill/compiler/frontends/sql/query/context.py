@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import column
-from tidemill.algebra.relational.relations import Aggregate, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Aggregate
 from tidemill.algebra.relational.walk import columns_in, walk
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import RowsPerMatch
-from tidemill.algebra.relational.relations import Filter, Relation, Scan, Values
+from tidemill.algebra.relational.relations import Filter, Scan, Values
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

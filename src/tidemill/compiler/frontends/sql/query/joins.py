@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Exists, Named, Scalar, column
-from tidemill.algebra.functions import call
-from tidemill.algebra.relational.relations import Filter, Join, OuterJoin, Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Join, OuterJoin, Project
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.relational.relations import Filter, Project
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.expressions.generators import GeneratedRows, from_generator, is_generator
 from tidemill.compiler.frontends.sql.grammar import refusals
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

@@ -6,8 +6,9 @@ from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.relations import Project, Relation, TopK
+from tidemill.algebra.relational.relations import Project, TopK
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

@@ -12,12 +12,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Named, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Recursive, Relation, Scan, UnionAll
+from tidemill.algebra.relational.relations import Recursive, Scan, UnionAll
 from tidemill.algebra.relational.walk import children, expressions, outer_columns, subqueries, walk_all
-from tidemill.algebra.values.coercion import common_type, convert
+from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

@@ -9,7 +9,8 @@ from functools import cached_property
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Named, Scalar
-from tidemill.algebra.relational.relations import Distinct, Filter, Project, Relation
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Distinct, Filter, Project
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping, has_aggregate
 from tidemill.compiler.frontends.sql.aggregation.grouping_sets import read_grouping_keys, read_grouping_sets

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidemill.algebra.relational.relations import Distinct, Except, Intersect, Relation, UnionAll
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Distinct, Except, Intersect, UnionAll
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.names.projections import cast_columns

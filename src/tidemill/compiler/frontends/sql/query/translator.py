@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.algebra.relational.relations import Relation, Values
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Values
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_unsupported_arguments
 from tidemill.compiler.frontends.sql.names.scope import Scope

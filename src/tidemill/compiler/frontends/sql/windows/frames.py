@@ -8,11 +8,11 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.relational.windows import WHOLE, Frame
 from tidemill.algebra.values.casts import can_cast
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.expressions.intervals import MICROSECONDS, Interval, from_interval, is_interval
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.model.errors import TypeMismatch, Unsupported

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.relations import Project, Relation, Window
+from tidemill.algebra.relational.relations import Project, Window
 from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, with_expressions
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, WHOLE, WindowCall
 from tidemill.algebra.text import function_text

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.time_windows import WINDOW
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.relations import Filter, Relation, Window
+from tidemill.algebra.relational.relations import Filter, Window
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.relational.windows import SESSION, WindowCall
-from tidemill.algebra.values.coercion import convert, fits
+from tidemill.algebra.values.coercion import fits
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

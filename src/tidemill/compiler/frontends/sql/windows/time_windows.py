@@ -13,11 +13,13 @@ from functools import reduce
 
 from sqlglot import exp
 
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
-from tidemill.algebra.functions import call
 from tidemill.algebra.functions.time_windows import WINDOW
-from tidemill.algebra.relational.relations import Filter, Project, Relation, Unnest
-from tidemill.algebra.values.coercion import convert, fits
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Filter, Project, Unnest
+from tidemill.algebra.values.coercion import fits
 from tidemill.compiler.frontends.sql.expressions.intervals import (
     DAYS,
     MICROSECONDS,

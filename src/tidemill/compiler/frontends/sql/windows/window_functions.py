@@ -9,10 +9,10 @@ from typing import Any
 from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.relational.windows import WindowCall
-from tidemill.algebra.values.coercion import convert
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateSyntax
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator

@@ -8,7 +8,8 @@ from llvmlite import ir
 
 from tidemill.program.joingraph import Lookahead, Serve
 from tidemill.program.maps import Map
-from tidemill.program.statements import Add, Query, Stage
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, Query
 from tidemill.runtimes.native.llvm.codegen.layout import I64, PTR
 from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
 from tidemill.runtimes.native.llvm.io.run_end_encoding import RunsGlobal

@@ -8,7 +8,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from tidemill.algebra.expressions.scalars import Column
-from tidemill.program.statements import Query, RelationLoop, Stage, Version
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import number
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
 from tidemill.runtimes.native.llvm.codegen.layout import PTR, NullableValue

@@ -20,7 +20,8 @@ from tidemill.algebra.relational.walk import columns_in
 from tidemill.model.schema import WEIGHT
 from tidemill.program.joingraph import Lookahead
 from tidemill.program.maps import Map
-from tidemill.program.statements import Query, RelationLoop, Stage, Version
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, number
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
 from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, PTR, NullableValue, at

@@ -13,7 +13,7 @@ from functools import partial
 from llvmlite import ir
 
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.functions import FUNCTIONS
+from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.relational.walk import children
 from tidemill.model import types as t
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, TRUE, FunctionFrame, NotCompiled, widened

@@ -17,7 +17,7 @@ from tidemill.model.schema import WEIGHT, names_of
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.maps import RingField as MapValue
-from tidemill.program.statements import GroupEmission, Stage
+from tidemill.program.stages import GroupEmission, Stage
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, Local, check, number, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
 from tidemill.runtimes.native.llvm.codegen.layout import (

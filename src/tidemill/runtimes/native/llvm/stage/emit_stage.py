@@ -24,18 +24,8 @@ from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, sources_of, steps_of
-from tidemill.program.stages import TimePartitionEmission
-from tidemill.program.statements import (
-    Add,
-    ArrayLoop,
-    IterationEmission,
-    PartitionEmission,
-    RelationLoop,
-    Replace,
-    Stage,
-    Trigger,
-    Version,
-)
+from tidemill.program.stages import IterationEmission, PartitionEmission, Stage, TimePartitionEmission
+from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, PTR, NullableValue, at

@@ -24,7 +24,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import row_wise
-from tidemill.program.statements import GroupEmission, Stage
+from tidemill.program.stages import GroupEmission, Stage
 from tidemill.runtimes.native.llvm.codegen.jit import Library, load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory

@@ -13,7 +13,8 @@ from functools import partial
 from llvmlite import ir
 
 from tidemill.program.reads import queries_of, reads_old, relation_of
-from tidemill.program.statements import Add, Query, Replace, Stage, TriggerStatement
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, Query, Replace, TriggerStatement
 from tidemill.runtimes.native.llvm.codegen.frame import FALSE, FunctionFrame, NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NullableValue, RingValue
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from tidemill.program.joingraph import Serve
-from tidemill.program.statements import Stage
+from tidemill.program.stages import Stage
 from tidemill.runtimes.native.operators.joingraph.diff_filter import TupleChange, diffs_of
 from tidemill.runtimes.native.operators.joingraph.maintenance import maintain
 from tidemill.runtimes.native.operators.joingraph.materialize import materialize

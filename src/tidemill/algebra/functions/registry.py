@@ -1,0 +1,41 @@
+"""All scalar functions by name."""
+
+from __future__ import annotations
+
+from tidemill.algebra.functions.arithmetic import ARITHMETIC
+from tidemill.algebra.functions.arrays import ARRAYS
+from tidemill.algebra.functions.comparison import COMPARISON, RELATIONS
+from tidemill.algebra.functions.function import Function
+from tidemill.algebra.functions.higher_order import LAMBDAS
+from tidemill.algebra.functions.mathematics import MATHEMATICS
+from tidemill.algebra.functions.nested import NESTED
+from tidemill.algebra.functions.regexp import PATTERNS
+from tidemill.algebra.functions.ring_arithmetic import RING
+from tidemill.algebra.functions.strings import STRINGS
+from tidemill.algebra.functions.time import TIME
+from tidemill.algebra.functions.time_windows import TIME_WINDOWS
+from tidemill.algebra.functions.variance import VARIANCE_FUNCTIONS
+
+THEMES = (
+    ARITHMETIC, COMPARISON, MATHEMATICS, STRINGS, PATTERNS, TIME, TIME_WINDOWS, NESTED, ARRAYS, LAMBDAS, RING,
+    VARIANCE_FUNCTIONS,
+)  # fmt: skip
+
+
+FUNCTIONS: dict[str, Function] = {function.name: function for theme in THEMES for function in theme}
+"""Every function that a ``Call`` may name."""
+
+
+INTERNAL = frozenset({
+    *(function.name for theme in (TIME_WINDOWS, RING, VARIANCE_FUNCTIONS) for function in theme),
+    *(function.name for function in RELATIONS), "add", "subtract", "multiply", "divide", "remainder", "negate",
+    "is_null", "is_not_null", "average", "mean", "bigint_checked", "add_days", "add_months_to", "add_microseconds",
+    "ceil_places", "ceil_whole", "floor_places", "floor_whole", "dayofweek_iso", "second_with_fraction",
+    "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
+    "sequence_of_moments", "week",
+})  # fmt: skip
+"""What operators and other functions are made of: no functions of SQL, and unknown to users by these names."""
+
+
+OPERATORS = frozenset(function.name for function in (*ARITHMETIC, *RELATIONS))
+"""The functions beside which an integer literal is as narrow as its digits."""
