@@ -1,10 +1,41 @@
-"""Tidemill keeps SQL views fresh at the cost of the change, not of the data."""
+"""Tidemill keeps SQL views fresh at the cost of the change, not of the data.
 
-from tidemill.engine.check import check
-from tidemill.engine.objects.database import Objects, objects, odl_from
-from tidemill.engine.repair import repair
-from tidemill.engine.warehouse import Warehouse, open
-from tidemill.model.errors import TidemillError
+The names below are loaded when they are first used, so that ``import tidemill`` costs next to nothing: the engine with
+its compiler comes with ``tidemill.open``, Spark with the first view on it, LLVM with the first view that it compiles.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.engine.check import check
+    from tidemill.engine.objects.database import Objects, objects, odl_from
+    from tidemill.engine.repair import repair
+    from tidemill.engine.warehouse import Warehouse, open
+    from tidemill.model.errors import TidemillError
 
 __all__ = ["Objects", "TidemillError", "Warehouse", "__version__", "check", "objects", "odl_from", "open", "repair"]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "Objects": "tidemill.engine.objects.database",
+    "TidemillError": "tidemill.model.errors",
+    "Warehouse": "tidemill.engine.warehouse",
+    "check": "tidemill.engine.check",
+    "objects": "tidemill.engine.objects.database",
+    "odl_from": "tidemill.engine.objects.database",
+    "open": "tidemill.engine.warehouse",
+    "repair": "tidemill.engine.repair",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name and keep it, so that this is asked once for each (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,15 +8,14 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
-from tidemill.engine.results import Result
-from tidemill.model.errors import TidemillError
+    from tidemill.engine.results import Result
+    from tidemill.model.errors import TidemillError
 
 __all__ = ["as_text", "cell", "console", "fail", "json_line", "print_json", "print_result", "print_table"]
 
@@ -25,12 +24,17 @@ _WIDE = 10_000
 
 def console(*, stderr: bool = False) -> Console:
     """A console on stdout or stderr. In a pipe it is as wide as its rows: what is searched must not be cut."""
+    from rich.console import Console
+
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, width=None if stream.isatty() else _WIDE, highlight=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
     """Rows as a table; numbers stand to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for position, column in enumerate(columns):
@@ -56,6 +60,8 @@ def print_result(result: Result, as_json: bool) -> None:
 
 def cell(value: Any) -> Text:
     """A value as a table shows it; NULL is set apart from the text "NULL"."""
+    from rich.text import Text
+
     return Text("NULL", style="dim italic") if value is None else Text(as_text(value))
 
 
@@ -87,6 +93,8 @@ def json_line(value: Any) -> str:
 
 def fail(error: TidemillError) -> None:
     """Print an error on stderr as everything that serves Tidemill renders it."""
+    from rich.text import Text
+
     what, *rest = error.render().splitlines()
     output = console(stderr=True)
     output.print(Text(what, style="bold red"), soft_wrap=True)

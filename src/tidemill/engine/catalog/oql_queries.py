@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.compiler.frontends.oql.statements import OqlAnswer, OqlView, translate_oql
+from typing import TYPE_CHECKING
+
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.translate import TranslatedQuery
@@ -10,6 +11,9 @@ from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.engine.catalog.object_module import ObjectModule
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import RelationFields
+
+if TYPE_CHECKING:
+    from tidemill.compiler.frontends.oql.statements import OqlAnswer, OqlView
 
 __all__ = ["as_oql", "oql_view", "read_oql"]
 
@@ -35,5 +39,7 @@ def read_oql(text: OqlText, module: ObjectModule | None, readable: RelationField
             where=text.name,
             hint="Declare their classes first: tidemill.objects(wh, odl), or tidemill objects FILE.",
         )
+    from tidemill.compiler.frontends.oql.statements import translate_oql  # a front end of its own, which few warehouses need
+
     others = {name: fields for name, fields in readable.items() if name not in module.tables}
     return translate_oql(text.text, module.schema, others, text.name)

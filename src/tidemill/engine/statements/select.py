@@ -8,7 +8,6 @@ from typing import Any
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row
-from tidemill.compiler.frontends.oql.statements import OqlAnswer
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
@@ -30,6 +29,8 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
 
 def select_oql(engine: Engine, query: OqlText) -> Result:
     """The answer to a query in OQL over the present contents, in the order that it asks for."""
+    from tidemill.compiler.frontends.oql.statements import OqlAnswer  # a front end of its own, which few warehouses need
+
     found = read_oql(query, engine.catalog.module, engine.catalog.relations)
     if len(found) != 1 or not isinstance(found[0], OqlAnswer):
         raise ParseError("one query was expected", where=query.name, hint="A view is made by define().")

@@ -7,15 +7,12 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill import __version__
-from tidemill.engine.fault_reports import fault_report
-from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import InternalError, SetupError, TidemillError
-from tidemill.serving.cli.audit import check_history, check_view
 from tidemill.serving.cli.bench import bench
 from tidemill.serving.cli.check_repair import check, repair
 from tidemill.serving.cli.data_input import FORMATS, apply_file, load_with_progress, run_script, take_files
@@ -36,6 +33,9 @@ from tidemill.serving.cli.warehouse_options import (
 from tidemill.serving.cli.watch_changes import as_json_lines, as_text_lines, watch_changes
 from tidemill.serving.cli.watch_staleness import watch_staleness
 from tidemill.serving.render import fail, json_line, print_json, print_table
+
+if TYPE_CHECKING:
+    from tidemill.engine.warehouse import Warehouse
 
 __all__ = ["app", "main"]
 
@@ -79,6 +79,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("TIDEMILL_DEBUG"):
             raise
+        from tidemill.engine.fault_reports import fault_report
+
         fault = InternalError("the command failed because of a fault in Tidemill")
         fault.reported(fault_report(error, f"tidemill {' '.join(sys.argv[1:2])}", {}, None))
         _stop(fault)
@@ -175,9 +177,7 @@ def load(
 
 @app.command()
 def objects(
-    file: Annotated[
-        Path | None, typer.Argument(help="A module in ODL; left out: what was declare_classes before.")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="A module in ODL; left out: what was declared before.")] = None,
     odl: Annotated[bool, typer.Option("--odl", help="Print the module itself.")] = False,
     warehouse: FolderOption = DEFAULT_FOLDER,
     as_json: JsonOption = False,
@@ -226,9 +226,7 @@ def apply(
 
 @app.command()
 def watch(
-    view: Annotated[
-        str | None, typer.Argument(help="The view to watch_changes; left out: how far each is behind.")
-    ] = None,
+    view: Annotated[str | None, typer.Argument(help="The view to follow; left out: how far each is behind.")] = None,
     since: Annotated[int | None, typer.Option(help="Begin after this epoch; else with what comes next.")] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows with this value, as in customer=ann; may be repeated.")
@@ -280,9 +278,7 @@ def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
 @app.command()
 def sync(
     name: Annotated[str | None, typer.Argument(help="A view over sources, or a feed; left out: all of them.")] = None,
-    following: Annotated[
-        bool, typer.Option("--watch_changes", help="Go on until interrupted, with everything.")
-    ] = False,
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     timeout: Annotated[float | None, typer.Option(help="End after so many seconds.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
@@ -310,10 +306,8 @@ def sync(
 def feed(
     table: Annotated[str, typer.Argument(help="The table or stream that takes the rows.")],
     folder: Annotated[str, typer.Argument(help="Where files arrive, by renaming: CSV, JSON lines or Parquet.")],
-    following: Annotated[
-        bool, typer.Option("--watch_changes", help="Go on until interrupted, with everything.")
-    ] = False,
-    timeout: Annotated[float | None, typer.Option(help="With --watch_changes: end after so many seconds.")] = None,
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
+    timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
     format: Annotated[str | None, typer.Option(help="csv, json or parquet; else the ending tells.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
@@ -336,11 +330,9 @@ def feed(
 
 @app.command()
 def schedule(
-    following: Annotated[
-        bool, typer.Option("--watch_changes", help="Go on until interrupted, with everything.")
-    ] = False,
+    following: Annotated[bool, typer.Option("--follow", help="Go on until interrupted, with everything.")] = False,
     limit: Annotated[int | None, typer.Option(help="So many views share an epoch, at most.", min=1)] = None,
-    timeout: Annotated[float | None, typer.Option(help="With --watch_changes: end after so many seconds.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="With --follow: end after so many seconds.")] = None,
     warehouse: FolderOption = DEFAULT_FOLDER,
     runtime: RuntimeOption = RuntimeName.auto,
 ) -> None:
@@ -468,6 +460,8 @@ def audit(
       tidemill audit --history history.jsonl --level complete
       lines of a history, in order: {"source": [[1, "ann"]]} and {"warehouse": [[1, "ann"]]}, all rows of one state
     """
+    from tidemill.serving.cli.audit import check_history, check_view
+
     if (view is None) == (history is None):
         raise typer.BadParameter("name a view, or a file with --history")
     if history is not None:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidemill.engine.check import check as check_warehouse
-from tidemill.engine.repair import repair as repair_warehouse
+import tidemill
 from tidemill.serving.cli.data_input import progress_bar
 from tidemill.serving.cli.warehouse_options import DEFAULT_FOLDER, FolderOption, JsonOption
 from tidemill.serving.render import json_line
@@ -32,7 +31,7 @@ def check(
       tidemill check -w shop --full --json
     """
     with progress_bar("reading") as progress:
-        found = check_warehouse(warehouse, full=full, progress=progress)
+        found = tidemill.check(warehouse, full=full, progress=progress)
     print(json_line({**asdict(found), "ok": found.ok}) if as_json else found)
     if not found.ok:
         raise typer.Exit(1)
@@ -57,7 +56,7 @@ def repair(
       tidemill repair -w shop --accept-loss
     """
     with progress_bar("reading") as progress:
-        told = repair_warehouse(warehouse, accept_loss=accept_loss, dry_run=dry_run, progress=progress)
+        told = tidemill.repair(warehouse, accept_loss=accept_loss, dry_run=dry_run, progress=progress)
     print(json_line(asdict(told)) if as_json else told)
     if not (told.done or told.check.ok):
         raise typer.Exit(1)

@@ -7,23 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-from tidemill.changes.zset import Row
-from tidemill.engine.intake_counts import with_noun
-from tidemill.engine.objects.database import objects
-from tidemill.engine.results import Result
-from tidemill.engine.warehouse import Warehouse
-from tidemill.model.coerce import row_coercer
+import tidemill
 from tidemill.model.errors import SetupError, Unsupported
 from tidemill.model.paths import local_path
-from tidemill.model.schema import WHEN, late_table
 from tidemill.serving.render import console, print_result
-from tidemill.sources.ingest.debezium import RowLookup, read_debezium
-from tidemill.sources.ingest.inbox import ASIDE
-from tidemill.sources.ingest.pairs import read_pairs
+
+if TYPE_CHECKING:
+    from tidemill.changes.zset import Row
+    from tidemill.engine.results import Result
+    from tidemill.engine.warehouse import Warehouse
+    from tidemill.sources.ingest.debezium import RowLookup
 
 __all__ = ["FORMATS", "apply_file", "load_with_progress", "run_script", "take_files"]
 
@@ -46,11 +41,13 @@ def load_with_progress(
     wh: Warehouse, table: str, files: Sequence[str], *, format: str | None, reject: Path | None
 ) -> str:
     """Load files and say what was done; a bar follows the bytes on a terminal."""
+    from tidemill.engine.intake_counts import with_noun
+
     if wh.has_objects(table):
         if reject is not None:
             raise Unsupported("objects are loaded all or none", hint="Leave --reject out.")
         with progress_bar(f"loading {table}") as progress:
-            taken = objects(wh).load(table, *files, format=format, progress=progress)
+            taken = tidemill.objects(wh).load(table, *files, format=format, progress=progress)
         return f"epoch {taken}: {with_noun(taken.counts.rows, 'object')} loaded for {table}"
     with progress_bar(f"loading {table}") as progress:
         taken = wh.load(table, *files, format=format, reject=reject, progress=progress)
@@ -61,6 +58,8 @@ def load_with_progress(
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal that follows bytes, told how many so far and in all."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     output = console(stderr=True)
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as shown:
@@ -70,6 +69,8 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def take_files(wh: Warehouse, table: str, folder: str, format: str | None) -> str:
     """Take in what waits in a folder and say what was done; a feed is made for it, unless there is one."""
+    from tidemill.sources.ingest.inbox import ASIDE
+
     place = str(local_path(folder, "folder of a feed").resolve())
     known = {row[2]: row[0] for row in wh.sql("SHOW FEEDS")}
     if place not in known:
@@ -92,6 +93,9 @@ def _quoted(text: str) -> str:
 
 def apply_file(wh: Warehouse, file: Path, format: str) -> str:
     """Apply change records as one epoch and say what was done."""
+    from tidemill.sources.ingest.debezium import read_debezium
+    from tidemill.sources.ingest.pairs import read_pairs
+
     tables = {name: wh.table(name).definition for name in wh.tables()}
     with _lines(file) as lines:
         if format == "debezium":
@@ -108,6 +112,8 @@ def apply_file(wh: Warehouse, file: Path, format: str) -> str:
 
 def _late(wh: Warehouse, table: str, epoch: int) -> int:
     """How many changes of a table were late in an epoch."""
+    from tidemill.model.schema import WHEN, late_table
+
     late = late_table(wh.table(table).definition)
     if late is None:
         return 0
@@ -117,6 +123,8 @@ def _late(wh: Warehouse, table: str, epoch: int) -> int:
 
 def lookup_in(wh: Warehouse) -> RowLookup:
     """How records that do not show the row they replace find it: by primary key, in an index made when first asked."""
+    from tidemill.model.coerce import row_coercer
+
     indexes: dict[str, dict[Row, Row]] = {}
 
     def find(table: str, key: Row) -> Row | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
-from tidemill.engine.warehouse import Warehouse
+if TYPE_CHECKING:
+    from tidemill.engine.warehouse import Warehouse
 
 __all__ = ["Reporter", "keep_in_sync"]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tidemill.engine.objects.database import Objects, objects
-from tidemill.engine.warehouse import Warehouse
+import tidemill
 from tidemill.model.errors import SetupError
+
+if TYPE_CHECKING:
+    from tidemill.engine.objects.database import Objects
+    from tidemill.engine.warehouse import Warehouse
 
 __all__ = ["CLASS_COLUMNS", "declare_classes", "list_classes"]
 
@@ -18,7 +22,7 @@ def declare_classes(wh: Warehouse, file: Path | None) -> Objects:
     """The objects of a warehouse, with the classes that a file declares."""
     if file is not None and not file.is_file():
         raise SetupError("there is no such file", where=str(file))
-    return objects(wh, file)
+    return tidemill.objects(wh, file)
 
 
 def list_classes(db: Objects) -> Iterator[tuple[str, str | None, str | None, str | None, int | None]]:

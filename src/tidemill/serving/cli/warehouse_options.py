@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.engine.results import LazyRows
-from tidemill.engine.warehouse import Warehouse
-from tidemill.engine.warehouse import open as open_warehouse
+import tidemill
 from tidemill.model.errors import SetupError, UnknownName
 from tidemill.model.paths import local_path
+
+if TYPE_CHECKING:
+    from tidemill.engine.results import LazyRows
+    from tidemill.engine.warehouse import Warehouse
 
 FolderOption = Annotated[
     str, typer.Option("--warehouse", "-w", metavar="FOLDER", envvar="TIDEMILL_WAREHOUSE", help="The warehouse folder.")
@@ -51,7 +53,7 @@ def open_folder(
             where=folder,
             hint='Name its folder with -w, or make one: tidemill sql "CREATE TABLE ...".',
         )
-    return open_warehouse(folder, runtime=runtime.value, read_only=read_only)
+    return tidemill.open(folder, runtime=runtime.value, read_only=read_only)
 
 
 def list_relations(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidemill.engine.handles import ViewHandle
-from tidemill.engine.subscriptions.change_batches import ChangeBatch
-from tidemill.engine.warehouse import open as open_warehouse
+import tidemill
 from tidemill.model.errors import BadValue
 from tidemill.serving.render import json_line
-from tidemill.sources.ingest.text_records import parser_of
+
+if TYPE_CHECKING:
+    from tidemill.engine.handles import ViewHandle
+    from tidemill.engine.subscriptions.change_batches import ChangeBatch
 
 __all__ = ["EpochChanges", "as_json_lines", "as_text_lines", "watch_changes"]
 
@@ -42,7 +43,7 @@ def watch_changes(
     """
     seen, quiet_from = since, time.monotonic()
     while timeout is None or time.monotonic() - quiet_from < timeout:
-        with open_warehouse(folder, runtime="native", read_only=True) as wh:
+        with tidemill.open(folder, runtime="native", read_only=True) as wh:
             handle, epoch = wh.view(view), wh.epoch
             first, seen = seen is None, epoch if seen is None else seen
             if epoch > seen or first:
@@ -73,6 +74,8 @@ def as_text_lines(batch: ChangeBatch) -> Iterator[str]:
 
 def _conditions(texts: Sequence[str], view: ViewHandle) -> dict[str, list[Any]]:
     """The values asked for, by column; NULL is written as such."""
+    from tidemill.sources.ingest.text_records import parser_of
+
     types = {field.name.lower(): field.type for field in view.fields}
     found: dict[str, list[Any]] = {}
     for text in texts:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.live import Live
-from rich.table import Table
-
-from tidemill.engine.warehouse import open as open_warehouse
+import tidemill
 from tidemill.serving.render import cell, console, json_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["watch_staleness"]
 
@@ -28,6 +27,8 @@ def watch_staleness(
     between: Callable[[], None] = lambda: None,
 ) -> None:
     """Show every ``interval`` seconds how far each view is behind, until nothing changed for ``timeout`` seconds."""
+    from rich.live import Live
+
     output = console()
     live = Live(console=output, auto_refresh=False) if output.is_terminal and not as_json else None
     with live or nullcontext():
@@ -52,7 +53,7 @@ def watch_staleness(
 
 def _look(folder: str) -> tuple[int, list[tuple[Any, ...]]]:
     """The last epoch, and a row for each view; a writer in another process is not disturbed."""
-    with open_warehouse(folder, runtime="native", read_only=True) as warehouse:
+    with tidemill.open(folder, runtime="native", read_only=True) as warehouse:
         shown = warehouse.sql("SHOW VIEWS")
         return warehouse.epoch, [(name, *rest) for name, _, _, *rest in shown]
 
@@ -72,6 +73,9 @@ def _line(rows: list[tuple[Any, ...]]) -> str:
 
 
 def _table(epoch: int, rows: list[tuple[Any, ...]]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(box=SIMPLE_HEAD, title=f"epoch {epoch:,}", title_justify="left")
     for place, column in enumerate(STALENESS_COLUMNS):
         table.add_column(column, justify="left" if place < 2 else "right")

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -161,6 +160,8 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
         words = [_words(chunk) for chunk in column.chunks]
         return np.concatenate(words) if words else np.zeros(0, dtype=np.uint64)
     if pa.types.is_nested(kind) or pa.types.is_string(kind):
+        import pandas as pd  # 0.4 s of CPU, which most processes need not spend
+
         values = column.to_pandas().to_numpy(dtype=object)
         if pa.types.is_nested(kind):
             values = np.array([repr(value) for value in column.to_pylist()], dtype=object)
