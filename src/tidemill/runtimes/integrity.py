@@ -14,11 +14,15 @@ SAFE_WEIGHT = 1 << 32
 """Weights up to this one are not summed to see whether a row comes too often: it would take billions of epochs."""
 
 WeightOf = Callable[[Row], int]
-RowsByKey = Callable[[Row], Iterable[tuple[Row, int]]]
+"""The weight with which a table holds a row."""
+
+RowsUnderKey = Callable[[Row], Iterable[tuple[Row, int]]]
+"""The weighted rows that a table holds under a primary key."""
+
 WeightsByKey = Callable[[str, tuple[int, ...], Collection[Row]], Mapping[Row, int]]
 
 
-def check_change(table: Table, change: ZSet, weight_of: WeightOf, rows_with: RowsByKey) -> None:
+def check_change(table: Table, change: ZSet, weight_of: WeightOf, rows_with: RowsUnderKey) -> None:
     """Refuse ``change`` where ``table`` cannot take it.
 
     ``weight_of`` says how often the table holds a row, ``rows_with`` which weighted rows it holds under a primary key.
@@ -58,7 +62,7 @@ def require_countable(weight: int, where: str) -> None:
         )
 
 
-def _check_keys(table: Table, change: ZSet, rows_with: RowsByKey) -> None:
+def _check_keys(table: Table, change: ZSet, rows_with: RowsUnderKey) -> None:
     positions = table.key_positions()
     taken: dict[Row, Row] = {}
     for row, weight in change.items():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import Table
+from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Program, Stage
+
+FieldsOf = Callable[[str], tuple[Field, ...]]
+"""The columns of a relation or map, in the order in which its rows hold them."""
 
 
 class Runtime(Protocol):

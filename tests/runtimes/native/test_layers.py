@@ -18,7 +18,8 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native import runtime_state
 from tidemill.runtimes.native.operators import time_partitions
-from tidemill.runtimes.native.operators.touched_groups import TouchedGroups, WeightedRow
+from tidemill.runtimes.native.operators.touched_groups import TouchedGroups
+from tidemill.runtimes.native.state.maps import WeightedRow
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -39,7 +39,9 @@ def read_oql(text: OqlText, module: ObjectModule | None, readable: RelationField
             where=text.name,
             hint="Declare their classes first: tidemill.objects(wh, odl), or tidemill objects FILE.",
         )
-    from tidemill.compiler.frontends.oql.statements import translate_oql  # a front end of its own, which few warehouses need
+    from tidemill.compiler.frontends.oql.statements import (
+        translate_oql,  # a front end of its own, which few warehouses need
+    )
 
     others = {name: fields for name, fields in readable.items() if name not in module.tables}
     return translate_oql(text.text, module.schema, others, text.name)

@@ -29,7 +29,9 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
 
 def select_oql(engine: Engine, query: OqlText) -> Result:
     """The answer to a query in OQL over the present contents, in the order that it asks for."""
-    from tidemill.compiler.frontends.oql.statements import OqlAnswer  # a front end of its own, which few warehouses need
+    from tidemill.compiler.frontends.oql.statements import (
+        OqlAnswer,  # a front end of its own, which few warehouses need
+    )
 
     found = read_oql(query, engine.catalog.module, engine.catalog.relations)
     if len(found) != 1 or not isinstance(found[0], OqlAnswer):

@@ -39,7 +39,7 @@ from tidemill.runtimes.native.python.compile import (
     compile_probes,
 )
 from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
-from tidemill.runtimes.native.state.maps import RingMap, RowMap, WeightedRows
+from tidemill.runtimes.native.state.maps import RingMap, RowMap, WeightedRow
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 from tidemill.runtimes.native.state.table_lookup import group_by_columns
@@ -134,7 +134,7 @@ class PythonExecutor:
         return self.fill(last, last.empty_maps(), rows)
 
     def follow(
-        self, query: Sequence[CompiledStage], maps: Sequence[StageMaps], relation: str, rows: WeightedRows
+        self, query: Sequence[CompiledStage], maps: Sequence[StageMaps], relation: str, rows: Iterable[WeightedRow]
     ) -> GroupRows:
         """Let a change of ``relation`` go through a query that reads changes alone, and whose ``maps`` are kept.
 

@@ -11,7 +11,6 @@ from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
-from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
@@ -26,12 +25,11 @@ from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_held
+from tidemill.runtimes.runtime import FieldsOf
 from tidemill.storage.store import ReadableStore
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
-
-FieldsOf = Callable[[str], tuple[Field, ...]]
 
 
 class NativeRuntime:

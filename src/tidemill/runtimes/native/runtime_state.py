@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.python.compile import CompiledStage
-from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap, WeightedRows
+from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap, WeightedRow
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
 from tidemill.storage.store import ReadableStore
@@ -109,7 +109,7 @@ class RuntimeState:
         """The columns of a relation that loops read."""
         return tuple(sorted(self._used.get(name, ())))
 
-    def scan(self, name: str) -> WeightedRows:
+    def scan(self, name: str) -> Iterable[WeightedRow]:
         """The weighted rows of a relation, equal ones perhaps not summed: loops are linear, so they need not be.
 
         A relation that is only ever scanned is not kept in memory.

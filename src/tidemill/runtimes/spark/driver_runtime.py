@@ -28,9 +28,10 @@ from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Stage
 from tidemill.runtimes.native.executor import PlannedLookup
-from tidemill.runtimes.native.runtime import FieldsOf, NativeRuntime
+from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot, widen_rows
+from tidemill.runtimes.runtime import FieldsOf
 from tidemill.runtimes.spark.execution.errors import translate_errors
 from tidemill.runtimes.spark.execution.job_counters import Counters, Meter
 from tidemill.runtimes.spark.execution.parquet_files import read_files

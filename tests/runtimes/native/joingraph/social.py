@@ -14,11 +14,11 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.runtimes.native.operators.joingraph.diff_filter import Diff, TupleChange, diffs_of
 from tidemill.runtimes.native.operators.joingraph.maintenance import maintain
+from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph
 from tidemill.runtimes.native.operators.joingraph.stage_graphs import joined_in
 from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph, MemberTuples
 from tidemill.runtimes.native.operators.joingraph.view_diffs import generate_view_diffs
 from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk
-from tidemill.runtimes.native.python.joingraph import CompiledGraph
 
 DDL = """
 CREATE TABLE users (username STRING NOT NULL, gender STRING, country STRING);

@@ -21,7 +21,7 @@ from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import Table
 from tidemill.runtimes.native.operators.joingraph import stage_graphs
-from tidemill.runtimes.native.operators.joingraph.stage_graphs import joined_in
+from tidemill.runtimes.native.operators.joingraph.stage_graphs import empty_graph, joined_in
 from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph, JoinTuple
 
 DDL = """
@@ -230,7 +230,7 @@ def check_graphs(harness: Harness) -> None:
         maps = harness.runtime._state.maps(compiled)
         for number, graph in enumerate(compiled.graphs):
             joined = joined_in(number, graph, maps)
-            fresh = JoinGraph(graph.graph, graph.maps)
+            fresh = empty_graph(graph)
             for member in graph.graph.members:
                 fresh.layers[member.alias].fill(maps[member.map].entries.items())
             assert snapshot(joined) == snapshot(fresh)

@@ -21,7 +21,16 @@ from tidemill.program.reads import MapOrder, order_of
 from tidemill.program.stages import Stage
 from tidemill.program.statements import MapRead, MapSeek, Query, RangeBound, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
-from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, I128, PTR, NullableValue, RingValue, cell_type
+from tidemill.runtimes.native.llvm.codegen.layout import (
+    I32,
+    I64,
+    I128,
+    NULL_POINTER,
+    PTR,
+    NullableValue,
+    RingValue,
+    cell_type,
+)
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode, RangeLimit
 from tidemill.runtimes.native.llvm.scalars import double_sums, wide_integers
 from tidemill.runtimes.native.llvm.scalars.comparisons import compare
@@ -171,7 +180,7 @@ class QueryCode:
     def _find_one(self, held: MapGlobal, source: RelationLoop, then: Continue, keys: Sequence[NullableValue]) -> None:
         builder = self._builder
         entry = held.code.find(builder, held.handle(builder), keys)
-        with builder.if_then(builder.icmp_unsigned("!=", entry, ir.Constant(PTR, None))):
+        with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
             self._bind_entry(held, source, then, entry)
 
     def _find_all(
@@ -235,7 +244,7 @@ class QueryCode:
     ) -> None:
         builder, code = self._builder, held.code
         entry = code.find(builder, held.handle(builder), keys)
-        with builder.if_then(builder.icmp_unsigned("!=", entry, ir.Constant(PTR, None))):
+        with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
             builder.store(code.weight(builder, entry), weight)
             for value, variable in zip(step.values, values, strict=True):
                 builder.store(code.value(builder, entry, _place(held, value)), variable)

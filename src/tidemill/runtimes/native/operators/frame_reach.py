@@ -8,7 +8,7 @@ value. None stands for the beginning of the part, or for its end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from tidemill.algebra.kernels.frames import moved
 from tidemill.algebra.relational.ordering import SortOrder, sort_key
 from tidemill.algebra.relational.windows import Frame
 from tidemill.changes.zset import Row
-from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey
+from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey, WeightedSortKeys
 
 SortKeyBound = SortKey | None
 OrderValueOf = Callable[[Row], Any]
@@ -165,9 +165,6 @@ def session(looks: Callable[[Row], Any]) -> PeerReach:
         return bool(later <= moment + timedelta(microseconds=gap))
 
     return PeerReach(linked)
-
-
-WeightedSortKeys = Iterator[tuple[SortKey, int]]
 
 
 def _after(side: GroupVersion, place: SortKey) -> WeightedSortKeys:

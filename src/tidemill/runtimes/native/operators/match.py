@@ -8,23 +8,16 @@ they are, and the difference comes out.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.algebra.matching.partial_matches import navigations_read
 from tidemill.algebra.matching.search import MatchedRows, Matcher, SearchCheckpoint
-from tidemill.algebra.relational.match import Match
 from tidemill.changes.zset import Row, ZSet
-from tidemill.program.maps import Map
 from tidemill.runtimes.native.operators.partitions import OutputRowOf, PartitionOutput
-from tidemill.runtimes.native.python.row_functions import write_condition, write_values
-from tidemill.runtimes.native.python.windows import ModuleWriter, Namespace
+from tidemill.runtimes.native.operators.retractable import ValuesOf
 from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, SortKey, SortKeyOf
-
-ValuesOf = Callable[[Row], Row]
-"""What is looked at in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +32,6 @@ class CompiledMatch:
     back: int
     ahead: int
     counts: bool
-
-
-class MatchWriter:
-    """Writes the conditions of a match and what they look at; ``bind`` puts them to work."""
-
-    def __init__(self, module: ModuleWriter, match: Match, map_: Map) -> None:
-        self._match = match
-        self._seen = module.known.function("seen")
-        module.add(self._seen, write_values(self._seen, map_.name, map_.keys, match.arguments, module.known))
-        self._holds: dict[str, str] = {}
-        for variable, condition in match.conditions:
-            name = self._holds[variable] = module.known.function(f"can_be_{variable}")
-            fields = [match.looks[number].field for number in navigations_read(match, variable)]
-            module.add(name, write_condition(name, variable, fields, condition, module.known))
-
-    def bind(self, space: Namespace) -> CompiledMatch:
-        """The matcher at work."""
-        holds = {variable: space[name] for variable, name in self._holds.items()}
-        return CompiledMatch(Matcher(self._match, holds), space[self._seen], *self._match.reach, self._match.counts)
 
 
 class NumberedRows:

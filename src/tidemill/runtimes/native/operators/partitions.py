@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidemill.algebra.relational.relations import TopK
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.state.maps import RowMap
@@ -15,7 +14,6 @@ from tidemill.runtimes.native.state.ordered_groups import (
     OrderedGroup,
     OrderedGroupIndex,
     SortKeyOf,
-    WeightedSortKeys,
 )
 
 OutputRowOf = Callable[[Row], Row | None]
@@ -63,41 +61,3 @@ class PartitionOutput(OutputOperator):
         """What comes out for rows, with their weights."""
         shown = ((self._shown(row), weight) for row, weight in rows.items())
         return ZSet.summed(pair for pair in shown if pair[0] is not None)
-
-
-class TopKOutput(PartitionOutput):
-    """The first rows of each part. Only these are read, before and now: O(k) after O(log n) to find them.
-
-    ``terms`` is how many items of a place come from the order that was asked for: rows that are equal in these are
-    peers.
-    """
-
-    def __init__(self, source: str, top: TopK, place_of: SortKeyOf, shown: OutputRowOf, terms: int) -> None:
-        super().__init__(source, len(top.partition), place_of, shown)
-        self._top = top
-        self._terms = terms
-
-    def _take(self, part: GroupVersion, times: int, net: ZSet) -> None:
-        for row, weight in self._first(part.ascending()):
-            net.add(row, times * weight)
-
-    def _first(self, entries: WeightedSortKeys) -> Iterator[tuple[Row, int]]:
-        """The rows of the top-k among ``entries``, and how often each one is in it."""
-        skip, limit, ties = self._top.offset, self._top.limit, self._top.ties
-        last: Any = None
-        for place, weight in entries:
-            left = weight - skip
-            if left <= 0:
-                skip -= weight
-                continue
-            skip = 0
-            if limit is None:
-                yield place[-1], left
-            elif limit:
-                last = place[: self._terms]
-                yield place[-1], left if ties else min(left, limit)
-                limit -= min(left, limit)
-            elif ties and last == place[: self._terms]:
-                yield place[-1], left
-            else:
-                return

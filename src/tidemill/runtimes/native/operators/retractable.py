@@ -11,7 +11,7 @@ from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native.state.ordered_groups import OrderedGroup
 
 ValuesOf = Callable[[Row], Row]
-"""What an aggregate sees of an entry."""
+"""The values of a row that an aggregate or a pattern reads."""
 
 
 class RetractableStates:

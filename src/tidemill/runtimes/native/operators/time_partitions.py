@@ -21,10 +21,9 @@ from tidemill.runtimes.native.operators.touched_groups import (
     QueryGrouping,
     TouchedFeedRows,
     TouchedGroups,
-    WeightedRow,
     grouping_of,
 )
-from tidemill.runtimes.native.state.maps import RowMap
+from tidemill.runtimes.native.state.maps import RowMap, WeightedRow
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey
 from tidemill.runtimes.time_partitions import partitions_read, recompute_partitions
 

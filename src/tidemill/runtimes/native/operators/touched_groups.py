@@ -6,7 +6,7 @@ have changed say which groups are others, and of all layers just the rows of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,11 @@ from tidemill.model.schema import names_of
 from tidemill.model.types import Field
 from tidemill.program.stages import GroupEmission, Program, TimePartitionEmission
 from tidemill.program.statements import Add, RelationLoop
+from tidemill.runtimes.native.state.indexes import values_at
+from tidemill.runtimes.native.state.maps import WeightedRow
 
 FEW = 4
 """Where more than one in so many groups is touched, all are made anew."""
-
-WeightedRow = tuple[Row, int]
 
 KeyOf = Callable[[Row], Any]
 """The key of the group that a row belongs to."""
@@ -98,8 +98,8 @@ def grouping_of(
         if places is None:
             return None
         name, positions = places
-        scanned[name] += (_picking(positions),)
-    return QueryGrouping(scanned, _picking([shown[key.name] for key in keys]))
+        scanned[name] += (values_at(positions),)
+    return QueryGrouping(scanned, values_at([shown[key.name] for key in keys]))
 
 
 def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple[str, list[int]] | None:
@@ -111,7 +111,3 @@ def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple
             places = [own[key.name] for key in keys if isinstance(key, Column) and key.name in own]
             return (relation, places) if len(places) == width else None
     return None
-
-
-def _picking(positions: Sequence[int]) -> KeyOf:
-    return lambda row: tuple([row[position] for position in positions])

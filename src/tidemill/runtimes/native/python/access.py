@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -15,10 +15,7 @@ from tidemill.program.maps import Map
 from tidemill.program.statements import ChangeSubset, Version
 from tidemill.runtimes.native.python.accumulation import zero_sum
 from tidemill.runtimes.native.state import double_sums
-
-FieldsOf = Callable[[str], tuple[Field, ...]]
-"""The columns of a relation or map, in the order in which its rows hold them."""
-
+from tidemill.runtimes.runtime import FieldsOf
 
 NO_PLACES = SplitColumns((), (), ())
 

@@ -19,14 +19,16 @@ from tidemill.program.stages import Program, Stage, TimePartitionEmission
 from tidemill.program.statements import Query, RelationLoop, Replace, Trigger, TriggerStatement, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.operators.groups import OutputOperator
-from tidemill.runtimes.native.python.access import Access, AccessForm, FieldsOf, RowShapes, zero_entry
+from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph
+from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes, zero_entry
 from tidemill.runtimes.native.python.function_writer import FunctionWriter, quotable
 from tidemill.runtimes.native.python.identifiers import GlobalNames
-from tidemill.runtimes.native.python.joingraph import CompiledGraph, write_graph
+from tidemill.runtimes.native.python.joingraph import write_graph
 from tidemill.runtimes.native.python.map_entries import write_combine
 from tidemill.runtimes.native.python.nested_loops import LoopWriter
 from tidemill.runtimes.native.python.output import write_output
 from tidemill.runtimes.native.state.maps import RingMap, RowMap
+from tidemill.runtimes.runtime import FieldsOf
 
 
 @dataclass(frozen=True, slots=True)

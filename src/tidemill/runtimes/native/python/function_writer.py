@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidemill.runtimes.native.python.identifiers import GlobalNames
 
 LINE_WIDTH = 120
 """Generated lines are broken where they would be longer, if that is simple."""
+
+Namespace = Mapping[str, Any]
+"""The functions of a stage, by name."""
 
 
 @dataclass
@@ -67,6 +73,15 @@ class FunctionWriter:
             self.write(line.rstrip())
         if rest:
             self.write('"""')
+
+
+class ModuleWriter(Protocol):
+    """Generated code while it is written."""
+
+    known: GlobalNames
+
+    def add(self, name: str, body: FunctionWriter) -> None:
+        """Append a function."""
 
 
 def quotable(text: str) -> str:

@@ -9,7 +9,7 @@ show to it, so it waits until the path is complete, and for all filters before i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from tidemill.algebra.expressions.call import call
@@ -22,29 +22,12 @@ from tidemill.program.joingraph import Graph
 from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Query, RelationLoop, Version
-from tidemill.runtimes.native.operators.joingraph.routes import PathFilter, WalkRoute, route_from
-from tidemill.runtimes.native.operators.joingraph.structure import join_columns
+from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph, PathFilter, route_from
 from tidemill.runtimes.native.python.access import RowShapes
 from tidemill.runtimes.native.python.expressions import PythonExpressions, tidy
-from tidemill.runtimes.native.python.function_writer import FunctionWriter
+from tidemill.runtimes.native.python.function_writer import FunctionWriter, ModuleWriter, Namespace
 from tidemill.runtimes.native.python.nested_loops import LoopWriter
 from tidemill.runtimes.native.python.scalar_properties import cannot_fail, simplified
-from tidemill.runtimes.native.python.windows import ModuleWriter, Namespace
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledGraph:
-    """A join graph, ready to be walked.
-
-    ``collect(sums, *tuples)`` adds the rows of a complete path to the sums of the graph's target, from the projected
-    tuples of each member with their entries, in the order of the members. ``maps`` are those of the members, ``routes``
-    the walks that start at each of them.
-    """
-
-    graph: Graph
-    maps: Mapping[str, Map]
-    collect: Callable[..., None]
-    routes: Mapping[str, WalkRoute]
 
 
 def write_graph(module: ModuleWriter, stage: Stage, graph: Graph) -> Callable[[Namespace], CompiledGraph]:
@@ -53,14 +36,23 @@ def write_graph(module: ModuleWriter, stage: Stage, graph: Graph) -> Callable[[N
     maps = {member.map: known[member.map] for member in graph.members}
     collect = _write_collect(module, graph, maps, known.get(graph.target))
     early = [_write_filter(module, graph, maps, scalar) for scalar in graph.filters if cannot_fail(scalar)]
-    columns = {member.alias: join_columns(graph, member.alias, maps[member.map]) for member in graph.members}
+    columns = {member.alias: _join_columns(graph, member.alias, maps[member.map]) for member in graph.members}
 
     def bind(space: Namespace) -> CompiledGraph:
         filters = [PathFilter(read, space[name]) for read, name in early]
         routes = {alias: route_from(alias, graph, columns, filters) for alias in columns}
-        return CompiledGraph(graph, maps, space[collect], routes)
+        return CompiledGraph(graph, maps, columns, space[collect], routes)
 
     return bind
+
+
+def _join_columns(graph: Graph, alias: str, map_: Map) -> tuple[str, ...]:
+    """The join columns of a member, those on which it meets others first."""
+    names = [f.name for f in map_.keys]
+    meets = {column for vertex in graph.around(alias) for column in vertex.of(alias)}
+    read = {name for condition in graph.filters if cannot_fail(condition) for name in columns_in(condition)}
+    tested = [name for name in names if f"{alias}.{name}" in read and name not in meets]
+    return (*(name for name in names if name in meets), *tested)
 
 
 def _write_collect(module: ModuleWriter, graph: Graph, maps: Mapping[str, Map], target: Map | None) -> str:

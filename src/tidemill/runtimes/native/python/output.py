@@ -20,19 +20,22 @@ from tidemill.program.stages import (
     TimePartitionEmission,
 )
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputOperator, StoredRowOutput
-from tidemill.runtimes.native.operators.match import MatchOutput, MatchWriter
+from tidemill.runtimes.native.operators.match import MatchOutput
 from tidemill.runtimes.native.operators.multisets import MIN_MAX_BY, MultisetAggregate, MultisetGroupOutput
-from tidemill.runtimes.native.operators.partitions import PartitionOutput, TopKOutput
+from tidemill.runtimes.native.operators.partitions import PartitionOutput
+from tidemill.runtimes.native.operators.topk import TopKOutput
 from tidemill.runtimes.native.operators.windows import WindowOutput
+from tidemill.runtimes.native.python.function_writer import ModuleWriter, Namespace
 from tidemill.runtimes.native.python.map_entries import write_finish
+from tidemill.runtimes.native.python.match import MatchWriter
 from tidemill.runtimes.native.python.row_functions import (
     sort_key_width,
     total_order,
-    values_at,
     write_output_row,
     write_sort_key,
 )
-from tidemill.runtimes.native.python.windows import ModuleWriter, Namespace, WindowWriter
+from tidemill.runtimes.native.python.windows import WindowWriter
+from tidemill.runtimes.native.state.indexes import values_at
 
 BindOutput = Callable[[Namespace], OutputOperator]
 """Puts functions to work that have been written."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 
 from tidemill.algebra.expressions.scalars import Column, Scalar, column, is_nullable
 from tidemill.algebra.functions.comparison import order_key
@@ -14,7 +13,6 @@ from tidemill.algebra.relational.partial_sums import PartialSum
 from tidemill.algebra.relational.relations import TopK
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.relational.windows import WindowCall
-from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.types import Field, Type
 from tidemill.program.stages import PartitionEmission
@@ -177,14 +175,6 @@ def write_total(name: str, aggregate: str, value: Scalar, sums: Sequence[Column]
     body.lines.insert(0, f'    """{aggregate.upper()} of rows, from their sums."""')
     body.write(f"return {tidy(PythonExpressions(columns, known, names).settled(simplified(value)))}")
     return body
-
-
-def values_at(positions: Sequence[int]) -> Callable[[Row], Row]:
-    """The function that gives the values of a row at these positions."""
-    if len(positions) == 1:
-        (position,) = positions
-        return lambda key: (key[position],)
-    return itemgetter(*positions) if positions else lambda key: ()
 
 
 class _RowFunction:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from tidemill.algebra.expressions.scalars import Column, Literal
 from tidemill.algebra.relational.aggregates import AggregateCall
@@ -34,34 +34,21 @@ from tidemill.runtimes.native.operators.windows import (
     WindowFunction,
 )
 from tidemill.runtimes.native.python.accumulation import zero_sum
-from tidemill.runtimes.native.python.function_writer import FunctionWriter
-from tidemill.runtimes.native.python.identifiers import GlobalNames
+from tidemill.runtimes.native.python.function_writer import ModuleWriter, Namespace
 from tidemill.runtimes.native.python.row_functions import (
     sort_key_width,
-    values_at,
     write_addends,
     write_arguments,
     write_total,
 )
 from tidemill.runtimes.native.python.scalar_properties import cannot_fail
 from tidemill.runtimes.native.state import fixed_point
+from tidemill.runtimes.native.state.indexes import values_at
 from tidemill.runtimes.native.state.ordered_groups import AddendsOf
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
 
 SUMMABLE = frozenset(("count", "sum", "avg", "bool_and", "bool_or"))
 """The aggregates that come from sums which can be kept exactly."""
-
-Namespace = Mapping[str, Any]
-"""The functions of a stage, by name."""
-
-
-class ModuleWriter(Protocol):
-    """Generated code while it is written."""
-
-    known: GlobalNames
-
-    def add(self, name: str, body: FunctionWriter) -> None:
-        """Append a function."""
 
 
 class WindowWriter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -172,3 +172,14 @@ class NegativeCount:
         """Let one entry become another one."""
         before = bool(old) and self._number_of(old) < 0
         self.count += (bool(new) and self._number_of(new) < 0) - before
+
+
+def values_at(positions: Sequence[int]) -> Callable[[Row], Row]:
+    """The function that gives the values of a row at these positions.
+
+    >>> values_at([2, 0])("abc"), values_at([1])("abc"), values_at([])("abc")
+    (('c', 'a'), ('b',), ())
+    """
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda row: tuple([row[position] for position in positions])

@@ -33,7 +33,8 @@ from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSna
 E = TypeVar("E")
 F = TypeVar("F", bound=MapObserver)
 
-WeightedRows = Iterable[tuple[Row, int]]
+WeightedRow = tuple[Row, int]
+
 MapSums = Mapping[Row, Any]
 """What a statement adds to a map: for each key its weight, or a list of the weight and the sums of the values."""
 
@@ -77,7 +78,7 @@ class JournaledMap(ABC, Generic[E]):
         """The weight and the exact sums of an entry."""
 
     @abstractmethod
-    def _summed(self, stored: WeightedRows) -> dict[Row, E]:
+    def _summed(self, stored: Iterable[WeightedRow]) -> dict[Row, E]:
         """The entries that stored changes add up to. Changes may come in any order, so none is judged on the way."""
 
     @abstractmethod
@@ -95,7 +96,7 @@ class JournaledMap(ABC, Generic[E]):
             self.journal.setdefault(key, self.entries.get(key))
         return [(key, *self._moved(self.entries.get(key), addend)) for key, addend in added]
 
-    def restore(self, stored: WeightedRows) -> None:
+    def restore(self, stored: Iterable[WeightedRow]) -> None:
         """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
         self.entries.update(self._summed(stored))
 
@@ -143,7 +144,11 @@ class JournaledMap(ABC, Generic[E]):
         return self._base.fetch(positions, keys, self._columns)
 
     def keep(
-        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None, rows: WeightedRows
+        self,
+        positions: ColumnPositions,
+        keys: Collection[Row],
+        columns: ColumnPositions | None,
+        rows: Iterable[WeightedRow],
     ) -> None:
         """Take in what was fetched: ``rows`` are all that is stored under ``keys``.
 
@@ -259,7 +264,7 @@ class RowMap(JournaledMap[int]):
         """The weight; a relation has no sums."""
         return (entry,)
 
-    def _summed(self, stored: WeightedRows) -> dict[Row, int]:
+    def _summed(self, stored: Iterable[WeightedRow]) -> dict[Row, int]:
         entries: dict[Row, int] = {}
         for row, weight in stored:
             entries[row] = entries.get(row, 0) + weight
@@ -278,7 +283,7 @@ class RowMap(JournaledMap[int]):
         else:
             self.absorb(sums.items())
 
-    def absorb(self, pairs: WeightedRows) -> None:
+    def absorb(self, pairs: Iterable[WeightedRow]) -> None:
         """Add weighted rows, of which some may be equal."""
         self._came = None
         entries, journal, followers = self.entries, self.journal, self._followers
@@ -392,7 +397,7 @@ class RingMap(JournaledMap[RingEntry]):
             if self.entries.get(key) != entry:
                 self.set(key, entry)
 
-    def _summed(self, stored: WeightedRows) -> dict[Row, RingEntry]:
+    def _summed(self, stored: Iterable[WeightedRow]) -> dict[Row, RingEntry]:
         entries: dict[Row, RingEntry] = {}
         for row, weight in stored:
             key = row[: self._keys]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.schema import Table
-from tidemill.runtimes.integrity import RowsByKey, WeightOf
+from tidemill.runtimes.integrity import RowsUnderKey, WeightOf
 from tidemill.runtimes.native.state.maps import BULK_ROWS, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
@@ -37,7 +37,7 @@ def adds_new_keys(table: Table, change: ZSet, contents: RowMap | OverlaidRelatio
 
 def rows_held(
     table: Table, contents: RowMap | OverlaidRelation, change: ZSet, near: ColumnPositions
-) -> tuple[WeightOf, RowsByKey]:
+) -> tuple[WeightOf, RowsUnderKey]:
     """How often the table holds a row, and what it holds under a primary key, for the rows of ``change``.
 
     A large table is looked up by the columns ``near``, the key or a part of it.

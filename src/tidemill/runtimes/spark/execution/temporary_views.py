@@ -12,11 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import BIGINT, Field
+from tidemill.runtimes.runtime import FieldsOf
 from tidemill.runtimes.spark.execution.parquet_files import read_files
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, no_rows_sql, quote, schema_sql
 from tidemill.storage.store import Store
-
-FieldsOf = Callable[[str], tuple[Field, ...]]
 
 VIEW_PREFIX = "tidemill: "
 """How the names of our temporary views begin, so that no table of a query has such a name."""

@@ -24,13 +24,12 @@ from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan, TopK, Window
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import from_arrow, to_arrow
-from tidemill.changes.zset import Row, ZSet
+from tidemill.changes.split import WeightedRows
+from tidemill.changes.zset import ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, Array, Field, Struct, Type
 from tidemill.runtimes.spark.lowering.sql_text import type_sql
-
-WeightedRows = list[tuple[Row, int]]
 
 _numbers = count()
 """Several warehouses may share a session, so functions are numbered for all of them."""

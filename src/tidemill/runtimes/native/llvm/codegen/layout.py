@@ -32,6 +32,7 @@ from tidemill.program.maps import Map
 I1, I8, I16, I32, I64, I128 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64, 128))
 F64 = ir.DoubleType()
 PTR = ir.PointerType()
+NULL_POINTER = ir.Constant(PTR, None)
 
 
 class Status(IntEnum):
@@ -136,12 +137,13 @@ class StructLayout:
 
     def dtype(self, names: Sequence[str]) -> np.dtype[np.void]:
         """The same memory as records of NumPy, with some of the fields; 128 bits are 16 bytes of their own."""
-        formats = [_FORMATS[str(self._fields[name][0])] for name in names]
+        formats = [NUMPY_FORMATS[str(self._fields[name][0])] for name in names]
         offsets = [self.offset(name) for name in names]
         return np.dtype({"names": list(names), "formats": formats, "offsets": offsets, "itemsize": self.size})
 
 
-_FORMATS = {"i8": "i1", "i32": "<i4", "i64": "<i8", "i128": "V16", "double": "<f8"}
+NUMPY_FORMATS = {"i8": "i1", "i32": "<i4", "i64": "<i8", "i128": "V16", "double": "<f8"}
+"""The format in which NumPy reads a cell, by its LLVM type; 128 bits are 16 bytes of their own."""
 
 DOUBLE_PARTS = ("high", "low", "nans", "infinities", "negative_infinities")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, define, external, number
-from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, PTR, Status, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, NULL_POINTER, PTR, Status, StructLayout, at
 
 UNLIMITED = 2**63 - 1
 
@@ -26,9 +26,6 @@ VECTOR.field("count", I64)
 VECTOR.field("capacity", I64)
 
 FIRST_CAPACITY = 16
-
-LINE = 64
-"""The bytes of a cache line."""
 
 LARGE_PAGES_FROM = 4 << 20
 """From so many bytes on large pages are asked for: in small ones a random access misses the page tables too."""
@@ -84,7 +81,7 @@ def resize(builder: ir.IRBuilder, account: IRValue, place: IRValue, old: IRValue
 
 def allocate_zeroed(builder: ir.IRBuilder, account: IRValue, bytes_: IRValue) -> IRValue:
     """So many bytes, all 0; null where they are refused."""
-    return builder.call(_resize(builder.module, zeroed=True), [account, ir.Constant(PTR, None), number(0), bytes_])
+    return builder.call(_resize(builder.module, zeroed=True), [account, NULL_POINTER, number(0), bytes_])
 
 
 def release(builder: ir.IRBuilder, account: IRValue, place: IRValue, bytes_: IRValue) -> None:
@@ -95,7 +92,7 @@ def release(builder: ir.IRBuilder, account: IRValue, place: IRValue, bytes_: IRV
 
 def refused(builder: ir.IRBuilder, place: IRValue) -> IRValue:
     """An i1: whether a request gave nothing."""
-    return builder.icmp_unsigned("==", place, ir.Constant(PTR, None))
+    return builder.icmp_unsigned("==", place, NULL_POINTER)
 
 
 def failure(builder: ir.IRBuilder, account: IRValue) -> IRValue:
@@ -123,7 +120,7 @@ def release_vector(builder: ir.IRBuilder, account: IRValue, vector: IRValue, siz
     """Give the memory of a vector back and leave it empty."""
     bytes_ = builder.mul(VECTOR.load(builder, vector, "capacity"), number(size))
     release(builder, account, VECTOR.load(builder, vector, "data"), bytes_)
-    VECTOR.store(builder, vector, "data", ir.Constant(PTR, None))
+    VECTOR.store(builder, vector, "data", NULL_POINTER)
     VECTOR.store(builder, vector, "count", number(0))
     VECTOR.store(builder, vector, "capacity", number(0))
 
@@ -135,7 +132,7 @@ def _resize(module: ir.Module, zeroed: bool) -> ir.Function:
         beyond = builder.icmp_signed(">", used, ACCOUNT.load(builder, account, "budget"))
         with builder.if_then(beyond, likely=False):
             ACCOUNT.store(builder, account, "failure", number(Status.BUDGET))
-            builder.ret(ir.Constant(PTR, None))
+            builder.ret(NULL_POINTER)
         if zeroed:
             found = builder.call(external(module, "calloc", PTR, [I64, I64]), [number(1), new])
         else:
@@ -212,10 +209,3 @@ def _copy(builder: ir.IRBuilder, name: str, target: IRValue, source: IRValue, by
     size = number(bytes_) if isinstance(bytes_, int) else bytes_
     intrinsic = external(builder.module, name, ir.VoidType(), [PTR, PTR, I64, ir.IntType(1)])
     builder.call(intrinsic, [target, source, size, number(0, ir.IntType(1))])
-
-
-def prefetch(builder: ir.IRBuilder, place: IRValue) -> None:
-    """Tell the machine that a cache line will be read; any address will do."""
-    intrinsic = external(builder.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
-    reading, keep, data = number(0, I32), number(3, I32), number(1, I32)
-    builder.call(intrinsic, [place, reading, keep, data])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -33,6 +32,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     I8,
     I32,
     I64,
+    NULL_POINTER,
     PTR,
     MapRecord,
     Status,
@@ -41,16 +41,19 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     cell_type,
     size_of,
 )
-from tidemill.runtimes.native.llvm.codegen.memory import LINE, check_granted, copy, prefetch, release, resize
+from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, release, resize
+from tidemill.runtimes.native.llvm.codegen.prefetch import LINE, Prefetcher, prefetch
 from tidemill.runtimes.native.llvm.containers import hash_table
-from tidemill.runtimes.native.llvm.containers.column_buffer import ColumnLayout, aligned_columns, null_column
+from tidemill.runtimes.native.llvm.containers.column_buffer import (
+    LANES,
+    LARGE_WEIGHT,
+    ColumnLayout,
+    aligned_columns,
+    null_column,
+)
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
 from tidemill.runtimes.native.llvm.containers.key_cells import find_cells
-from tidemill.runtimes.native.llvm.containers.slices import ListSlice
-from tidemill.runtimes.native.llvm.io.output_code import LANES, LARGE_WEIGHT
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
+from tidemill.runtimes.native.llvm.containers.slices import ListLayout, ListSlice
 
 UNIT = 8
 """Lists begin at multiples of so many bytes, and these are what places in memory are counted in."""
@@ -66,8 +69,6 @@ PREFETCHED_UNITS = 16
 
 PREFETCHED_BYTES = 1024
 """And so many bytes of it where it is known to be long: the machine itself sees that memory is read in order late."""
-
-NOTHING = ir.Constant(PTR, None)
 
 LISTS = StructLayout()
 """All lists of an index: ``high`` is where new ones begin, ``free...`` where old ones of each size are."""
@@ -96,6 +97,7 @@ class AdjacencyListCode:
         cells |= {f"key{i}": cell_type(map_.keys[i].type) for i in self._own}
         cells |= {null_column(f"key{i}"): I8 for i in self._nullable}
         self.columns: ColumnLayout = aligned_columns(cells)
+        self.layout = ListLayout(self.places, self.columns, record)
         self.slot = StructLayout()
         for name, type_ in (("tag", I32), ("count", I32), ("place", I32), ("bits", I8), ("flags", I8)):
             self.slot.field(name, type_)
@@ -116,7 +118,7 @@ class AdjacencyListCode:
         hash_table.destroy(builder, account, self._table(builder, handle), self.slot.size)
         bytes_ = builder.mul(LISTS.load(builder, lists, "capacity"), number(UNIT))
         release(builder, account, LISTS.load(builder, lists, "memory"), bytes_)
-        LISTS.store(builder, lists, "memory", NOTHING)
+        LISTS.store(builder, lists, "memory", NULL_POINTER)
         LISTS.store(builder, lists, "capacity", number(0))
 
     def clear(self, builder: ir.IRBuilder, handle: IRValue, account: IRValue) -> None:
@@ -140,19 +142,19 @@ class AdjacencyListCode:
 
     def slice(self, builder: ir.IRBuilder, handle: IRValue, cells: Sequence[IRValue], possible: IRValue) -> ListSlice:
         """The list of these values, empty where there is none or where it is not ``possible``."""
-        slot = Local(builder, NOTHING)
+        slot = Local(builder, NULL_POINTER)
         with builder.if_then(possible):
             slot.set(self.find(builder, handle, cells))
         return self.at(builder, handle, slot.get(), cells)
 
     def at(self, builder: ir.IRBuilder, handle: IRValue, slot: IRValue, cells: Sequence[IRValue]) -> ListSlice:
         """The list of a slot, empty where it is null."""
-        rows, data, capacity = Local(builder, number(0)), Local(builder, NOTHING), Local(builder, number(0))
-        with builder.if_then(builder.icmp_unsigned("!=", slot, NOTHING)):
+        rows, data, capacity = Local(builder, number(0)), Local(builder, NULL_POINTER), Local(builder, number(0))
+        with builder.if_then(builder.icmp_unsigned("!=", slot, NULL_POINTER)):
             rows.set(builder.zext(self.slot.load(builder, slot, "count"), I64))
             data.set(self._data(builder, handle, self.slot.load(builder, slot, "place")))
             capacity.set(self._room(builder, self.slot.load(builder, slot, "bits")))
-        return ListSlice(self, slot, data.get(), capacity.get(), rows.get(), tuple(cells))
+        return ListSlice(self.layout, slot, data.get(), capacity.get(), rows.get(), tuple(cells))
 
     def slice_of(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> tuple[ListSlice, IRValue]:
         """The list that a record is in, whose columns of the index are not NULL, and its place there."""
@@ -218,7 +220,7 @@ class AdjacencyListCode:
         hash_table.reserve(builder, account, self._table(builder, handle), self.slot.size)
         slot = self.find(builder, handle, self.cells_of(builder, record))
         bits = Local(builder, number(0, I8))
-        full = Local(builder, builder.icmp_unsigned("==", slot, NOTHING))
+        full = Local(builder, builder.icmp_unsigned("==", slot, NULL_POINTER))
         with builder.if_then(builder.not_(full.get())):
             now = self.slot.load(builder, slot, "bits")
             count = builder.zext(self.slot.load(builder, slot, "count"), I64)
@@ -231,7 +233,7 @@ class AdjacencyListCode:
         """Put a record at the end of its list; ``reserve`` has seen to it that there is room."""
         cells = self.cells_of(builder, entry)
         slot = Local(builder, self.find(builder, handle, cells))
-        with builder.if_then(builder.icmp_unsigned("==", slot.get(), NOTHING)):
+        with builder.if_then(builder.icmp_unsigned("==", slot.get(), NULL_POINTER)):
             slot.set(self._begin(builder, handle, cells))
         count = self.slot.load(builder, slot.get(), "count")
         room = self._room(builder, self.slot.load(builder, slot.get(), "bits"))

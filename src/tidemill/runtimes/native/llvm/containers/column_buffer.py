@@ -19,6 +19,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     I8,
     I32,
     I64,
+    NULL_POINTER,
     PTR,
     NullableValue,
     StructLayout,
@@ -35,6 +36,12 @@ for _name in ("count", "capacity", "wanted", "some", "all"):
     COLUMN_BUFFER.field(_name, I64)
 
 FIRST_CAPACITY = 1024
+
+LANES = 8
+"""So many rows are written at once."""
+
+LARGE_WEIGHT = -128
+"""Stands for a weight of more than a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ class ColumnBufferCode:
             # A whole number of cache lines: then every column begins at one.
             more = builder.and_(builder.add(room.get(), number(63)), number(-64))
             width = number(self.columns.width)
-            data = memory.resize(builder, account, ir.Constant(PTR, None), number(0), builder.mul(more, width))
+            data = memory.resize(builder, account, NULL_POINTER, number(0), builder.mul(more, width))
             memory.check_granted(builder, account, data)
             for name, type_ in self.columns.types.items():
                 source, target = (

@@ -25,7 +25,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     number,
     on_stack,
 )
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I32, I64, I128, PTR, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I32, I64, I128, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.codegen.memory import allocate_zeroed, check_granted, copy, fill, refused, release
 
 TABLE = StructLayout()
@@ -72,7 +72,7 @@ def probe(
     builder: ir.IRBuilder, table: IRValue, hash_: IRValue, size: int, matches: Callable[[IRValue], IRValue]
 ) -> IRValue:
     """The slot with this hash for which ``matches`` holds, or null."""
-    found = Local(builder, ir.Constant(PTR, None))
+    found = Local(builder, NULL_POINTER)
     tag = tag_of(builder, hash_)
     with _along(builder, table, hash_, size) as (slot, ended):
         seen = tag_at(builder, slot)
@@ -100,7 +100,7 @@ def home(builder: ir.IRBuilder, table: IRValue, hash_: IRValue, size: int) -> IR
 
 def claim(builder: ir.IRBuilder, table: IRValue, hash_: IRValue, size: int) -> IRValue:
     """A free slot for a hash, now taken. There must be room: see ``reserve``."""
-    found = Local(builder, ir.Constant(PTR, None))
+    found = Local(builder, NULL_POINTER)
     with _along(builder, table, hash_, size) as (slot, ended):
         is_free = builder.icmp_unsigned("==", tag_at(builder, slot), number(0, I32))
         with builder.if_then(is_free):
@@ -142,7 +142,7 @@ def create(builder: ir.IRBuilder, account: IRValue, table: IRValue, size: int) -
 def destroy(builder: ir.IRBuilder, account: IRValue, table: IRValue, size: int) -> None:
     """Give the memory of a table back, if it has any."""
     release(builder, account, TABLE.load(builder, table, "slots"), bytes_of(builder, table, size))
-    TABLE.store(builder, table, "slots", ir.Constant(PTR, None))
+    TABLE.store(builder, table, "slots", NULL_POINTER)
 
 
 def clear(builder: ir.IRBuilder, account: IRValue, table: IRValue, size: int) -> None:

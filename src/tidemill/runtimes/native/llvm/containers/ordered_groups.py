@@ -11,21 +11,19 @@ What an item is depends: a key and its sums (``summed``), or a whole record of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, define, escape, forever, number
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, PTR, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, move, release, resize
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.btree import POOL, BTreeCode, as_struct
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
 from tidemill.runtimes.native.llvm.containers.key_cells import find_cells
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
 
 ARRAY_LIMIT_BITS = 6
 ARRAY_LIMIT = 1 << ARRAY_LIMIT_BITS
@@ -39,8 +37,6 @@ TREE = -1
 
 NODES = 16
 """A tree that an array has become has fewer nodes."""
-
-NOTHING = ir.Constant(PTR, None)
 
 
 class GroupItems(Protocol):
@@ -77,7 +73,7 @@ class OrderedGroupCode:
         """Give the memory back."""
         hash_table.destroy(builder, account, self.table(builder, groups), self.group.size)
         release(builder, account, self.struct.load(builder, groups, "items"), self._array_bytes(builder, groups))
-        self.struct.store(builder, groups, "items", NOTHING)
+        self.struct.store(builder, groups, "items", NULL_POINTER)
         self.struct.store(builder, groups, "capacity", number(0))
         self.trees.destroy(builder, account, self.pool(builder, groups))
 
@@ -131,7 +127,7 @@ class OrderedGroupCode:
     def find_or_create(self, builder: ir.IRBuilder, groups: IRValue, prefix: Sequence[IRValue]) -> IRValue:
         """The group of a prefix, an empty array where there was none."""
         group = Local(builder, self.find(builder, groups, prefix))
-        with builder.if_then(builder.icmp_unsigned("==", group.get(), NOTHING), likely=False):
+        with builder.if_then(builder.icmp_unsigned("==", group.get(), NULL_POINTER), likely=False):
             table, hash_ = self.table(builder, groups), hash_table.hash_of(builder, prefix)
             new = hash_table.claim(builder, table, hash_, self.group.size)
             for i, cell in enumerate(prefix):
@@ -171,7 +167,7 @@ class OrderedGroupCode:
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             groups, group, key, inclusive = arguments
             totals = [Local(builder, number(0, type_)) for type_ in self.trees.types]
-            with builder.if_then(builder.icmp_unsigned("==", group, NOTHING)):
+            with builder.if_then(builder.icmp_unsigned("==", group, NULL_POINTER)):
                 builder.ret(as_struct(builder, [total.get() for total in totals]))
             with builder.if_then(self.is_tree(builder, group), likely=False):
                 root, pool = self.root(builder, group), self.pool(builder, groups)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, loop_while, number
-from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, NullableValue, at
-from tidemill.runtimes.native.llvm.containers.column_buffer import null_column
-from tidemill.runtimes.native.llvm.io.output_code import LANES, LARGE_WEIGHT
+from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, MapRecord, NullableValue, at
+from tidemill.runtimes.native.llvm.containers.column_buffer import LANES, LARGE_WEIGHT, ColumnLayout, null_column
 
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.containers.adjacency_lists import AdjacencyListCode
+
+@dataclass(frozen=True, slots=True)
+class ListLayout:
+    """The layout of the lists of an index: the key columns that are looked up, and the columns of an item."""
+
+    places: tuple[int, ...]
+    columns: ColumnLayout
+    record: MapRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ListSlice:
     """A list as a walk has found it: ``rows`` items from ``data`` on, none where there is no such list."""
 
-    code: AdjacencyListCode
+    layout: ListLayout
     slot: IRValue
     data: IRValue
     capacity: IRValue
@@ -30,21 +34,21 @@ class ListSlice:
 
     def key(self, builder: ir.IRBuilder, place: IRValue, key: int) -> NullableValue:
         """A key column of an item: one that was looked up, or its own."""
-        if key in self.code.places:
-            return NullableValue(self.cells[self.code.places.index(key)])
+        if key in self.layout.places:
+            return NullableValue(self.cells[self.layout.places.index(key)])
         name = f"key{key}"
         null = None
-        if null_column(name) in self.code.columns.types:
+        if null_column(name) in self.layout.columns.types:
             null = builder.icmp_unsigned("!=", self.load(builder, place, null_column(name)), number(0, I8))
         return NullableValue(self.load(builder, place, name), null)
 
     def load(self, builder: ir.IRBuilder, place: IRValue, column: str) -> IRValue:
         """What an item has in a column."""
-        return self.code.columns.load(builder, self.data, self.capacity, column, place)
+        return self.layout.columns.load(builder, self.data, self.capacity, column, place)
 
     def store(self, builder: ir.IRBuilder, place: IRValue, column: str, cell: IRValue) -> None:
         """Let an item have something else in a column."""
-        self.code.columns.store(builder, self.data, self.capacity, column, place, cell)
+        self.layout.columns.store(builder, self.data, self.capacity, column, place, cell)
 
     def weight(self, builder: ir.IRBuilder, place: IRValue, record: Callable[[IRValue], IRValue]) -> IRValue:
         """The weight of an item; ``record`` gives the record of an id."""
@@ -52,7 +56,7 @@ class ListSlice:
         found = Local(builder, builder.sext(small, I64))
         with builder.if_then(builder.icmp_signed("==", small, number(LARGE_WEIGHT, I8)), likely=False):
             entry = record(self.load(builder, place, "id"))
-            found.set(self.code.record.load(builder, entry, "weight"))
+            found.set(self.layout.record.load(builder, entry, "weight"))
         return found.get()
 
     def common_weight(self, builder: ir.IRBuilder) -> tuple[IRValue, IRValue]:
@@ -73,16 +77,16 @@ class ListSlice:
 
     def first(self, builder: ir.IRBuilder, column: str) -> IRValue:
         """Where a column begins."""
-        return self.code.columns.first(builder, self.data, self.capacity, column)
+        return self.layout.columns.first(builder, self.data, self.capacity, column)
 
     def has(self, column: str) -> bool:
         """Whether items have such a column."""
-        return column in self.code.columns.types
+        return column in self.layout.columns.types
 
     def lanes(self, builder: ir.IRBuilder, column: str, place: IRValue) -> IRValue:
         """A column of ``LANES`` items from one on, with noise where there are no more."""
-        type_ = self.code.columns.types[column]
-        found = self.code.columns.cell(builder, self.data, self.capacity, column, place)
+        type_ = self.layout.columns.types[column]
+        found = self.layout.columns.cell(builder, self.data, self.capacity, column, place)
         return builder.load(found, typ=ir.VectorType(type_, LANES), align=1)
 
     def flag_column(self, column: str) -> IRValue | str:

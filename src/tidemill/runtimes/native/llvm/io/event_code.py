@@ -15,7 +15,7 @@ from tidemill.model import types as t
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.runtimes.native.llvm.codegen.control_flow import external
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I32, I64, PTR, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I32, I64, NULL_POINTER, PTR, StructLayout, at
 from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
 from tidemill.runtimes.native.llvm.io.python_objects import PythonObjectReader, dates_are_known
 from tidemill.runtimes.native.llvm.io.string_dictionary import declare_intern
@@ -196,7 +196,7 @@ class EventEntryCode(PythonObjectReader):
         builder = self._builder
         size = self._variable(I64)
         data = builder.call(external(self._module, "PyUnicode_AsUTF8AndSize", PTR, [PTR, PTR]), [given, size])
-        unreadable = builder.icmp_unsigned("==", data, ir.Constant(PTR, None))
+        unreadable = builder.icmp_unsigned("==", data, NULL_POINTER)
         with builder.if_then(unreadable, likely=False):
             builder.call(external(self._module, "PyErr_Clear", ir.VoidType(), []), [])
         with builder.if_then(builder.not_(unreadable), likely=True):

@@ -26,6 +26,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     I32,
     I64,
     I128,
+    NULL_POINTER,
     PTR,
     NullableValue,
     StructLayout,
@@ -64,7 +65,7 @@ def load_cell(builder: ir.IRBuilder, columns: ir.Value, number: int, row: ir.Val
     if not field.nullable:
         return NullableValue(value)
     validity = INPUT_COLUMN.load(builder, column, "validity")
-    counted = builder.icmp_unsigned("!=", validity, ir.Constant(PTR, None))
+    counted = builder.icmp_unsigned("!=", validity, NULL_POINTER)
     # Where there are no bits at all some byte is read that is there anyway: of the column's own description.
     bits = builder.select(counted, validity, column)
     position = builder.select(counted, place, ir.Constant(I64, 0))
@@ -91,7 +92,7 @@ def _bit(builder: ir.IRBuilder, bits: ir.Value, place: ir.Value) -> ir.Value:
 
 def load_weight(builder: ir.IRBuilder, weights: ir.Value, row: ir.Value) -> ir.Value:
     """The weight of a row of an Arrow batch."""
-    given = builder.icmp_unsigned("!=", weights, ir.Constant(PTR, None))
+    given = builder.icmp_unsigned("!=", weights, NULL_POINTER)
     with builder.if_else(given) as (there, absent):
         with there:
             found = builder.load(builder.gep(weights, [row], source_etype=I64), typ=I64)

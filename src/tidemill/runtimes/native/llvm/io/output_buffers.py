@@ -14,6 +14,7 @@ from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.run_end_encoding import repeated
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
+from tidemill.runtimes.native.llvm.codegen.layout import NUMPY_FORMATS
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.containers.column_buffer import COLUMN_BUFFER, ColumnBufferCode, null_column
 from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, NullFlags, column_of
@@ -35,7 +36,6 @@ SHRINK_DIVISOR = 8
 
 _FIELDS = np.dtype([(name, "<i8") for name in ("account", "data", "count", "capacity", "wanted", "some", "all")])
 assert _FIELDS.itemsize == COLUMN_BUFFER.size
-_FORMATS = {"i8": "i1", "i32": "<i4", "i64": "<i8", "i128": "V16", "double": "<f8"}
 _EXACT = 2**62
 
 
@@ -62,7 +62,7 @@ class ColumnBuffer:
     def __init__(self, code: ColumnBufferCode, memory: Memory) -> None:
         self._memory, self._width = memory, code.columns.width
         types = code.columns.types
-        self._starts = [(name, code.columns.offset(name), _FORMATS[str(kind)]) for name, kind in types.items()]
+        self._starts = [(name, code.columns.offset(name), NUMPY_FORMATS[str(kind)]) for name, kind in types.items()]
         self._handle: Any = np.zeros((), _FIELDS)
         self.address = int(self._handle.ctypes.data)
         self._handle["account"] = memory.address

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -19,22 +18,16 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, e
 from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, PTR, NullableValue, at, size_of
 from tidemill.runtimes.native.llvm.containers.column_buffer import (
     COLUMN_BUFFER,
+    LANES,
+    LARGE_WEIGHT,
     ColumnBufferCode,
     cell_types,
     null_column,
     null_flag,
     value_or_zero,
 )
+from tidemill.runtimes.native.llvm.containers.slices import ListSlice
 from tidemill.runtimes.native.llvm.io.run_end_encoding import RunsGlobal
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.containers.slices import ListSlice
-
-LANES = 8
-"""So many rows are written at once."""
-
-LARGE_WEIGHT = -128
-"""Stands for a weight of more than a byte."""
 
 
 def wide(builder: ir.IRBuilder, value: IRValue) -> IRValue:

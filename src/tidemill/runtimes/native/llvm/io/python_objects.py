@@ -15,7 +15,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.control_flow import Local, define, external, loop_while, number
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, PTR, at
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, at
 from tidemill.runtimes.native.llvm.scalars.conversions import DAY
 from tidemill.runtimes.native.llvm.scalars.dates import ERA, TO_MARCH
 
@@ -71,8 +71,8 @@ class PythonObjectReader:
     def _known(self, answer: ir.Value) -> ir.Value:
         """The answer of a call; where it raised, so does the entry."""
         builder = self._builder
-        with builder.if_then(builder.icmp_unsigned("==", answer, ir.Constant(PTR, None)), likely=False):
-            builder.ret(ir.Constant(PTR, None))
+        with builder.if_then(builder.icmp_unsigned("==", answer, NULL_POINTER), likely=False):
+            builder.ret(NULL_POINTER)
         return answer
 
     def _release(self, answer: ir.Value) -> None:
@@ -107,7 +107,7 @@ class PythonObjectReader:
         builder = self._builder
         size, value = self._variable(I64), self._variable(I64)
         data = builder.call(external(self._module, "PyUnicode_AsUTF8AndSize", PTR, [PTR, PTR]), [text, size])
-        with builder.if_then(builder.icmp_unsigned("==", data, ir.Constant(PTR, None)), likely=False):
+        with builder.if_then(builder.icmp_unsigned("==", data, NULL_POINTER), likely=False):
             builder.call(external(self._module, "PyErr_Clear", ir.VoidType(), []), [])
             builder.store(ir.Constant(I64, 0), size)
         scale = ir.Constant(I64, type_.scale)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, number
-from tidemill.runtimes.native.llvm.codegen.layout import I64, PTR, NullableValue, size_of
+from tidemill.runtimes.native.llvm.codegen.layout import I64, NULL_POINTER, PTR, NullableValue, size_of
 from tidemill.runtimes.native.llvm.codegen.memory import copy, fill
 from tidemill.runtimes.native.llvm.containers.column_buffer import (
     COLUMN_BUFFER,
@@ -25,9 +24,7 @@ from tidemill.runtimes.native.llvm.containers.column_buffer import (
     cell_types,
     null_column,
 )
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.containers.slices import ListSlice
+from tidemill.runtimes.native.llvm.containers.slices import ListSlice
 
 RUN_END = "end"
 """The column of how many items there are up to the end of a run."""
@@ -94,7 +91,7 @@ class RunsGlobal:
         form = ".".join(map(str, own))
         places = [ir.GlobalVariable(module, PTR, f"runs.{form}.{part}") for part in ("items", "shared")]
         for place in places:
-            place.initializer = ir.Constant(PTR, None)
+            place.initializer = NULL_POINTER
         return cls(RunEndCode(module, fields, own), *places)
 
     def append_slice(

@@ -10,7 +10,7 @@ from tidemill.program.joingraph import Lookahead, Serve
 from tidemill.program.maps import Map
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Query
-from tidemill.runtimes.native.llvm.codegen.layout import I64, PTR
+from tidemill.runtimes.native.llvm.codegen.layout import I64, NULL_POINTER, PTR
 from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGlobal
 from tidemill.runtimes.native.llvm.io.run_end_encoding import RunsGlobal
 from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
@@ -36,7 +36,7 @@ class GraphCode:
         if not appends_output(self._stage) or stage.finish is not None:
             return None
         place = ir.GlobalVariable(self._module, PTR, name)
-        place.initializer = ir.Constant(PTR, None)
+        place.initializer = NULL_POINTER
         # Whoever stores rows or reads them all wants plain columns; subscribers take them as they come.
         runs: dict[tuple[int, ...], RunsGlobal] | None = {} if stage.serve is Serve.SUBSCRIBE else None
         return OutputGlobal(Map(stage.name, stage.output), OutputCode(self._module, stage.output), place, runs)

@@ -21,17 +21,14 @@ from llvmlite import ir
 from tidemill.algebra.expressions.scalars import Column
 from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, count_up, number
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, PTR
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, NULL_POINTER, PTR
 from tidemill.runtimes.native.llvm.containers.adjacency_lists import AdjacencyListCode
 from tidemill.runtimes.native.llvm.containers.slices import ListSlice
+from tidemill.runtimes.native.llvm.maps.map_code import IndexColumns
 from tidemill.runtimes.native.llvm.queries import MapGlobal, index_of
 
 LIVENESS_BITS = 8
 """So many different things beyond the items of one map can be told apart; of more nothing is known ahead."""
-
-NOTHING = ir.Constant(PTR, None)
-
-IndexColumns = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +190,7 @@ class Liveness:
             cells = [record.load(builder, entry, f"key{place}") for place in places]
             handle = held.handle(builder)
             slot = lists.find(builder, handle, cells)
-            with builder.if_then(builder.icmp_unsigned("!=", slot, NOTHING)):
+            with builder.if_then(builder.icmp_unsigned("!=", slot, NULL_POINTER)):
                 flags = lists.slot.load(builder, slot, "flags")
                 waits = builder.icmp_unsigned("!=", builder.and_(flags, self._bit(beyond)), number(0, I8))
                 with builder.if_then(waits, likely=False):

@@ -12,12 +12,10 @@ from tidemill.program.stages import Stage
 from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import number
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
-from tidemill.runtimes.native.llvm.codegen.layout import PTR, NullableValue
+from tidemill.runtimes.native.llvm.codegen.layout import NULL_POINTER, NullableValue
 from tidemill.runtimes.native.llvm.containers.slices import ListSlice
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, ModuleMaps, QueryCode, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
-
-NOTHING = ir.Constant(PTR, None)
 
 LookupResult: TypeAlias = ListSlice | ir.Value
 """A list, or the entry of a whole key (null where there is none)."""
@@ -94,4 +92,4 @@ class LookupCode(QueryCode):
     def _is_there(self, found: LookupResult) -> ir.Value:
         if isinstance(found, ListSlice):
             return self._builder.icmp_unsigned("!=", found.rows, number(0))
-        return self._builder.icmp_unsigned("!=", found, NOTHING)
+        return self._builder.icmp_unsigned("!=", found, NULL_POINTER)

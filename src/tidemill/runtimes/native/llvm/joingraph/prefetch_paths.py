@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -15,14 +14,10 @@ from tidemill.algebra.expressions.scalars import Column
 from tidemill.program.statements import Add, Query, RelationLoop, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import number
 from tidemill.runtimes.native.llvm.codegen.layout import NullableValue
-from tidemill.runtimes.native.llvm.codegen.memory import prefetch
-from tidemill.runtimes.native.llvm.queries import index_of
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
-    from tidemill.runtimes.native.llvm.queries import MapGlobal
-
-IndexColumns = tuple[str, ...]
+from tidemill.runtimes.native.llvm.codegen.prefetch import prefetch
+from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
+from tidemill.runtimes.native.llvm.maps.map_code import IndexColumns
+from tidemill.runtimes.native.llvm.queries import MapGlobal, index_of
 
 
 @dataclass(frozen=True, slots=True)

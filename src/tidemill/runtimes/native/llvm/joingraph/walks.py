@@ -24,7 +24,7 @@ from tidemill.program.stages import Stage
 from tidemill.program.statements import Query, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, number
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
-from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, PTR, NullableValue, at
+from tidemill.runtimes.native.llvm.codegen.layout import I8, I64, NullableValue, at
 from tidemill.runtimes.native.llvm.containers.slices import ListSlice
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.io.run_end_encoding import MIN_RUN
@@ -40,8 +40,6 @@ from tidemill.runtimes.native.llvm.queries import (
     index_of,
 )
 from tidemill.runtimes.native.llvm.scalars.conversions import from_stored
-
-NOTHING = ir.Constant(PTR, None)
 
 SKIPPED = "passed"
 """The global that counts the items that were passed over because they were known to be dead."""
@@ -321,7 +319,7 @@ class WalkCode(LookupCode):
             place = columns.get(scalar.name) if isinstance(scalar, Column) else None
             if place is None:
                 cells.append(self._key_cell(scalar))
-            elif place in found.code.places:
+            elif place in found.layout.places:
                 cells.append(found.key(self._builder, number(0), place))
             else:
                 cells.append(f"key{place}")

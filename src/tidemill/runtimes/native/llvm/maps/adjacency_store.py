@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue
 from tidemill.runtimes.native.llvm.codegen.layout import MapRecord, StructLayout
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers.adjacency_lists import AdjacencyListCode
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCode
 from tidemill.runtimes.native.llvm.maps.record_store import KeyPositions, PooledStore
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
 
 
 class AdjacencyStore(PooledStore):

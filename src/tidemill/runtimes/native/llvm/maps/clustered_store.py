@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -24,43 +23,20 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     number,
     on_stack,
 )
-from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, PTR, MapRecord, StructLayout
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, MapRecord, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import copy, fill
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers import hash_table
-from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
-from tidemill.runtimes.native.llvm.containers.ordered_groups import ARRAY_LIMIT, NOTHING
-from tidemill.runtimes.native.llvm.containers.sort_keys import to_sort_key
+from tidemill.runtimes.native.llvm.containers.ordered_groups import ARRAY_LIMIT
+from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
 from tidemill.runtimes.native.llvm.maps.record_store import InlineStore
-from tidemill.runtimes.native.llvm.maps.ring_values import RingCode
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
 
 CURSOR = StructLayout()
 """How far all records have been gone through: slots of the table, then groups, then items of one."""
 for _name in ("slot", "group", "item"):
     CURSOR.field(_name, I64)
-
-
-class RecordItems:
-    """Records as items of groups, by the cells of their key column at ``place``."""
-
-    def __init__(self, symbol: str, record: MapRecord, rings: RingCode, place: int) -> None:
-        self.name = symbol
-        self.size = record.size
-        self._record, self._rings, self._column = record, rings, f"key{place}"
-
-    def key(self, builder: ir.IRBuilder, item: IRValue) -> IRValue:
-        """The key of a record among those with its prefix."""
-        return to_sort_key(builder, self._record.load(builder, item, self._column))
-
-    def sums(self, builder: ir.IRBuilder, item: IRValue) -> NodeSums:
-        """The numbers of a record."""
-        numbers = self._rings.load(builder, item)
-        return NodeSums(numbers.weight, numbers.integers())
 
 
 class ClusteredStore:
@@ -90,11 +66,11 @@ class ClusteredStore:
         return builder.add(self._table.count(builder, handle), self._handle.load(builder, handle, "clustered"))
 
     def locate(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, keys: KeyCells) -> IRValue:
-        code, found = self._groups, Local(builder, NOTHING)
+        code, found = self._groups, Local(builder, NULL_POINTER)
         groups = self._order.own(builder, handle)
         prefix, key = self._order.split(builder, keys)
         group = code.find(builder, groups, prefix)
-        exists = builder.icmp_unsigned("!=", group, NOTHING)
+        exists = builder.icmp_unsigned("!=", group, NULL_POINTER)
         with builder.if_then(exists), builder.if_else(code.is_tree(builder, group), likely=False) as (tree, array):
             with tree:
                 found.set(self._table.locate(builder, handle, hash_, keys))
@@ -111,7 +87,7 @@ class ClusteredStore:
         self._groups.reserve(builder, account, self._order.own(builder, handle))
 
     def insert(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, record: IRValue) -> IRValue:
-        code, found = self._groups, Local(builder, NOTHING)
+        code, found = self._groups, Local(builder, NULL_POINTER)
         groups = self._order.own(builder, handle)
         prefix, key = self._order.split(builder, self._keys.of_record(builder, record))
         group = code.find_or_create(builder, groups, prefix)
@@ -167,7 +143,7 @@ class ClusteredStore:
         fill(builder, cursor, 0, CURSOR.size)
         with forever(builder) as ended:
             entry = builder.call(self._next(), [handle, cursor])
-            escape(builder, builder.icmp_unsigned("==", entry, NOTHING), ended)
+            escape(builder, builder.icmp_unsigned("==", entry, NULL_POINTER), ended)
             yield entry
 
     def _next(self) -> ir.Function:
@@ -201,7 +177,7 @@ class ClusteredStore:
                     builder.ret(code.item(builder, groups, group, place))
                 advance("group")
                 CURSOR.store(builder, cursor, "item", number(0))
-            builder.ret(NOTHING)
+            builder.ret(NULL_POINTER)
 
         return define(self._groups.module, f"{self._groups.name}.next", PTR, [PTR, PTR], body, "noinline")
 

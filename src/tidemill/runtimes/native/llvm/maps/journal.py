@@ -23,10 +23,20 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     loop_while,
     number,
 )
-from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, I128, PTR, DoubleSum, RingValue, Status, at
+from tidemill.runtimes.native.llvm.codegen.layout import (
+    I32,
+    I64,
+    I128,
+    NULL_POINTER,
+    PTR,
+    DoubleSum,
+    RingValue,
+    Status,
+    at,
+)
 from tidemill.runtimes.native.llvm.codegen.memory import VECTOR
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
-from tidemill.runtimes.native.llvm.maps.updates import NULL, UpdateCode
+from tidemill.runtimes.native.llvm.maps.updates import UpdateCode
 from tidemill.runtimes.native.llvm.scalars import double_sums
 
 VISITED = 1 << 31
@@ -166,8 +176,8 @@ class JournalCode:
         with count_up(builder, number(0), count) as place:
             old = memory.element(builder, journal, place, self._size)
             entry = code.find_record(builder, handle, old)
-            builder.store(NULL, old, align=4)
-            with builder.if_else(builder.icmp_unsigned("==", entry, NULL)) as (absent, present):
+            builder.store(NULL_POINTER, old, align=4)
+            with builder.if_else(builder.icmp_unsigned("==", entry, NULL_POINTER)) as (absent, present):
                 with absent:
                     weight = code.record.load(builder, old, "weight")
                     with builder.if_then(builder.icmp_unsigned("!=", weight, number(0))):
@@ -180,7 +190,7 @@ class JournalCode:
                         builder.store(entry, old, align=4)
         with count_up(builder, number(0), count) as place:
             entry = builder.load(memory.element(builder, journal, place, self._size), typ=PTR, align=4)
-            with builder.if_then(builder.icmp_unsigned("!=", entry, NULL)):
+            with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
                 stamp = code.record.load(builder, entry, "stamp")
                 code.record.store(builder, entry, "stamp", builder.and_(stamp, number(VISITED - 1, I32)))
 

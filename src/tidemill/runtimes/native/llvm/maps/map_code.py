@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, number
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I128, PTR, DoubleSum, NullableValue, RingValue
+from tidemill.runtimes.native.llvm.codegen.layout import (
+    I1,
+    I128,
+    NULL_POINTER,
+    DoubleSum,
+    NullableValue,
+    RingValue,
+)
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers.adjacency_lists import AdjacencyListCode
 from tidemill.runtimes.native.llvm.containers.key_cells import any_null
 from tidemill.runtimes.native.llvm.containers.slices import ListSlice
@@ -27,9 +34,6 @@ from tidemill.runtimes.native.llvm.maps.record_store import PooledStore
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
 from tidemill.runtimes.native.llvm.maps.updates import UpdateCode
 from tidemill.runtimes.native.llvm.scalars import double_sums
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
 
 IndexColumns = tuple[str, ...]
 """A secondary index: the key columns that loops look entries up by."""
@@ -84,7 +88,7 @@ class MapCode:
         """The entry of a key, or a null pointer. A NULL among ``keys`` finds nothing."""
         found = self.changing.find(builder, handle, self._keys.of_cells(builder, keys))
         null = any_null(builder, keys)
-        return found if null is None else builder.select(null, ir.Constant(PTR, None), found)
+        return found if null is None else builder.select(null, NULL_POINTER, found)
 
     def key(self, builder: ir.IRBuilder, entry: IRValue, place: int) -> NullableValue:
         """A key column of an entry."""
@@ -150,7 +154,7 @@ class MapCode:
             if len(places) == len(self.map.keys):
                 by_place = dict(zip(places, keys, strict=True))
                 entry = self.find(builder, handle, [NullableValue(by_place[i].value) for i in range(len(places))])
-                with builder.if_then(builder.icmp_unsigned("!=", entry, ir.Constant(PTR, None))):
+                with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
                     yield entry
             else:
                 assert isinstance(self._store, PooledStore)

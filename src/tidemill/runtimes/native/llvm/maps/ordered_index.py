@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.model import types as t
 from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, escape, forever, loop_while, number
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, PTR, StructLayout, cell_type
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I32, I64, NULL_POINTER, StructLayout, cell_type
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers.btree import POOL, BTreeCode
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells
 from tidemill.runtimes.native.llvm.containers.ordered_groups import OrderedGroupCode
 from tidemill.runtimes.native.llvm.containers.sort_keys import from_sort_key, key_bits, to_sort_key
 from tidemill.runtimes.native.llvm.containers.sum_groups import SumGroups, SumItems
-from tidemill.runtimes.native.llvm.maps.clustered_store import RecordItems
+from tidemill.runtimes.native.llvm.maps.record_items import RecordItems
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
 
 SeekCondition = Callable[[NodeSums], IRValue]
 
@@ -130,7 +127,7 @@ class OrderedIndexCode:
         used = POOL.load(builder, self.groups.pool(builder, own), "used")
         with builder.if_then(builder.icmp_unsigned("!=", used, number(0, I32))):
             group = self.groups.find(builder, own, prefix)
-            exists = builder.icmp_unsigned("!=", group, ir.Constant(PTR, None))
+            exists = builder.icmp_unsigned("!=", group, NULL_POINTER)
             with builder.if_then(exists), builder.if_then(self.groups.is_tree(builder, group)):
                 status.set(self.groups.add_to_tree(builder, own, group, key, sums))
         return status.get()
@@ -172,7 +169,7 @@ class OrderedIndexCode:
         if self.groups is None:
             seek(builder, own, among, holds, (found, sought))
             return found.get(), from_sort_key(builder, sought.get(), self._column)
-        exists = builder.icmp_unsigned("!=", among, ir.Constant(PTR, None))
+        exists = builder.icmp_unsigned("!=", among, NULL_POINTER)
         with builder.if_then(exists), builder.if_else(self.groups.is_tree(builder, among)) as (long, short):
             with long:
                 root = self.groups.root(builder, among)

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, loop_while, number
-from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, PTR, MapRecord, StructLayout, at
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, MapRecord, StructLayout, at
 from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, release, resize
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.stage.emit_prefetch import Prefetcher
 
 KeyPositions = tuple[int, ...]
 
@@ -162,7 +160,7 @@ class PooledStore:
         for table in self._tables(builder, handle):
             hash_table.destroy(builder, account, table, SLOT.size)
         release(builder, account, self._handle.load(builder, handle, "records"), self._pool_bytes(builder, handle))
-        self._handle.store(builder, handle, "records", ir.Constant(PTR, None))
+        self._handle.store(builder, handle, "records", NULL_POINTER)
         self._handle.store(builder, handle, "capacity", number(0))
         self._handle.store(builder, handle, "free", number(0, I32))
 
@@ -324,14 +322,14 @@ class PooledStore:
         matches: Callable[[IRValue], IRValue],
     ) -> IRValue:
         """The record behind the slot with this hash for which ``matches`` holds, or null."""
-        found = Local(builder, ir.Constant(PTR, None))
+        found = Local(builder, NULL_POINTER)
 
         def held(slot: IRValue) -> IRValue:
             found.set(self.at(builder, handle, SLOT.load(builder, slot, "id")))
             return matches(found.get())
 
         slot = hash_table.probe(builder, table, hash_, SLOT.size, held)
-        return builder.select(_is_null(builder, slot), ir.Constant(PTR, None), found.get())
+        return builder.select(_is_null(builder, slot), NULL_POINTER, found.get())
 
     def _head_matches(
         self, builder: ir.IRBuilder, handle: IRValue, i: int, cells: Sequence[IRValue]
@@ -387,4 +385,4 @@ def _has_id(builder: ir.IRBuilder, id_: IRValue) -> Callable[[IRValue], IRValue]
 
 
 def _is_null(builder: ir.IRBuilder, place: IRValue) -> IRValue:
-    return builder.icmp_unsigned("==", place, ir.Constant(PTR, None))
+    return builder.icmp_unsigned("==", place, NULL_POINTER)

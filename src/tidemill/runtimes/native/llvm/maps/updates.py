@@ -26,16 +26,16 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     number,
     on_stack,
 )
-from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, PTR, DoubleSum, MapRecord, StructLayout
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, NULL_POINTER, PTR, DoubleSum, MapRecord, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import VECTOR
+from tidemill.runtimes.native.llvm.codegen.prefetch import LINE
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 from tidemill.runtimes.native.llvm.maps.adjacency_store import AdjacencyStore
-from tidemill.runtimes.native.llvm.maps.clustered_store import ClusteredStore, RecordItems
+from tidemill.runtimes.native.llvm.maps.clustered_store import ClusteredStore
 from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
+from tidemill.runtimes.native.llvm.maps.record_items import RecordItems
 from tidemill.runtimes.native.llvm.maps.record_store import InlineStore, PooledStore, RecordStore
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers, RingCode, return_status
-
-NULL = ir.Constant(PTR, None)
 
 
 def _shape(
@@ -108,7 +108,7 @@ class UpdateCode:
         if slices and entered is not None:
             distinct = list(dict.fromkeys(slices))
             self.store = AdjacencyStore(module, map_, self.record, self.handle, self.keys, distinct)
-        elif slices or (clustered is None and self.record.payload > memory.LINE):
+        elif slices or (clustered is None and self.record.payload > LINE):
             # A table of large records costs two cache misses as well, and copies them all when it grows.
             self.store = PooledStore(self.record, self.handle, self.keys, list(dict.fromkeys(slices)))
         elif clustered is not None:
@@ -176,7 +176,7 @@ class UpdateCode:
         split = len(self.keys.types())
         keys, addend = self.keys.of_arguments(rest[:split]), self.rings.of_flat(rest[split:])
         entry, hash_ = self._locate(builder, handle, keys)
-        with builder.if_then(builder.icmp_unsigned("!=", entry, NULL), likely=True):
+        with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER), likely=True):
             self._remember(builder, handle, entry)
             self._reserve_orders(builder, handle)
             old = self.rings.load(builder, entry)
@@ -247,7 +247,7 @@ class UpdateCode:
             ):
                 last = builder.sub(VECTOR.load(builder, limbo, "count"), number(1))
                 entry = self.find_record(builder, handle, memory.element(builder, limbo, last, self.record.payload))
-                with builder.if_then(builder.icmp_unsigned("!=", entry, NULL)):
+                with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
                     weight = self.record.load(builder, entry, "weight")
                     with builder.if_then(builder.icmp_unsigned("==", weight, number(0))):
                         check(builder, self._drop(builder, handle, entry))
@@ -295,7 +295,7 @@ class UpdateCode:
             keys, new = self.keys.of_record(builder, record), self.rings.load(builder, record)
             entry, hash_ = self._locate(builder, handle, keys)
             leaves = builder.icmp_unsigned("==", new.weight, number(0))
-            with builder.if_then(builder.icmp_unsigned("==", entry, NULL)):
+            with builder.if_then(builder.icmp_unsigned("==", entry, NULL_POINTER)):
                 with builder.if_then(leaves):
                     builder.ret(number(0, I32))
                 builder.ret(builder.call(self._enter(), [handle, hash_, record]))
@@ -321,7 +321,7 @@ class UpdateCode:
             # An entry must not leave while all are gone through, so those that have to leave wait in limbo.
             with self.store.each(builder, handle) as entry:
                 kept = other.find_record(builder, scratch, entry)
-                with builder.if_then(builder.icmp_unsigned("==", kept, NULL)):
+                with builder.if_then(builder.icmp_unsigned("==", kept, NULL_POINTER)):
                     self.rings.store_zero(builder, self.append(builder, handle, "limbo", entry))
             with other.store.each(builder, scratch) as entry:
                 check(builder, self._put_if_new(builder, handle, entry))
@@ -337,7 +337,7 @@ class UpdateCode:
     def _put_if_new(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
         """``put`` a record unless an equal entry is there."""
         held = self.find_record(builder, handle, record)
-        differs = Local(builder, builder.icmp_unsigned("==", held, NULL))
+        differs = Local(builder, builder.icmp_unsigned("==", held, NULL_POINTER))
         with builder.if_then(builder.not_(differs.get())):
             same = self.rings.same(builder, self.rings.load(builder, held), self.rings.load(builder, record))
             differs.set(builder.not_(same))

@@ -14,7 +14,6 @@ from tidemill.runtimes.native.llvm.codegen.layout import F64, I64, DoubleSum
 DoublePair = tuple[IRValue, IRValue]
 
 ZERO = ir.Constant(F64, 0.0)
-NOTHING = DoubleSum(ZERO, ZERO, number(0), number(0), number(0))
 
 
 def term(builder: ir.IRBuilder, value: IRValue, weight: IRValue) -> DoubleSum:

@@ -15,78 +15,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tidemill.algebra.expressions.scalars import Scalar, column
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.program.statements import Add, MapRead, MapSeek, Query, RelationLoop, Trigger, Version
-from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, loop_while, number, on_stack
+from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, count_up, number
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame
-from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, PTR, NullableValue, StructLayout, at
-from tidemill.runtimes.native.llvm.codegen.memory import LINE, prefetch
+from tidemill.runtimes.native.llvm.codegen.layout import I8, NullableValue, at
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, load_cell
+from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
 from tidemill.runtimes.native.llvm.joingraph.prefetch_paths import revival_paths, walk_paths
+from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
 from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions, may_fail
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
-    from tidemill.runtimes.native.llvm.queries import MapGlobal
-    from tidemill.runtimes.native.llvm.stage.emit_stage import StageInput
+from tidemill.runtimes.native.llvm.stage.stage_code import StageInput
 
 PREFETCH_ROWS = 32
 """So many rows are looked ahead: their lines fit the smaller caches, and each round waits for memory once."""
 
 KnownKeys = tuple[tuple[str, Scalar], ...]
 """Key columns of a map, each with what it will equal: a column of the row, or what is computed from some of them."""
-
-POINTER = StructLayout()
-"""Where an id is read, what it counts (things of ``size`` bytes from ``base`` on), and how many bytes are wanted."""
-POINTER.field("id", PTR)
-POINTER.field("base", PTR)
-POINTER.field("size", I64)
-POINTER.field("bytes", I64)
-
-
-class Prefetcher:
-    """Asks for cache lines: now, or of what is behind a pointer once that is there."""
-
-    def __init__(self, builder: ir.IRBuilder, most: int) -> None:
-        """There are never more than ``most`` pointers."""
-        self._builder = builder
-        self._pointers = on_stack(builder, max(most, 1) * POINTER.size)
-        self._count = Local(builder, number(0))
-
-    def fetch(self, place: IRValue, bytes_: int) -> None:
-        """Ask for what lies at ``place``: the first and the last line of it."""
-        for offset in {0, bytes_ - 1}:
-            prefetch(self._builder, at(self._builder, place, offset))
-
-    def follow(self, id_: IRValue, base: IRValue, size: int, things: int = 1) -> None:
-        """Ask, once the i32 at ``id_`` is there, for the thing that has that id, or for so many from there on."""
-        builder = self._builder
-        count = self._count.get()
-        pointer = at(builder, self._pointers, builder.mul(count, number(POINTER.size)))
-        numbers = ("size", number(size)), ("bytes", number(size * things))
-        for name, value in (("id", id_), ("base", base), *numbers):
-            POINTER.store(builder, pointer, name, value)
-        self._count.set(builder.add(count, number(1)))
-
-    def follow_all(self) -> None:
-        """Ask for all that was to be followed."""
-        builder = self._builder
-        with count_up(builder, number(0), self._count.get()) as place:
-            pointer = at(builder, self._pointers, builder.mul(place, number(POINTER.size)))
-            id_ = builder.load(POINTER.load(builder, pointer, "id"), typ=I32, align=4)
-            offset = builder.mul(builder.zext(id_, I64), POINTER.load(builder, pointer, "size"))
-            found = at(builder, POINTER.load(builder, pointer, "base"), offset)
-            wanted, asked = POINTER.load(builder, pointer, "bytes"), Local(builder, number(0))
-            with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
-                prefetch(builder, at(builder, found, asked.get()))
-                asked.set(builder.add(asked.get(), number(LINE)))
-            prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
 
 
 def emit_prefetch(

@@ -26,6 +26,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     I32,
     I64,
     I128,
+    NULL_POINTER,
     PTR,
     NullableValue,
     StructLayout,
@@ -62,7 +63,7 @@ def emit_rows(
     if finish is None:
         return None
     place = ir.GlobalVariable(module, PTR, "emitted")
-    place.initializer = ir.Constant(PTR, None)
+    place.initializer = NULL_POINTER
     posted = OutputGlobal(Map(stage.name, stage.output), OutputCode(module, stage.output), place)
     try:
         OutputRowCode(begin, finish, maps[finish.source], posted).emit()
@@ -115,7 +116,7 @@ class OutputRowCode:
 
         def tell(old: IRValue, entry: IRValue | None) -> None:
             # Nothing returns from here: what is told of bears a mark until all are.
-            found = builder.call(changed, [old, ir.Constant(PTR, None) if entry is None else entry])
+            found = builder.call(changed, [old, NULL_POINTER if entry is None else entry])
             failed = builder.icmp_unsigned("!=", found, number(0, I32))
             status.set(builder.select(failed, found, status.get()))
 
@@ -176,7 +177,7 @@ class OutputRowCode:
         before, after = (on_stack(builder, self._row.size) for _ in range(2))
         self._row.store(builder, after, "there", number(0, I8))
         check(builder, builder.call(row, [old, before]))
-        with builder.if_then(builder.icmp_unsigned("!=", new, ir.Constant(PTR, None))):
+        with builder.if_then(builder.icmp_unsigned("!=", new, NULL_POINTER)):
             check(builder, builder.call(row, [new, after]))
         was, is_ = (self._is_there(builder, place) for place in (before, after))
         same = Local(builder, builder.icmp_unsigned("==", was, is_))

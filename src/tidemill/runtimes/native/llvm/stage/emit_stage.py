@@ -14,8 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from llvmlite import ir
@@ -28,19 +28,18 @@ from tidemill.program.stages import IterationEmission, PartitionEmission, Stage,
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
-from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, PTR, NullableValue, at
+from tidemill.runtimes.native.llvm.codegen.layout import I1, I8, I32, I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, InputRecord, load_cells, load_weight
-from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.joingraph.graph_code import GraphCode, appends_output
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
 from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
+from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
-
-FieldsOf = Callable[[str], tuple[Field, ...]]
+from tidemill.runtimes.runtime import FieldsOf
 
 SCRATCH_MAP = "scratch of "
 """What the name of the map begins with in which a new target is summed."""
@@ -50,39 +49,6 @@ READ_MAP = "shown "
 
 MAX_COLUMNS = 64
 """No more columns have a bit in a record's mask of NULLs."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageInput:
-    """An input of a stage: which of its columns are used, and the form of a packed row."""
-
-    relation: str
-    number: int
-    record: InputRecord
-    trigger: Trigger
-    replaces: tuple[int, ...]
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The columns that are used, in the relation's order."""
-        return self.record.fields
-
-
-@dataclass(frozen=True, slots=True)
-class StageCode:
-    """A module and what is in it."""
-
-    stage: Stage
-    module: ir.Module
-    faults: FaultTable
-    texts: TextConstants
-    maps: dict[str, MapGlobal]
-    mirrors: tuple[str, ...]
-    inputs: dict[str, StageInput]
-    replaces: tuple[Replace, ...]
-    outbox: OutputGlobal | None
-    shown: OutputGlobal | None
-    emitted: OutputGlobal | None
 
 
 def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
@@ -186,7 +152,7 @@ class _StageEmitter:
             self._graph.entered(map_.name),
         )
         place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
-        place.initializer = ir.Constant(PTR, None)
+        place.initializer = NULL_POINTER
         self._maps[map_.name] = MapGlobal(map_, code, place)
 
     def _input(self, number: int, trigger: Trigger, mirrors: dict[str, Map]) -> StageInput:

@@ -38,11 +38,10 @@ from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.stage.emit_rows import MANY
 from tidemill.runtimes.native.llvm.stage.emit_stage import (
     READ_MAP,
-    StageCode,
-    StageInput,
     drained_maps,
     fills_by_firing,
 )
+from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.python.compile import compile_stage
 

@@ -12,28 +12,8 @@ Marks say nothing of filters on paths, because these depend on where the walk ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
 from tidemill.program.joingraph import Lookahead
-
-if TYPE_CHECKING:
-    from tidemill.runtimes.native.operators.joingraph.structure import JoinTuple, VertexValue
-
-
-class LookAhead(Protocol):
-    """What a walk asks and tells. A vertex is given by its place among those of the join tuple's member."""
-
-    def skips(self, near: JoinTuple, entering: int) -> bool:
-        """Whether it is known that a walk that enters ``near`` by that vertex finds nothing."""
-
-    def failed(self, near: JoinTuple, entering: int, at: int) -> None:
-        """A walk that entered ``near`` by one vertex has found nothing beyond another one."""
-
-    def mark_live(self, new: JoinTuple) -> None:
-        """A join tuple has come to its vertex values."""
-
-    def left(self, old: JoinTuple) -> None:
-        """A join tuple is about to leave them."""
+from tidemill.runtimes.native.operators.joingraph.structure import JoinTuple, LookAhead, VertexValue
 
 
 class NoLookAhead:
@@ -97,8 +77,8 @@ class GlobalLookAhead:
             del waiting[old.layer.sides[at]][old, entering]
 
 
-def of(lookahead: Lookahead) -> LookAhead:
-    """The look-ahead that is asked for."""
+def create_lookahead(lookahead: Lookahead) -> LookAhead:
+    """The look-ahead of that kind, which knows nothing yet."""
     match lookahead:
         case Lookahead.NONE:
             return NoLookAhead()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph
 from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph
 from tidemill.runtimes.native.operators.joingraph.view_diffs import ViewSums, aggregate
 from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk
-from tidemill.runtimes.native.python.joingraph import CompiledGraph
 
 
 def materialize(compiled: CompiledGraph, joined: JoinGraph, sums: ViewSums) -> GraphWalk:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.program.joingraph import Graph
-
-JoinColumns = Mapping[str, tuple[str, ...]]
-"""The join columns of each member, by its alias."""
+from tidemill.program.maps import Map
+from tidemill.runtimes.native.operators.joingraph.structure import JoinColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,22 @@ class WalkRoute:
     onward: tuple[Crossing, ...]
     filters: tuple[BoundFilter, ...]
     order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """A join graph, ready to be walked.
+
+    ``collect(sums, *tuples)`` adds the rows of a complete path to the sums of the graph's target, from the projected
+    tuples of each member with their entries, in the order of the members. ``maps`` are those of the members,
+    ``columns`` their join columns, ``routes`` the walks that start at each of them.
+    """
+
+    graph: Graph
+    maps: Mapping[str, Map]
+    columns: JoinColumns
+    collect: Callable[..., None]
+    routes: Mapping[str, WalkRoute]
 
 
 def route_from(start: str, graph: Graph, columns: JoinColumns, filters: Sequence[PathFilter]) -> WalkRoute:

@@ -8,11 +8,12 @@ from functools import partial
 from tidemill.program.joingraph import Serve
 from tidemill.program.stages import Stage
 from tidemill.runtimes.native.operators.joingraph.diff_filter import TupleChange, diffs_of
+from tidemill.runtimes.native.operators.joingraph.lookahead import create_lookahead
 from tidemill.runtimes.native.operators.joingraph.maintenance import maintain
 from tidemill.runtimes.native.operators.joingraph.materialize import materialize
+from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph
 from tidemill.runtimes.native.operators.joingraph.structure import JoinGraph
 from tidemill.runtimes.native.operators.joingraph.view_diffs import ViewSums, generate_view_diffs
-from tidemill.runtimes.native.python.joingraph import CompiledGraph
 from tidemill.runtimes.native.state.maps import RingMap, RowMap
 
 MemberMaps = Mapping[str, RowMap | RingMap]
@@ -63,6 +64,12 @@ def fill(graphs: Iterable[CompiledGraph], maps: MemberMaps, sums: dict[str, View
         materialize(compiled, joined_in(number, compiled, maps), sums.setdefault(compiled.graph.target, {}))
 
 
+def empty_graph(compiled: CompiledGraph) -> JoinGraph:
+    """The join graph of empty members."""
+    graph = compiled.graph
+    return JoinGraph(graph, compiled.maps, compiled.columns, create_lookahead(graph.lookahead))
+
+
 def joined_in(number: int, compiled: CompiledGraph, maps: MemberMaps) -> JoinGraph:
     """The join graph on ``maps``, the one of that number in its stage; made when it is first asked for.
 
@@ -70,8 +77,7 @@ def joined_in(number: int, compiled: CompiledGraph, maps: MemberMaps) -> JoinGra
     """
     assert not any(maps[member.map].is_partial for member in compiled.graph.members)
     first, *others = compiled.graph.members
-    made = partial(JoinGraph, compiled.graph, compiled.maps)
-    joined = maps[first.map].states((number, first.alias), lambda: made().layers[first.alias]).joined
+    joined = maps[first.map].states((number, first.alias), lambda: empty_graph(compiled).layers[first.alias]).joined
     for member in others:
         maps[member.map].states((number, member.alias), partial(joined.layers.__getitem__, member.alias))
     return joined

@@ -7,20 +7,20 @@ vertex values. To be told twice does no harm, and to be told of an entry of old 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
-from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row
 from tidemill.program.joingraph import Graph, Vertex
 from tidemill.program.maps import Map
-from tidemill.runtimes.native.operators.joingraph import lookahead
-from tidemill.runtimes.native.python.scalar_properties import cannot_fail
+from tidemill.runtimes.native.state.indexes import values_at
 
 ProjectedEntry = Any
 """The count of a projected tuple; of an extended one a tuple of its count and its sums."""
+
+JoinColumns = Mapping[str, tuple[str, ...]]
+"""The join columns of each member, by its alias."""
 
 DeadTuple = tuple["JoinTuple", int]
 """A join tuple that leads nowhere when it is entered by that one of its vertices."""
@@ -55,6 +55,22 @@ class JoinTuple:
     dead: dict[int, int] = field(default_factory=dict)
 
 
+class LookAhead(Protocol):
+    """What a walk asks and tells. A vertex is given by its place among those of the join tuple's member."""
+
+    def skips(self, near: JoinTuple, entering: int) -> bool:
+        """Whether it is known that a walk that enters ``near`` by that vertex finds nothing."""
+
+    def failed(self, near: JoinTuple, entering: int, at: int) -> None:
+        """A walk that entered ``near`` by one vertex has found nothing beyond another one."""
+
+    def mark_live(self, new: JoinTuple) -> None:
+        """A join tuple has come to its vertex values."""
+
+    def left(self, old: JoinTuple) -> None:
+        """A join tuple is about to leave them."""
+
+
 class MemberTuples:
     """The join tuples of one member.
 
@@ -63,9 +79,8 @@ class MemberTuples:
     map, and out of the graph.
     """
 
-    def __init__(self, joined: JoinGraph, alias: str, map_: Map) -> None:
+    def __init__(self, joined: JoinGraph, alias: str, map_: Map, columns: tuple[str, ...]) -> None:
         vertices = joined.graph.around(alias)
-        columns = join_columns(joined.graph, alias, map_)
         names = [f.name for f in map_.keys]
         self.joined = joined
         self.alias = alias
@@ -73,8 +88,8 @@ class MemberTuples:
         self.join_tuples: dict[Row, JoinTuple] = {}
         self.vertex_values = tuple(joined.vertex_values[vertex] for vertex in vertices)
         self._meets = len({column for vertex in vertices for column in vertex.of(alias)})
-        self._values_of = _picking([names.index(column) for column in columns])
-        self._at = tuple(_picking([columns.index(column) for column in vertex.of(alias)]) for vertex in vertices)
+        self._values_of = values_at([names.index(column) for column in columns])
+        self._at = tuple(values_at([columns.index(column) for column in vertex.of(alias)]) for vertex in vertices)
 
     def values_of(self, row: Row) -> Row | None:
         """The values of a row in the join columns; None where it meets nothing."""
@@ -123,20 +138,11 @@ class MemberTuples:
 class JoinGraph:
     """The layers of all members, and for each vertex the values that two of them share."""
 
-    def __init__(self, graph: Graph, maps: Mapping[str, Map]) -> None:
+    def __init__(self, graph: Graph, maps: Mapping[str, Map], columns: JoinColumns, ahead: LookAhead) -> None:
         self.graph = graph
-        self.ahead = lookahead.of(graph.lookahead)
+        self.ahead = ahead
         self.vertex_values: dict[Vertex, dict[Row, VertexValue]] = {vertex: {} for vertex in graph.vertices}
-        self.layers = {member.alias: MemberTuples(self, member.alias, maps[member.map]) for member in graph.members}
-
-
-def join_columns(graph: Graph, alias: str, map_: Map) -> tuple[str, ...]:
-    """The join columns of a member, those on which it meets others first."""
-    names = [f.name for f in map_.keys]
-    meets = {column for vertex in graph.around(alias) for column in vertex.of(alias)}
-    read = {name for condition in graph.filters if cannot_fail(condition) for name in columns_in(condition)}
-    tested = [name for name in names if f"{alias}.{name}" in read and name not in meets]
-    return (*(name for name in names if name in meets), *tested)
+        self.layers = {m.alias: MemberTuples(self, m.alias, maps[m.map], columns[m.alias]) for m in graph.members}
 
 
 def _found(index: dict[Row, VertexValue], values: Row) -> VertexValue:
@@ -144,14 +150,3 @@ def _found(index: dict[Row, VertexValue], values: Row) -> VertexValue:
     if found is None:
         found = index[values] = VertexValue(values)
     return found
-
-
-def _picking(positions: Sequence[int]) -> Callable[[Row], Row]:
-    """The function that picks values out of a row.
-
-    >>> _picking([2, 0])("abc"), _picking([1])("abc"), _picking([])("abc")
-    (('c', 'a'), ('b',), ())
-    """
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    return lambda row: tuple([row[position] for position in positions])

@@ -7,10 +7,9 @@ from typing import Any
 
 from tidemill.changes.zset import Row
 from tidemill.runtimes.native.operators.joingraph.maintenance import Modification
-from tidemill.runtimes.native.operators.joingraph.routes import WalkRoute
+from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph, WalkRoute
 from tidemill.runtimes.native.operators.joingraph.structure import MemberTuples, ProjectedEntry
 from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk, JoinPath
-from tidemill.runtimes.native.python.joingraph import CompiledGraph
 
 ViewSums = dict[Row, Any]
 """What is added to each key of a graph's target."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidemill.runtimes.native.operators.joingraph.lookahead import LookAhead
 from tidemill.runtimes.native.operators.joingraph.routes import BoundFilter, Crossing, WalkRoute
-from tidemill.runtimes.native.operators.joingraph.structure import JoinTuple, VertexValue
+from tidemill.runtimes.native.operators.joingraph.structure import JoinTuple, LookAhead, VertexValue
 
 JoinPath = tuple[JoinTuple, ...]
 """Join tuples that touch, one of each member that the route has come to, in its order."""

@@ -1,0 +1,72 @@
+"""Prefetching: cache lines that are requested before a row needs them."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tidemill.runtimes.native.llvm.codegen.control_flow import (
+    IRValue,
+    Local,
+    count_up,
+    external,
+    loop_while,
+    number,
+    on_stack,
+)
+from tidemill.runtimes.native.llvm.codegen.layout import I32, I64, PTR, StructLayout, at
+
+LINE = 64
+"""The bytes of a cache line."""
+
+POINTER = StructLayout()
+"""Where an id is read, what it counts (things of ``size`` bytes from ``base`` on), and how many bytes are wanted."""
+POINTER.field("id", PTR)
+POINTER.field("base", PTR)
+POINTER.field("size", I64)
+POINTER.field("bytes", I64)
+
+
+def prefetch(builder: ir.IRBuilder, place: IRValue) -> None:
+    """Tell the machine that a cache line will be read; any address will do."""
+    intrinsic = external(builder.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
+    reading, keep, data = number(0, I32), number(3, I32), number(1, I32)
+    builder.call(intrinsic, [place, reading, keep, data])
+
+
+class Prefetcher:
+    """Asks for cache lines: now, or of what is behind a pointer once that is there."""
+
+    def __init__(self, builder: ir.IRBuilder, most: int) -> None:
+        """There are never more than ``most`` pointers."""
+        self._builder = builder
+        self._pointers = on_stack(builder, max(most, 1) * POINTER.size)
+        self._count = Local(builder, number(0))
+
+    def fetch(self, place: IRValue, bytes_: int) -> None:
+        """Ask for what lies at ``place``: the first and the last line of it."""
+        for offset in {0, bytes_ - 1}:
+            prefetch(self._builder, at(self._builder, place, offset))
+
+    def follow(self, id_: IRValue, base: IRValue, size: int, things: int = 1) -> None:
+        """Ask, once the i32 at ``id_`` is there, for the thing that has that id, or for so many from there on."""
+        builder = self._builder
+        count = self._count.get()
+        pointer = at(builder, self._pointers, builder.mul(count, number(POINTER.size)))
+        numbers = ("size", number(size)), ("bytes", number(size * things))
+        for name, value in (("id", id_), ("base", base), *numbers):
+            POINTER.store(builder, pointer, name, value)
+        self._count.set(builder.add(count, number(1)))
+
+    def follow_all(self) -> None:
+        """Ask for all that was to be followed."""
+        builder = self._builder
+        with count_up(builder, number(0), self._count.get()) as place:
+            pointer = at(builder, self._pointers, builder.mul(place, number(POINTER.size)))
+            id_ = builder.load(POINTER.load(builder, pointer, "id"), typ=I32, align=4)
+            offset = builder.mul(builder.zext(id_, I64), POINTER.load(builder, pointer, "size"))
+            found = at(builder, POINTER.load(builder, pointer, "base"), offset)
+            wanted, asked = POINTER.load(builder, pointer, "bytes"), Local(builder, number(0))
+            with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
+                prefetch(builder, at(builder, found, asked.get()))
+                asked.set(builder.add(asked.get(), number(LINE)))
+            prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))

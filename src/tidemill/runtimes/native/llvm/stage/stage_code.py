@@ -1,0 +1,48 @@
+"""The module of a stage and what is in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tidemill.model.types import Field
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Replace, Trigger
+from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, TextConstants
+from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
+from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
+from tidemill.runtimes.native.llvm.queries import MapGlobal
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """An input of a stage: which of its columns are used, and the form of a packed row."""
+
+    relation: str
+    number: int
+    record: InputRecord
+    trigger: Trigger
+    replaces: tuple[int, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns that are used, in the relation's order."""
+        return self.record.fields
+
+
+@dataclass(frozen=True, slots=True)
+class StageCode:
+    """A module and what is in it."""
+
+    stage: Stage
+    module: ir.Module
+    faults: FaultTable
+    texts: TextConstants
+    maps: dict[str, MapGlobal]
+    mirrors: tuple[str, ...]
+    inputs: dict[str, StageInput]
+    replaces: tuple[Replace, ...]
+    outbox: OutputGlobal | None
+    shown: OutputGlobal | None
+    emitted: OutputGlobal | None
