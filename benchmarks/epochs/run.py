@@ -1,4 +1,4 @@
-"""Write amplification: one-row epochs over tables that are large, counted in bytes and files that reach the disk."""
+"""One-row epochs: bytes and files that reach the disk over large tables, and time beside many views."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 import pyarrow as pa
 
 import tidemill
+from benchmarks.epochs.unrelated_views import unrelated_views
 from tidemill.model.errors import SetupError
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
@@ -42,7 +43,13 @@ class Written:
 
 
 def run(options: BenchmarkOptions) -> Iterator[Figure]:
-    """Bytes and files a row over the whole life, and the dearest slice over the cheapest of the second half."""
+    """Bytes and files a row over a whole life, and the time of an epoch with one view and with many."""
+    yield from unrelated_views(options)
+    yield from _amplification(options)
+
+
+def _amplification(options: BenchmarkOptions) -> Iterator[Figure]:
+    """Bytes and files a row over the whole life, and the second half over the first."""
     if not IO.exists():
         raise SetupError(
             "this benchmark counts bytes with Linux", detail=f"There is no {IO}.", hint="Run it on a Linux machine."

@@ -10,7 +10,6 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.engine.catalog.user_functions import forget_functions
-from tidemill.engine.engine import stored_map_names
 from tidemill.model.errors import TidemillError
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.format import require_warehouse
@@ -156,9 +155,7 @@ class MapOwners:
             catalog = Catalog(registry)
         finally:
             forget_functions(registry)
-        return cls(
-            catalog, {name: view.name for view in catalog.views.values() for name in stored_map_names(view)}, keys
-        )
+        return cls(catalog, {name: view.name for view in catalog.views.values() for name in view.map_names}, keys)
 
     def relation_of(self, name: str) -> str:
         """The table or view that a map belongs to; the map itself where that is unknown."""

@@ -17,7 +17,7 @@ from tidemill.algebra.user_functions import Registry
 from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
 from tidemill.changes.zset import Row
 from tidemill.compiler.passes import compile_view
-from tidemill.engine.catalog.catalog import Catalog, View
+from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.shared_stages import (
     share_stages,
     shared_stage_users,
@@ -25,6 +25,7 @@ from tidemill.engine.catalog.shared_stages import (
     transfer_shared_stages,
     transferred_contents,
 )
+from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.definitions.replace_view import require_not_replacing
 from tidemill.engine.epochs.events import EventWriter
 from tidemill.engine.epochs.memory_budget import MemoryBudget, return_free_memory
@@ -33,7 +34,7 @@ from tidemill.engine.epochs.placement import DRIVER_WORK, Placement
 from tidemill.engine.epochs.staleness_marks import marks_of
 from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
 from tidemill.engine.epochs.weights import require_weights
-from tidemill.engine.maintenance.change_logs import ChangeLogs, mergeable_maps, unread_epochs
+from tidemill.engine.maintenance.change_logs import ChangeLogs
 from tidemill.engine.maintenance.compaction_schedule import CompactionSchedule
 from tidemill.engine.partitions.lateness import LatenessFilter, initial_head
 from tidemill.engine.partitions.retention import Retention, replay_retained_rows, require_bounded, retained_rows
@@ -100,6 +101,9 @@ class Engine:
         self.feeds = FolderFeeds(self)
         self.scheduler = Scheduler(self)
         self._last = Epoch(0)
+        self._placed_views: Mapping[str, View] | None = None
+        self._placed_for: tuple[bool, ...] = ()
+        self._checking: Runtime | None = None
         self.registry = Registry()
         self.catalog, outdated = Catalog.from_json(store.catalog, self.registry)
         self._count_rows()
@@ -139,7 +143,7 @@ class Engine:
 
     def fields_of(self, relation: str) -> tuple[Field, ...]:
         """The columns of a table, a view or a stage."""
-        known = self.catalog.relations.get(relation)
+        known = self.catalog.fields_of(relation)
         return known if known is not None else self.pipeline.fields_of(relation)
 
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
@@ -151,7 +155,7 @@ class Engine:
         fields = self.catalog.relations[name]
         if until is None:
             with self.settled():
-                runtime = self._runtime(self.store.rows(name))
+                runtime = self.placement.runtime_for(self.store.rows(name))
                 if isinstance(runtime, NativeRuntime):
                     return runtime.contents(name)
         table = self.store.read(name, fields, until=until)
@@ -184,7 +188,8 @@ class Engine:
             if made:
                 return self.placement.native.answer(program, made)
             work = sum(self.store.rows(name) for name in read)
-            return self._runtime(work, row_wise=any(map(row_wise, program.stages))).answer(program)
+            needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
+            return self.placement.runtime_for(work, needs).answer(program)
 
     def keys(self, table: Table) -> Iterator[Row]:
         """The primary keys that ``table`` holds."""
@@ -193,7 +198,7 @@ class Engine:
 
     def lookup_runtime(self) -> NativeRuntime:
         """What looks up single rows at the cost of these rows: this process, or on Spark the driver."""
-        runtime = self._runtime(0)
+        runtime = self.placement.runtime_for(0)
         assert isinstance(runtime, NativeRuntime)
         return runtime
 
@@ -282,11 +287,7 @@ class Engine:
         """
         before = self.transaction.phase
         self.transaction.begin()
-        for view in self.catalog.views.values():
-            self._place(view, work)
-        views = self.catalog.views.values()
-        cut = bool(views) and all(view.partitioning is not None for view in views)
-        runtimes = self.pipeline.runtimes(always=(self._runtime(work, by_partitions=cut),))
+        runtimes = self.pipeline.runtimes(always=self._place_views(work))
         self.placement.forget(but=runtimes)
         for runtime in runtimes:
             runtime.begin(number)
@@ -301,18 +302,11 @@ class Engine:
 
     def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
         """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
-        stored = {name: change for name, change in walk.stored.items() if self.keeps_rows_of(name)}
+        stored = {name: change for name, change in walk.stored.items() if self.catalog.keeps_rows_of(name)}
         for runtime in runtimes:
             stored.update(runtime.commit())
         require_weights(stored, runtimes)
         return stored
-
-    def keeps_rows_of(self, relation: str) -> bool:
-        """Streams are not kept, except for a deferred view that has not seen their rows yet."""
-        table = self.catalog.tables.get(relation)
-        if table is None or table.kept:
-            return True
-        return any(v.refresh.deferred and relation in v.inputs for v in self.catalog.views.values())
 
     def commit(
         self,
@@ -415,13 +409,13 @@ class Engine:
                 with self.changing_catalog() as catalog:
                     view = share_stages(view, catalog, self.store)
                     catalog.add(view)
-                    begun = tuple(filter(self.store.rows, stored_map_names(view)))
+                    begun = tuple(filter(self.store.rows, view.map_names))
                     if begun:  # by a process that died before the view was whole
                         self.commit(Epoch(self.store.epoch, dropped=begun), ends=False)()
                     self.fill(view, pending)
             except REVERTIBLE_ERRORS:
                 if view.name not in self.catalog:
-                    self.release(view.name, stored_map_names(view))
+                    self.release(view.name, view.map_names)
                 raise
         if view.cores:
             try:
@@ -447,7 +441,7 @@ class Engine:
         catalog.drop(name)
         if view is None:
             return {}, (name, name + LATE) if late else (name,)
-        return self._transfer_shared_stages(view), (*stored_map_names(view), *(kept.core.name for kept in view.cores))
+        return self._transfer_shared_stages(view), (*view.map_names, *(kept.core.name for kept in view.cores))
 
     def release(self, name: str, relations: Iterable[str]) -> None:
         """Let go of what is in memory of a table or view that is gone, or is about to be replaced."""
@@ -511,7 +505,7 @@ class Engine:
         if in_store:
             require_not_replacing(view, dropped)
         view = replace(view, fresh=number)
-        replaced = stored_map_names(view) if rebuilt else ()
+        replaced = view.map_names if rebuilt else ()
         if rebuilt and view.computed_on_read:
             # Its log ends here, and maps of another layout cannot be read as of an epoch before.
             view, replaced, dropped = replace(view, created=number), (), replaced
@@ -524,16 +518,28 @@ class Engine:
         epoch = Epoch(number, stored, catalog=self.catalog.to_json(), replaced=replaced, dropped=dropped)
         self.commit(epoch, refreshed=(view.name,))()
 
-    def _place(self, view: View, work: int = 0) -> None:
-        """Let a view be run by the runtime for work on so many rows."""
-        option, cut = view.options.get("runtime", "auto"), view.partitioning is not None
-        name, _ = self.placement.choose(work, option, row_wise=view.row_wise, by_partitions=cut)
-        self.pipeline.place(view.program, self.placement.runtime(name, work), deferred=view.refresh.deferred)
+    def _place_views(self, work: int) -> Runtime:
+        """Let each view be run by the runtime for work on so many rows; returns the one that checks tables.
 
-    def _runtime(self, work: int, *, row_wise: bool = False, by_partitions: bool = False) -> Runtime:
-        """The runtime that checks tables and answers queries, for work on so many rows."""
-        name, _ = self.placement.choose(work, row_wise=row_wise, by_partitions=by_partitions)
-        return self.placement.runtime(name, work)
+        The choice is made again only when the catalog or the class of the work has changed.
+        """
+        views, kind = self.catalog.views, self.placement.work_class(work)
+        if views is not self._placed_views or kind != self._placed_for:
+            self._placed_views = None
+            chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
+            for view in views.values():
+                self.pipeline.place(view.program, chosen[view.runtime_needs], deferred=view.refresh.deferred)
+            by_partitions = bool(chosen) and all(needs.by_partitions for needs in chosen)
+            self._checking = self.placement.runtime_for(work, RuntimeNeeds(by_partitions=by_partitions))
+            self._placed_views, self._placed_for = views, kind
+        assert self._checking is not None
+        return self._checking
+
+    def _place(self, view: View) -> None:
+        """Let a view be run by the runtime for small work."""
+        self._placed_views = None
+        runtime = self.placement.runtime_for(0, view.runtime_needs)
+        self.pipeline.place(view.program, runtime, deferred=view.refresh.deferred)
 
     def _count_rows(self) -> None:
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
@@ -561,8 +567,8 @@ class Engine:
         with self.lock:
             if self.closed:
                 return
-            behind = [view.fresh for view in self.catalog.views.values() if view.refresh.deferred]
-            maps, oldest = mergeable_maps(self.catalog.maps(), self.catalog), self.store.oldest
+            behind = [view.fresh for view in self.catalog.view_index.deferred]
+            maps, oldest = self.catalog.mergeable_maps(), self.store.oldest
             try:
                 if self.compaction_schedule.run(maps, seen=min(behind, default=self.store.epoch)):
                     self._count_rows()
@@ -578,7 +584,7 @@ class Engine:
         with self.settled():
             self.require_writable()
             self.retention.forget(now=True)
-            freed = self.store.compact(mergeable_maps(self.catalog.maps(), self.catalog))
+            freed = self.store.compact(self.catalog.mergeable_maps())
             self.logs.trim(self.catalog)
             self._count_rows()
             return freed
@@ -591,7 +597,7 @@ class Engine:
                 self.compaction_schedule.keep = max(keep, 1)
             # What a stream brought is nowhere else, so it stays until late views have seen it.
             streams = [name for name, table in self.catalog.tables.items() if not table.kept]
-            behind = [epoch for name in streams for epoch in unread_epochs(self.catalog, name)]
+            behind = [epoch for name in streams for epoch in self.catalog.unread_epochs(name)]
             keep = max(keep, self.store.epoch - min(behind, default=self.store.epoch) + 1)
             self.placement.forget_files(self.catalog.maps())
             self.logs.trim(self.catalog, self.store.epoch - max(keep, 1) + 1)
@@ -614,8 +620,3 @@ class Engine:
                 self.placement.forget()
                 self.store.close()
         return_free_memory()
-
-
-def stored_map_names(view: View) -> tuple[str, ...]:
-    """The names under which a view's rows and state are stored."""
-    return tuple(n for stage in view.program.stages for n in (stage.name, *(m.name for m in stage.maps)))

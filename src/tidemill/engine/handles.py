@@ -7,7 +7,7 @@ from typing import Any
 
 from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
-from tidemill.engine.catalog.catalog import View
+from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.staleness_marks import Staleness, staleness_of
 from tidemill.engine.inspect.audit import Audit, audit_view, certified

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.algebra.user_functions import functions_in
-from tidemill.engine.catalog.catalog import View
+from tidemill.engine.catalog.view import View
 from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_of
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError

@@ -7,21 +7,17 @@ manifest and outlives any change of our own structures.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
-from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry, functions_in
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.script.statements import CreateTable, OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
-from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.translate import check_column_names, parse, translate
 from tidemill.compiler.frontends.viewdf.definition import PartitionedView
 from tidemill.compiler.passes import compile_view
@@ -29,14 +25,14 @@ from tidemill.engine.catalog.constraints import constraints_of, require_valid_re
 from tidemill.engine.catalog.ddl import ddl
 from tidemill.engine.catalog.object_module import ObjectModule
 from tidemill.engine.catalog.oql_queries import as_oql, oql_view
-from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
-from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, keep
+from tidemill.engine.catalog.remote_subplans import keep
 from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
 from tidemill.engine.catalog.source_entry import SourceEntry
 from tidemill.engine.catalog.user_functions import declare_function, signature_from_json, signature_to_json
+from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
     VIEW_OPTIONS,
-    kept_epochs,
     requires_incremental,
     static_tables,
     with_retention,
@@ -48,108 +44,6 @@ from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.joingraph import Serve
 from tidemill.program.maps import Map
-from tidemill.program.reads import row_wise
-from tidemill.program.stages import Program
-from tidemill.program.text import text_of_program
-
-
-@dataclass(frozen=True)
-class View:
-    """A materialized view: what it means, what keeps it fresh, and since when it is known.
-
-    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
-    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
-    views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
-    ``order``, if it has one.
-    """
-
-    name: str
-    query: str
-    options: Mapping[str, str]
-    relation: Relation
-    program: Program
-    created: int
-    fresh: int
-    cores: tuple[MaintainedSubplan, ...] = ()
-    partitioning: Partitioning | None = None
-    whole: Program | None = None
-    shares: Mapping[str, str] = field(default_factory=dict)
-    order: tuple[ColumnOrder, ...] = ()
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The columns of the view."""
-        return self.program.stages[-1].output
-
-    @property
-    def serve(self) -> Serve:
-        """What the view is for."""
-        return self.program.stages[-1].serve
-
-    @property
-    def served_text(self) -> str:
-        """Who is served, and from what, as EXPLAIN says it."""
-        match self.serve:
-            case Serve.READ:
-                return "readers (serve = 'read'): rows are made from its maps when read, changes are not published"
-            case Serve.SUBSCRIBE:
-                kept = f"changes of the last {self.keep} epochs are kept, rows are made from its maps when read"
-                return f"subscribers (serve = 'subscribe'): {kept}"
-        return "readers and subscribers (serve = 'both'): its rows are stored"
-
-    @property
-    def computed_on_read(self) -> bool:
-        """Whether its rows are not stored, but made from its maps."""
-        return self.serve is not Serve.BOTH
-
-    @property
-    def keep(self) -> int | None:
-        """Of how many epochs its changes are kept; None: as far back as everything else."""
-        return kept_epochs(self.options, self.name) if self.serve is Serve.SUBSCRIBE else None
-
-    def reach(self, oldest: int, epoch: int) -> int:
-        """The epoch after which its changes are kept, in a warehouse that reaches from ``oldest`` to ``epoch``.
-
-        The rows that a view began with are a change as well, but not where rows are not stored.
-        """
-        return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
-
-    @property
-    def forgets(self) -> bool:
-        """Whether its rows are forgotten after a while."""
-        return self.partitioning is not None and self.partitioning.retain is not None
-
-    @cached_property
-    def refresh(self) -> RefreshMode:
-        """When the view follows its inputs; asked at every epoch."""
-        return RefreshMode.parse(self.options.get("refresh", "immediate"))
-
-    @property
-    def full_program(self) -> Program:
-        """Its program with all stages, also those that another view keeps for it."""
-        return self.whole or self.program
-
-    @property
-    def weight(self) -> float:
-        """How much its staleness counts beside that of other scheduled views."""
-        return staleness_weight(self.options, self.name)
-
-    @cached_property
-    def inputs(self) -> tuple[str, ...]:
-        """The tables, streams and views that it reads, each once."""
-        stages = self.full_program.stages
-        own = {stage.name for stage in stages}
-        return tuple(dict.fromkeys(i for stage in stages for i in stage.inputs if i not in own))
-
-    @cached_property
-    def row_wise(self) -> bool:
-        """Whether some stage takes one row at a time; asked at every epoch, and the program does not change."""
-        return any(map(row_wise, self.program.stages))
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever the layout of the view's state would: stored state with another one is built again."""
-        return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
 
 
 class Catalog:
@@ -167,6 +61,8 @@ class Catalog:
         """All that is enforced in every epoch."""
         self.static: set[str] = set()
         """The tables of which some view was told that they never change."""
+        self._index: ViewIndex | None = None
+        self._maps: dict[str, Map] | None = None
         self._registry = registry
         self.origins: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
@@ -187,6 +83,19 @@ class Catalog:
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
         self.constraints = constraints_of(self.tables)
         self.static = {name for view in self.views.values() for name in static_tables(view.options)}
+        self._index = self._maps = None
+
+    @property
+    def view_index(self) -> ViewIndex:
+        """The views by what they read and how they are refreshed."""
+        if self._index is None:
+            self._index = ViewIndex(self.views)
+        return self._index
+
+    def fields_of(self, name: str) -> tuple[Field, ...] | None:
+        """The fields of a table, stream or view; None where there is none of that name."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.fields
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
@@ -400,14 +309,30 @@ class Catalog:
             if view is not None and view.serve is Serve.READ:
                 raise unpublished_error(view.name, f'view "{name}" cannot follow "{view.name}"')
 
-    def maps(self) -> dict[str, Map]:
+    def maps(self) -> Mapping[str, Map]:
         """Every stored map by name: contents of relations and the state of stages."""
-        maps = {name: Map(name, fields) for name, fields in self.relations.items()}
-        for view in self.views.values():
-            for stage in view.program.stages:
-                maps[stage.name] = Map(stage.name, stage.output)
-                maps.update({map_.name: map_ for map_ in stage.maps})
-        return maps
+        if self._maps is None:
+            maps = {name: Map(name, fields) for name, fields in self.relations.items()}
+            for view in self.views.values():
+                for stage in view.program.stages:
+                    maps[stage.name] = Map(stage.name, stage.output)
+                    maps.update({map_.name: map_ for map_ in stage.maps})
+            self._maps = maps
+        return self._maps
+
+    def mergeable_maps(self) -> dict[str, Map]:
+        """The stored maps that may be summed up: those of views that are only subscribed to are logs."""
+        logs = {view.name for view in self.view_index.subscribe_only}
+        return {name: map_ for name, map_ in self.maps().items() if name not in logs}
+
+    def unread_epochs(self, relation: str) -> list[int]:
+        """The epochs that deferred views over ``relation`` have last looked at."""
+        return [view.fresh for view in self.view_index.deferred_readers(relation)]
+
+    def keeps_rows_of(self, relation: str) -> bool:
+        """Whether rows of ``relation`` are stored: of streams only until deferred views have seen them."""
+        table = self.tables.get(relation)
+        return table is None or table.kept or bool(self.view_index.deferred_readers(relation))
 
     def ancestors(self, view: View) -> set[str]:
         """All relations that a view reads, also by way of other views."""
@@ -519,15 +444,6 @@ def _read(item: object) -> Iterator[None]:
             detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
             hint="Open the warehouse with the Tidemill that wrote it last.",
         ) from fault
-
-
-def unpublished_error(view: str, what: str) -> Unsupported:
-    """The error for asking ``what`` of a view that is only read."""
-    return Unsupported(
-        what,
-        detail=f"View \"{view}\" was created with serve = 'read': its changes are not worked out.",
-        hint=f"Create \"{view}\" with serve = 'both', or with 'subscribe' where its rows need not be stored.",
-    )
 
 
 def _entry_to_json(entry: Table | View) -> dict[str, Any]:

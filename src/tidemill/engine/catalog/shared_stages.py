@@ -25,7 +25,8 @@ from tidemill.program.renaming import renamed
 from tidemill.program.stages import Program, Stage
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog, View
+    from tidemill.engine.catalog.catalog import Catalog
+    from tidemill.engine.catalog.view import View
     from tidemill.storage.store import Store
 
 __all__ = [

@@ -15,7 +15,7 @@ from tidemill.engine.partitions.retention import require_bounded, retained_rows
 from tidemill.model.errors import Unsupported
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import View
+    from tidemill.engine.catalog.view import View
     from tidemill.engine.engine import Engine
 
 __all__ = ["replace_view", "require_not_replacing"]

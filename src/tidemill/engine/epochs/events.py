@@ -260,10 +260,15 @@ class EventWriter:
 
     def _machine_code(self, table: Table) -> list[LlvmStage]:
         """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""
-        if table.kept or late_table(table) is not None or table.checks_rows or self._engine.keeps_rows_of(table.name):
+        if (
+            table.kept
+            or late_table(table) is not None
+            or table.checks_rows
+            or self._engine.catalog.keeps_rows_of(table.name)
+        ):
             return []
         found = []
-        for placed, stage in self._engine.pipeline.readers(table.name):
+        for _, placed, stage in self._engine.pipeline.readers(table.name):
             compiled = placed.runtime.compiled(stage) if isinstance(placed.runtime, NativeRuntime) else None
             if compiled is None:
                 return []
@@ -292,8 +297,9 @@ class EventWriter:
             if not self._is_current(table, stages):
                 _refuse_outdated(table.name)
             self._open = OpenEpoch(self._engine)
-            for stage in stages:
-                stage.prepare()
+            for entry in self._tape.entries:  # events of all of them may come until the epoch is closed
+                for stage in entry.stages:
+                    stage.prepare()
             self._tape.open()
             self._transaction.gather()
 
@@ -379,7 +385,7 @@ class OpenEpoch:
         """Commit the epoch, in which events of ``relations`` went to machine code directly."""
         for relation in relations:
             self._walk.fed(relation)
-            for placed, stage in self._engine.pipeline.readers(relation):
+            for _, placed, stage in self._engine.pipeline.readers(relation):
                 assert isinstance(placed.runtime, NativeRuntime)
                 placed.runtime.fed(stage)
         return self._finish({})

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.schema import Table
@@ -51,12 +54,61 @@ class PlacedProgram:
     deferred: bool = False
     measured: RefreshCosts = field(default_factory=RefreshCosts)
 
+    @cached_property
+    def looked_up(self) -> set[str]:
+        """The relations whose stored rows its triggers read."""
+        return reads_state(self.program)
+
+
+class StageReader(NamedTuple):
+    """A stage that reads some relation, with its program and the place of that among all programs."""
+
+    place: int
+    placed: PlacedProgram
+    stage: Stage
+
+
+@dataclass(frozen=True)
+class PipelineIndex:
+    """What an epoch asks of all programs at once. It follows from where they are placed, so epochs share it."""
+
+    order: tuple[PlacedProgram, ...]
+    readers: Mapping[str, Sequence[StageReader]]
+    looked_up: Set[str]
+    runtimes: tuple[Runtime, ...]
+
+    @classmethod
+    def of(cls, order: Iterable[PlacedProgram]) -> PipelineIndex:
+        """The index of programs, each of which comes after everything that it reads."""
+        order = tuple(order)
+        readers: dict[str, list[StageReader]] = defaultdict(list)
+        for place, placed in enumerate(order):
+            for stage in placed.program.stages:
+                for relation in dict.fromkeys(stage.inputs):
+                    readers[relation].append(StageReader(place, placed, stage))
+        runtimes = {id(placed.runtime): placed.runtime for placed in order}
+        looked_up = set[str]().union(*(placed.looked_up for placed in order))
+        return cls(order, dict(readers), looked_up, tuple(runtimes.values()))
+
 
 class Pipeline:
-    """The programs of all views, in the order of their making: a view comes after everything that it reads."""
+    """The programs of all views, in the order of their making: a view comes after everything that it reads.
+
+    An epoch costs what its changes reach, however many views there are: what concerns all of them is in an index, which
+    is made again only after a view was placed elsewhere or removed.
+    """
 
     def __init__(self) -> None:
         self._placed: dict[str, PlacedProgram] = {}
+        self._fields: dict[str, tuple[Field, ...]] = {}
+        self._made: PipelineIndex | None = None
+
+    @property
+    def index(self) -> PipelineIndex:
+        """The index of all programs as they are placed now."""
+        if self._made is None:
+            self._made = PipelineIndex.of(self._placed.values())
+        return self._made
 
     def place(self, program: Program, runtime: Runtime, *, deferred: bool) -> None:
         """Let ``runtime`` run ``program`` from now on; where another one did, the figures stay."""
@@ -64,24 +116,30 @@ class Pipeline:
         if before is not None and before.program is program and before.runtime is runtime:
             return
         if before is not None:
-            for stage in before.program.stages:
-                before.runtime.remove(stage)
+            self._uninstall(before)
         measured = before.measured if before is not None else RefreshCosts()
         # Placed first: a stage that is installed asks for the fields of the stages before it.
+        self._made = None
         self._placed[program.view] = PlacedProgram(program, runtime, deferred, measured)
+        self._fields |= {stage.name: stage.output for stage in program.stages}
         for stage in program.stages:
             runtime.install(stage)
 
-    def readers(self, relation: str) -> list[tuple[PlacedProgram, Stage]]:
+    def readers(self, relation: str) -> Sequence[StageReader]:
         """Every stage that reads ``relation``, of deferred views too."""
-        return list(reading_stages(self._placed.values(), relation))
+        return self.index.readers.get(relation, ())
 
     def remove(self, view: str) -> None:
         """Forget a view, if it was placed."""
         placed = self._placed.pop(view, None)
         if placed is not None:
-            for stage in placed.program.stages:
-                placed.runtime.remove(stage)
+            self._made = None
+            self._uninstall(placed)
+
+    def _uninstall(self, placed: PlacedProgram) -> None:
+        for stage in placed.program.stages:
+            self._fields.pop(stage.name, None)
+            placed.runtime.remove(stage)
 
     def keep(self, views: Collection[str]) -> None:
         """Forget all views but these."""
@@ -93,22 +151,15 @@ class Pipeline:
 
     def fields_of(self, relation: str) -> tuple[Field, ...]:
         """The columns of a stage."""
-        for placed in self._placed.values():
-            for stage in placed.program.stages:
-                if stage.name == relation:
-                    return stage.output
-        raise KeyError(relation)
+        return self._fields[relation]
 
     def stored(self, relation: str) -> bool:
         """Whether the rows of a stage must be kept: those of views always, others where a trigger looks them up."""
-        return relation in self._placed or relation in self._looked_up()
+        return relation in self._placed or relation in self.index.looked_up
 
-    def _looked_up(self) -> set[str]:
-        return {relation for placed in self._placed.values() for relation in reads_state(placed.program)}
-
-    def runtimes(self, always: Iterable[Runtime]) -> list[Runtime]:
-        """Every runtime that takes part in an epoch, once."""
-        return list({id(r): r for r in (*always, *(p.runtime for p in self._placed.values()))}.values())
+    def runtimes(self, always: Runtime) -> list[Runtime]:
+        """Every runtime that takes part in an epoch, once; the one that ``always`` does is the first."""
+        return [always, *(runtime for runtime in self.index.runtimes if runtime is not always)]
 
     def announce(
         self,
@@ -118,12 +169,12 @@ class Pipeline:
         runtimes: list[Runtime],
     ) -> None:
         """Tell every runtime what is to come; the first of ``runtimes`` will check tables and enforce constraints."""
-        live = [placed for placed in self._placed.values() if not placed.deferred]
+        reading = {id(r.stage): r for name in changes for r in self.readers(name) if not r.placed.deferred}
+        ordered = sorted(reading.values(), key=lambda reader: reader.place)
         checked = {name: tables[name] for name in changes if tables[name].kept}
         for number, runtime in enumerate(runtimes):
-            stages = [stage for placed in live if placed.runtime is runtime for stage in placed.program.stages]
             judged = (checked, constraints) if number == 0 else ({}, Constraints())
-            runtime.expect(changes, *judged, stages)
+            runtime.expect(changes, *judged, [r.stage for r in ordered if r.placed.runtime is runtime])
 
     def walk(
         self,
@@ -148,86 +199,95 @@ class Pipeline:
 
     def start(self, runtimes: list[Runtime], only: frozenset[str] | None = None) -> Propagation:
         """An epoch that changes can be handed to one after the other, until it is finished."""
-        late = only or frozenset()
-        order = [p for p in self._placed.values() if not p.deferred or p.program.view in late]
-        return Propagation(
-            self, runtimes, order, order if only is None else [p for p in order if p.program.view in late]
-        )
+        return Propagation(self, runtimes, only)
 
 
 class Propagation:
-    """One epoch under way: which changes have come out so far, and which stages have been fired."""
+    """One epoch under way: which changes have come out so far, and which stages have been fired.
 
-    def __init__(
-        self, pipeline: Pipeline, runtimes: list[Runtime], order: list[PlacedProgram], readers: list[PlacedProgram]
-    ) -> None:
+    What is handed in goes to all immediate views, or to the views ``only``. Their own changes go to both.
+    """
+
+    def __init__(self, pipeline: Pipeline, runtimes: list[Runtime], only: frozenset[str] | None) -> None:
         self._pipeline = pipeline
+        self._index = pipeline.index
         self._runtimes = runtimes
-        self._order = order
-        self._readers = readers
+        self._only = only
+        self._late = only or frozenset()
         self._work = 0
         self._fired: set[str] = set()
+        self._waiting: list[int] = []
+        self._reached: set[int] = set()
         self._seconds: dict[str, float] = defaultdict(float)
         self.stored: dict[str, ChangeSet] = {}
 
     def take(self, relation: str, change: ChangeSet) -> None:
         """Hand in a change of a table, or of an input of the view that is caught up; what is stored is not noted."""
         self._work += len(change)
-        self._handle(relation, change, self._readers)
+        self._handle(relation, change, self._handed_to(relation))
 
     def recompute_pending(self, relation: str) -> None:
         """Let every stage that reads ``relation`` be as fresh as if the epoch ended here."""
-        for placed, stage in self._reading(relation):
-            placed.runtime.recompute_pending(stage)
+        for reader in self._handed_to(relation):
+            reader.placed.runtime.recompute_pending(reader.stage)
 
     def fed(self, relation: str) -> None:
         """Rows of ``relation`` have gone to the stages that read it by a way of their own."""
-        for _, stage in self._reading(relation):
-            self._fired.add(stage.name)
-
-    def _reading(self, relation: str) -> Iterator[tuple[PlacedProgram, Stage]]:
-        return reading_stages(self._readers, relation)
+        for reader in self._handed_to(relation):
+            self._note_fired(reader)
 
     def finish(self) -> None:
-        """Let the changes go through all views, in their order."""
-        for placed in self._order:
-            self._run(placed)
+        """Let the changes go through all views that they reach, in their order."""
+        while self._waiting:
+            self._run(self._index.order[heappop(self._waiting)])
 
-    def _handle(self, relation: str, change: ChangeSet, readers: Iterable[PlacedProgram]) -> None:
+    def _handed_to(self, relation: str) -> list[StageReader]:
+        """The stages that changes go to which come from outside."""
+        if self._only is None:
+            return self._following(relation)
+        return [r for r in self._index.readers.get(relation, ()) if r.placed.program.view in self._late]
+
+    def _following(self, relation: str) -> list[StageReader]:
+        """The stages that changes go to which come out of others."""
+        return [
+            reader
+            for reader in self._index.readers.get(relation, ())
+            if not reader.placed.deferred or reader.placed.program.view in self._late
+        ]
+
+    def _handle(self, relation: str, change: ChangeSet, readers: Iterable[StageReader]) -> None:
         """Fire every stage that reads ``relation``, then let its contents absorb the change."""
         if not len(change):
             return
-        for placed, stage in reading_stages(readers, relation):
-            with self._timed(placed):
-                placed.runtime.fire(stage, relation, change)
-            self._fired.add(stage.name)
+        for reader in readers:
+            with self._timed(reader.placed):
+                reader.placed.runtime.fire(reader.stage, relation, change)
+            self._note_fired(reader)
         for runtime in self._runtimes:
             runtime.absorb(relation, change)
+
+    def _note_fired(self, reader: StageReader) -> None:
+        self._fired.add(reader.stage.name)
+        if reader.place not in self._reached:
+            self._reached.add(reader.place)
+            heappush(self._waiting, reader.place)
 
     def _run(self, placed: PlacedProgram) -> None:
         """Let each fired stage of a view emit, and hand its change on."""
         rows = 0
-        touched = False
         for stage in placed.program.stages:
             if stage.name not in self._fired:
                 continue
-            touched = True
             with self._timed(placed):
                 change = placed.runtime.emit(stage)
             rows = len(change)
-            self._handle(stage.name, change, self._order)
+            self._handle(stage.name, change, self._following(stage.name))
             if rows and self._pipeline.stored(stage.name):
                 self.stored[stage.name] = change
-        if touched:
-            placed.measured.note(self._seconds[placed.program.view], rows, self._work)
+        placed.measured.note(self._seconds[placed.program.view], rows, self._work)
 
     def _timed(self, placed: PlacedProgram) -> _Timer:
         return _Timer(self._seconds, placed.program.view)
-
-
-def reading_stages(placed: Iterable[PlacedProgram], relation: str) -> Iterator[tuple[PlacedProgram, Stage]]:
-    """The stages that read ``relation``, each with the program that it belongs to."""
-    return ((one, stage) for one in placed for stage in one.program.stages if relation in stage.inputs)
 
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:

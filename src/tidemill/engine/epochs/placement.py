@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidemill.compiler.choose import NATIVE_WORK, Reason, choose_runtime
+from tidemill.compiler import choose
+from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
 from tidemill.model.errors import SetupError
 from tidemill.model.types import Field
 from tidemill.program.stages import Stage
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 
-DRIVER_WORK = NATIVE_WORK
+DRIVER_WORK = choose.NATIVE_WORK
 """On Spark, work on up to this many rows is done by the driver, over the rows that Spark finds for it."""
 
 RUNTIMES = ("auto", "native", "spark")
@@ -47,14 +48,23 @@ class Placement:
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
         self.room: Callable[[], int | None] = lambda: None
 
-    def choose(
-        self, work: int, option: str = "auto", *, row_wise: bool = False, by_partitions: bool = False
-    ) -> tuple[str, str]:
-        """The runtime for work on so many rows, for a view with this option, and why."""
-        wanted = check_runtime_name(option) if option != "auto" else self._wanted
-        if row_wise:
-            return "native", Reason.ROW_WISE.value
-        return choose_runtime(wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=by_partitions)
+    def work_class(self, work: int) -> tuple[bool, ...]:
+        """All that the choice of a runtime depends on beside the needs of a view, for work on so many rows."""
+        limits = (choose.NATIVE_WORK, choose.PARTITION_WORK, DRIVER_WORK)
+        return (self.rows > choose.NATIVE_ROWS, *(work > most for most in limits))
+
+    def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
+        """The runtime for work on so many rows, for a view with these needs, and why."""
+        wanted = check_runtime_name(needs.option) if needs.option != "auto" else self._wanted
+        if needs.row_wise:
+            return "native", choose.Reason.ROW_WISE.value
+        return choose.choose_runtime(
+            wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=needs.by_partitions
+        )
+
+    def runtime_for(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> Runtime:
+        """The chosen runtime, started if need be."""
+        return self.runtime(self.choose(work, needs)[0], work)
 
     def runtime(self, name: str, work: int) -> Runtime:
         """The runtime called ``name`` for work on so many rows, started if need be."""

@@ -21,7 +21,8 @@ from tidemill.model.schema import EPOCH, Table
 from tidemill.model.types import Field
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog, View
+    from tidemill.engine.catalog.catalog import Catalog
+    from tidemill.engine.catalog.view import View
     from tidemill.engine.engine import Engine
 
 __all__ = ["Staleness", "StalenessMark", "is_caught_up", "is_mark", "late_since", "mark_of", "marks_of", "staleness_of"]
@@ -86,15 +87,13 @@ def marks_of(
     catalog: Catalog, positions: Mapping[str, str], epoch: Epoch, refreshed: Collection[str] = ()
 ) -> dict[str, str]:
     """The marks that an epoch changes, in which the views ``refreshed`` catch up."""
-    gone = {name for name in filter(is_mark, positions) if name.removeprefix(MARK_PREFIX) not in catalog.views}
-    found = {name: "" for name in gone if positions[name]}
-    views = catalog.views
-    if not any(view.refresh.deferred for view in views.values()):
+    found = _ended(catalog, positions) if epoch.catalog is not None else {}
+    if not catalog.view_index.deferred:
         return found
     now = StalenessMark(epoch.number, time.time())
     changed = {name for name, change in epoch.changes.items() if name in catalog and len(change)}
     waited = dict.fromkeys(changed, now)  # since when it was there to be seen, what has changed in each relation
-    for view in views.values():
+    for view in catalog.view_index.reached([*changed, *refreshed]):
         before = mark_of(positions, view.name)
         brought = _earliest(waited[name] for name in view.inputs if name in waited)
         if view.name in changed:
@@ -106,6 +105,12 @@ def marks_of(
         if after != before or (view.name in refreshed and MARK_PREFIX + view.name not in positions):
             found[MARK_PREFIX + view.name] = str(after or "")
     return found
+
+
+def _ended(catalog: Catalog, positions: Mapping[str, str]) -> dict[str, str]:
+    """The marks of views that are gone, taken back."""
+    gone = (name for name in filter(is_mark, positions) if name.removeprefix(MARK_PREFIX) not in catalog.views)
+    return {name: "" for name in gone if positions[name]}
 
 
 def _earliest(marks: Iterable[StalenessMark]) -> StalenessMark | None:

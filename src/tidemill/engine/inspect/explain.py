@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tidemill.compiler.explain import explain
 from tidemill.compiler.lineage.self_maintenance import event_maintenance
-from tidemill.engine.catalog.catalog import View
-from tidemill.engine.engine import Engine, stored_map_names
+from tidemill.engine.catalog.view import View
+from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies
 from tidemill.engine.partitions.listing import partition_facts
@@ -62,11 +62,7 @@ def explanation_of(engine: Engine, name: str) -> str:
     with engine.settled():
         view = engine.catalog.view(name)
         placed = engine.pipeline[view.name]
-        option = view.options.get("runtime", "auto")
-        cut = view.partitioning is not None
-        _, reason = engine.placement.choose(
-            placed.measured.last_work, option, row_wise=view.row_wise, by_partitions=cut
-        )
+        _, reason = engine.placement.choose(placed.measured.last_work, view.runtime_needs)
         facts = {
             "runtime": f"{placed.runtime.name} ({reason})",
             "back end": _backend(placed),
@@ -80,7 +76,7 @@ def explanation_of(engine: Engine, name: str) -> str:
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
         facts |= over_sources | dict(partition_facts(engine, view)) | dict(_lineage_facts(engine, view))
-        sizes = {map_: engine.store.rows(map_) for map_ in stored_map_names(view)}
+        sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
         return explain(view.program, facts=facts, sizes=sizes, comparison=comparison)
 

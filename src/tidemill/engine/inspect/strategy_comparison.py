@@ -7,7 +7,8 @@ from functools import partial
 import pyarrow.compute as pc
 
 from tidemill.compiler.compare_strategies import COMPARED_STRATEGIES, compare_strategies
-from tidemill.engine.catalog.catalog import Catalog, View
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.view import View
 from tidemill.storage.store import Store
 
 MAX_COUNTED_ROWS = 1_000_000

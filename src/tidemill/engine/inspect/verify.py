@@ -27,8 +27,8 @@ from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.compiler.passes import compile_view
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
-from tidemill.engine.catalog.catalog import View
 from tidemill.engine.catalog.oql_queries import as_oql
+from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.engine import Engine
 from tidemill.engine.inspect.differences import differences
 from tidemill.engine.results import Verification
@@ -177,7 +177,7 @@ def _counts_rows(call: WindowCall) -> bool:
 
 def _is_on_spark(engine: Engine, view: View) -> bool:
     work = sum(engine.store.rows(name) for name in _definitions(engine, view, None))
-    return engine.placement.choose(work, view.options.get("runtime", "auto"))[0] == "spark"
+    return engine.placement.choose(work, RuntimeNeeds(view.runtime_needs.option))[0] == "spark"
 
 
 def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:

@@ -5,10 +5,10 @@ Those of a view are kept for subscribers, for so many epochs; those of a stream 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from tidemill.engine.catalog.catalog import Catalog, View
-from tidemill.program.maps import Map
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.view import View
 from tidemill.storage.store import Store
 
 LOG_ROWS = 1_000_000
@@ -32,14 +32,14 @@ class ChangeLogs:
         A late view that has not seen the changes of one keeps them there.
         """
         oldest = max(oldest, self._store.oldest)
-        for log in subscribe_only_views(catalog):
-            behind = unread_epochs(catalog, log.name)
+        for log in catalog.view_index.subscribe_only:
+            behind = catalog.unread_epochs(log.name)
             until = min([log.reach(oldest, self._store.epoch), *behind])
             most = None if behind or "keep" in log.options else LOG_ROWS
             self._forgotten[log.name] = self._store.trim(log.name, until, most)
         for table in catalog.tables.values():
             if not table.kept and self._store.rows(table.name):
-                self._store.trim(table.name, min(unread_epochs(catalog, table.name), default=self._store.epoch))
+                self._store.trim(table.name, min(catalog.unread_epochs(table.name), default=self._store.epoch))
 
     def forget(self, view: str) -> None:
         """A view is gone."""
@@ -49,19 +49,3 @@ class ChangeLogs:
         """All views are gone but these."""
         for name in self._forgotten.keys() - set(views):
             self.forget(name)
-
-
-def unread_epochs(catalog: Catalog, relation: str) -> list[int]:
-    """The epochs that late views over ``relation`` have last looked at."""
-    return [view.fresh for view in catalog.views.values() if view.refresh.deferred and relation in view.inputs]
-
-
-def subscribe_only_views(catalog: Catalog) -> list[View]:
-    """The views that are only subscribed to."""
-    return [view for view in catalog.views.values() if view.keep is not None]
-
-
-def mergeable_maps(maps: Mapping[str, Map], catalog: Catalog) -> dict[str, Map]:
-    """The stored maps that may be summed up."""
-    logs = {log.name for log in subscribe_only_views(catalog)}
-    return {name: map_ for name, map_ in maps.items() if name not in logs}

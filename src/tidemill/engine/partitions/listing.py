@@ -18,7 +18,7 @@ from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.values.casts import timestamp_of
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
-from tidemill.engine.catalog.catalog import View
+from tidemill.engine.catalog.view import View
 from tidemill.engine.partitions.retention import changeable_from, forgettable_state, heads_of
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import LATE, Partitioning, Table

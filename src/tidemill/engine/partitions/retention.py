@@ -21,7 +21,8 @@ from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries, StateExpiry
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog, View
+    from tidemill.engine.catalog.catalog import Catalog
+    from tidemill.engine.catalog.view import View
     from tidemill.engine.engine import Engine
 
 FORGET_FRACTION = 4

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.engine.epochs.staleness_marks import is_caught_up
-from tidemill.engine.maintenance.change_logs import subscribe_only_views
 from tidemill.engine.partitions.retention import retained_rows
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog, View
+    from tidemill.engine.catalog.catalog import Catalog
+    from tidemill.engine.catalog.view import View
     from tidemill.engine.engine import Engine
 
 __all__ = ["catch_up", "groups_at_same_epoch"]
@@ -58,7 +58,7 @@ def groups_at_same_epoch(catalog: Catalog, views: Iterable[View]) -> list[list[V
 
 def _reach(engine: Engine, view: View) -> int:
     """The epoch after which all changes of a view's inputs are there."""
-    begun = (log.created for log in subscribe_only_views(engine.catalog) if log.name in view.inputs)
+    begun = (log.created for log in engine.catalog.view_index.subscribe_only if log.name in view.inputs)
     return max([engine.store.oldest, *begun])
 
 
@@ -84,9 +84,8 @@ def _idle(engine: Engine, names: frozenset[str], stored: Mapping[str, ChangeSet]
     changed = {name for name, change in stored.items() if len(change)}
     return [
         view
-        for view in engine.catalog.views.values()
-        if view.refresh.deferred
-        and view.name not in names
+        for view in engine.catalog.view_index.deferred
+        if view.name not in names
         and changed.isdisjoint(view.inputs)
         and is_caught_up(engine.store.positions, view.name)
     ]

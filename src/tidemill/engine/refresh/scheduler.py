@@ -11,7 +11,6 @@ A refresh reads committed epochs alone and is one itself, so no view ever shows 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from tidemill.engine.workers import Trouble, Worker, backoff_seconds
 from tidemill.model.errors import DataError
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import View
+    from tidemill.engine.catalog.view import View
     from tidemill.engine.engine import Engine
 
 __all__ = ["Scheduler"]
@@ -57,7 +56,7 @@ class Scheduler:
 
     def turn(self, limit: int | None = None) -> list[str]:
         """Refresh the most urgent scheduled view, with those that come along; returns whose turn it was."""
-        if not any(view.refresh.scheduled for view in self._engine.catalog.views.values()):
+        if not any(view.refresh.scheduled for view in self._engine.catalog.view_index.deferred):
             return []  # nobody need look, so events may go on to gather
         with self._engine.settled():
             names = self._with_families(self._next(limit or self._limit))
@@ -71,10 +70,9 @@ class Scheduler:
         """Refresh the views whose interval has passed."""
         now = time.monotonic()
         due = []
-        for view in self._engine.catalog.views.values():
+        for view in self._engine.catalog.view_index.periodic:
             every = view.refresh.every
-            if every is None or math.isinf(every):  # an immediate view is fresh, others wait to be asked or for a turn
-                continue
+            assert every is not None
             if now - self._refreshed_at.get(view.name, -every) >= every:
                 due.append(view.name)
         if due:

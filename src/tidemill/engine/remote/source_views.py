@@ -24,8 +24,8 @@ from tidemill.engine.workers import Trouble, Worker, not_started, sync_interval
 from tidemill.model.errors import TidemillError, Unsupported
 
 if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import View
     from tidemill.engine.catalog.source_entry import SourceEntry
+    from tidemill.engine.catalog.view import View
     from tidemill.engine.engine import Engine
 
 FILL_SECONDS = 600.0

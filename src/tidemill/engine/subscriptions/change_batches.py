@@ -14,8 +14,8 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.boundary import public_class
-from tidemill.engine.catalog.catalog import View, unpublished_error
 from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.results import present_rows
 from tidemill.engine.subscriptions.row_filter import RowFilter
 from tidemill.model.errors import EpochGone, FellBehind

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from tidemill.engine.boundary import public_class
-from tidemill.engine.catalog.catalog import View, unpublished_error
 from tidemill.engine.catalog.unique_keys import key_of_view
+from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.engine import Engine
 from tidemill.engine.subscriptions.change_batches import ChangeBatch, require_reach, stored_batches
 from tidemill.engine.subscriptions.row_filter import Where, parse_where

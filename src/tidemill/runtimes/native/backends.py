@@ -80,6 +80,7 @@ class Backends:
         self._fields_of = fields_of
         self._room = room
         self._runners: dict[str, LlvmStage] = {}
+        self._used: set[LlvmStage] = set()
         self._reasons: dict[str, str] = {}
         self._work: dict[str, int] = {}
         self._shared: tuple[Memory, StringDictionary] | None = None
@@ -121,7 +122,7 @@ class Backends:
         if self.choice == "auto" and sum(map(self._state.size, code.mirrors)) > MIRRORED_ROWS:
             self._reasons[compiled.stage.name] = "what it looks rows up in is too large to be copied"
             return
-        self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._shared)
+        self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._shared, self._used)
 
     def explain(self, stage: Stage) -> str:
         """How a stage runs, and why."""
@@ -138,6 +139,7 @@ class Backends:
         runner = self._runners.pop(name, None)
         if runner is not None:
             runner.free()
+            self._used.discard(runner)
         self._reasons.pop(name, None)
         self._work.pop(name, None)
 
@@ -156,10 +158,11 @@ class Backends:
         """Start an epoch from the state as it is, with the room that there is now."""
         if self._shared is not None:
             self._shared[0].allow(self._room())
-        for runner in self._runners.values():
+        for runner in self._used:
             runner.settle()
+        self._used.clear()
 
     def rollback(self) -> None:
         """Undo the epoch."""
-        for runner in self._runners.values():
+        for runner in self._used:
             runner.rollback()

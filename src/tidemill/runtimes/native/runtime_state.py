@@ -77,9 +77,13 @@ class RuntimeState:
         self._maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
         self._fresh: set[str] = set()
+        self._used_relations: set[str] = set()
+        self._used_stages: set[str] = set()
+        """What was handed out or changed since ``begin``: nothing else has anything to settle or to undo."""
 
     def relation(self, name: str) -> RowMap | OverlaidRelation:
         """The contents of a relation, with the changes that it has absorbed in this epoch."""
+        self._used_relations.add(name)
         held = self._contents.get(name)
         if held is None:
             held = self._contents[name] = self._read(name)
@@ -142,6 +146,7 @@ class RuntimeState:
 
         ``net`` is the change once more, summed, where somebody has it at hand.
         """
+        self._used_relations.add(name)
         held = self._contents.get(name)
         if held is not None and net is not None:
             _changing(held).add(net)
@@ -153,6 +158,7 @@ class RuntimeState:
     def maps(self, compiled: CompiledStage) -> StageMaps:
         """The maps of a stage."""
         name = compiled.stage.name
+        self._used_stages.add(name)
         if name not in self._maps:
             maps = compiled.empty_maps()
             for map_ in compiled.stage.maps:
@@ -195,6 +201,7 @@ class RuntimeState:
         maps = self._maps[stage.name] = compiled.empty_maps()
         self._left.discard(stage.name)
         self._fresh.add(stage.name)
+        self._used_stages.add(stage.name)
         self._absorbed.pop(stage.name, None)
         self._contents.pop(stage.name, None)
         if self._store.rows(stage.name):
@@ -230,7 +237,14 @@ class RuntimeState:
 
     def free(self) -> None:
         """Let go of everything that the store has."""
-        for held in (self._contents, self._maps, self._absorbed, self._fresh):
+        for held in (
+            self._contents,
+            self._maps,
+            self._absorbed,
+            self._fresh,
+            self._used_relations,
+            self._used_stages,
+        ):
             held.clear()
 
     def settle(self) -> None:
@@ -241,14 +255,17 @@ class RuntimeState:
         """Start an epoch from the state as it is."""
         self._absorbed.clear()
         self._fresh.clear()
-        for name in [
-            n for n, held in self._contents.items() if isinstance(held, OverlaidRelation) and held.size > OVERLAY_ROWS
-        ]:
-            del self._contents[name]
-        for name in [n for n in self._left if sum(map(_loaded_entries, self._maps.get(n, {}).values())) > OVERLAY_ROWS]:
-            del self._maps[name]
-        for journaled in self._all():
+        for name in self._used_relations:
+            held = self._contents.get(name)
+            if isinstance(held, OverlaidRelation) and held.size > OVERLAY_ROWS:
+                del self._contents[name]
+        for name in self._used_stages & self._left:
+            if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
+                del self._maps[name]
+        for journaled in self._journaled():
             journaled.settle()
+        self._used_relations.clear()
+        self._used_stages.clear()
 
     def rollback(self) -> None:
         """Undo everything since ``begin``."""
@@ -256,7 +273,7 @@ class RuntimeState:
         for name in self._fresh:
             self.forget(name)
         self._fresh.clear()
-        for journaled in self._all():
+        for journaled in self._journaled():
             journaled.rollback()
 
     def changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
@@ -269,17 +286,18 @@ class RuntimeState:
 
     def check_weights(self) -> None:
         """Refuse an epoch after which a row or group occurs more often than 64 bits can count."""
-        for journaled in self._all():
+        for journaled in self._journaled():
             for key, _, new in journaled.touched():
                 weight = new[0] if isinstance(new, tuple) else new
                 if isinstance(weight, int):
                     require_countable(weight, repr(key))
 
-    def _all(self) -> Iterator[JournaledMap[object]]:
-        for held in self._contents.values():
-            yield _changing(held)  # type: ignore[misc]
-        for maps in self._maps.values():
-            yield from maps.values()  # type: ignore[misc]
+    def _journaled(self) -> Iterator[JournaledMap[object]]:
+        """The relations and maps whose journals may have entries."""
+        for name in self._used_relations & self._contents.keys():
+            yield _changing(self._contents[name])  # type: ignore[misc]
+        for name in self._used_stages & self._maps.keys():
+            yield from self._maps[name].values()  # type: ignore[misc]
 
     def _stored(self, name: str, fields: Sequence[Field], in_order: bool = False) -> list[tuple[Row, int]]:
         table = self._store.read(name, fields)

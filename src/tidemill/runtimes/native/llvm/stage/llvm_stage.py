@@ -78,8 +78,11 @@ class LlvmStage:
         contents: StateSource,
         memory: Memory,
         strings: StringDictionary,
+        used: set[LlvmStage] | None = None,
     ) -> None:
+        """``used`` gets this stage whenever its state may be about to change."""
         self.code = code
+        self._used = set() if used is None else used
         self.stage = code.stage
         self._finish = finish
         self._contents = contents
@@ -133,6 +136,7 @@ class LlvmStage:
 
     def prepare(self) -> None:
         """Read the state from the store, unless it is here already."""
+        self._used.add(self)
         if self._maps:
             return
         try:
@@ -148,6 +152,7 @@ class LlvmStage:
     def _create(self) -> None:
         # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
         self._since_begin = True
+        self._used.add(self)
         passing = dict(self._passing())
         for name, held in self.code.maps.items():
             if name not in passing:

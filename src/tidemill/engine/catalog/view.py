@@ -1,0 +1,150 @@
+"""A materialized view as the catalog has it: its query and options, its program, and how fresh it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from tidemill.algebra.node import Relation
+from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
+from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
+from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
+from tidemill.engine.catalog.view_options import kept_epochs
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import Partitioning
+from tidemill.model.types import Field
+from tidemill.program.joingraph import Serve
+from tidemill.program.reads import row_wise
+from tidemill.program.stages import Program
+from tidemill.program.text import text_of_program
+
+__all__ = ["ANY_RUNTIME", "RuntimeNeeds", "View", "unpublished_error"]
+
+
+class RuntimeNeeds(NamedTuple):
+    """What a view asks of the runtime that runs it: views that ask the same are placed alike."""
+
+    option: str = "auto"
+    row_wise: bool = False
+    by_partitions: bool = False
+
+
+ANY_RUNTIME = RuntimeNeeds()
+"""The needs of a view that may run anywhere, of a query, and of the check of a table."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A materialized view: what it means, what keeps it fresh, and since when it is known.
+
+    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
+    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
+    views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
+    ``order``, if it has one.
+    """
+
+    name: str
+    query: str
+    options: Mapping[str, str]
+    relation: Relation
+    program: Program
+    created: int
+    fresh: int
+    cores: tuple[MaintainedSubplan, ...] = ()
+    partitioning: Partitioning | None = None
+    whole: Program | None = None
+    shares: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[ColumnOrder, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of the view."""
+        return self.program.stages[-1].output
+
+    @property
+    def serve(self) -> Serve:
+        """What the view is for."""
+        return self.program.stages[-1].serve
+
+    @property
+    def served_text(self) -> str:
+        """Who is served, and from what, as EXPLAIN says it."""
+        match self.serve:
+            case Serve.READ:
+                return "readers (serve = 'read'): rows are made from its maps when read, changes are not published"
+            case Serve.SUBSCRIBE:
+                kept = f"changes of the last {self.keep} epochs are kept, rows are made from its maps when read"
+                return f"subscribers (serve = 'subscribe'): {kept}"
+        return "readers and subscribers (serve = 'both'): its rows are stored"
+
+    @property
+    def computed_on_read(self) -> bool:
+        """Whether its rows are not stored, but made from its maps."""
+        return self.serve is not Serve.BOTH
+
+    @property
+    def keep(self) -> int | None:
+        """Of how many epochs its changes are kept; None: as far back as everything else."""
+        return kept_epochs(self.options, self.name) if self.serve is Serve.SUBSCRIBE else None
+
+    def reach(self, oldest: int, epoch: int) -> int:
+        """The epoch after which its changes are kept, in a warehouse that reaches from ``oldest`` to ``epoch``.
+
+        The rows that a view began with are a change as well, but not where rows are not stored.
+        """
+        return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether its rows are forgotten after a while."""
+        return self.partitioning is not None and self.partitioning.retain is not None
+
+    @cached_property
+    def refresh(self) -> RefreshMode:
+        """When the view follows its inputs."""
+        return RefreshMode.parse(self.options.get("refresh", "immediate"))
+
+    @property
+    def full_program(self) -> Program:
+        """Its program with all stages, also those that another view keeps for it."""
+        return self.whole or self.program
+
+    @property
+    def weight(self) -> float:
+        """How much its staleness counts beside that of other scheduled views."""
+        return staleness_weight(self.options, self.name)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables, streams and views that it reads, each once."""
+        stages = self.full_program.stages
+        own = {stage.name for stage in stages}
+        return tuple(dict.fromkeys(i for stage in stages for i in stage.inputs if i not in own))
+
+    @cached_property
+    def runtime_needs(self) -> RuntimeNeeds:
+        """What decides, beside the work, which runtime runs it; row by row if some stage takes one row at a time."""
+        by_row = any(map(row_wise, self.program.stages))
+        return RuntimeNeeds(self.options.get("runtime", "auto"), by_row, self.partitioning is not None)
+
+    @property
+    def map_names(self) -> tuple[str, ...]:
+        """The names under which its rows and its state are stored."""
+        return tuple(n for stage in self.program.stages for n in (stage.name, *(m.name for m in stage.maps)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever the layout of the view's state would: stored state with another one is built again."""
+        return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
+
+
+def unpublished_error(view: str, what: str) -> Unsupported:
+    """The error for asking ``what`` of a view that is only read."""
+    return Unsupported(
+        what,
+        detail=f"View \"{view}\" was created with serve = 'read': its changes are not worked out.",
+        hint=f"Create \"{view}\" with serve = 'both', or with 'subscribe' where its rows need not be stored.",
+    )
