@@ -1,9 +1,14 @@
-"""The compiler, as the list of its passes."""
+"""The compiler as the list of its passes, from the algebra of a view to its program.
+
+``PASSES`` are functions from one ``Compilation`` to the next; ``compile_view`` is a loop over them. The order matters:
+each pass may rely on what those before it have replaced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import wraps
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_partition, check_viewlets, choose
@@ -30,6 +35,47 @@ from tidemill.model.schema import Table
 from tidemill.program.joingraph import Lookahead, Serve
 from tidemill.program.stages import Program, Stage
 from tidemill.program.verify import verify
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What a view is called, over which tables, and how it asks to be kept."""
+
+    view: str
+    tables: Mapping[str, Table]
+    strategy: str
+    depth: str
+    static: Set[str]
+    lookahead: str
+    serve: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A view on its way through the passes: a relation, then drafts of stages, then stages.
+
+    ``note`` says why subqueries are joins for a strategy that would have taken them as they are.
+    """
+
+    options: CompileOptions
+    relation: Relation
+    note: str = ""
+    drafts: tuple[StageDraft, ...] = ()
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def keeps_subqueries(self) -> bool:
+        """Whether subqueries in expressions stay: viewlets take them, every other strategy sees joins instead."""
+        return self.options.strategy == "viewlet" and not self.note
+
+    @property
+    def program(self) -> Program:
+        """The stages as a program."""
+        return Program(self.options.view, self.stages)
+
+
+Pass = Callable[[Compilation], Compilation]
 
 
 def compile_view(
@@ -64,57 +110,106 @@ def compile_view(
         copy[x.n] += 1
           for x in numbers
     """
-    check_viewlets(name, depth, static, streams_of(tables))
-    check_joingraph(name, strategy, lookahead, serve)
-    check_partition(name, strategy, relation)
-    options = CompileOptions(name, tables, strategy, depth, static, Lookahead(lookahead), Serve(serve))
-    relation, _ = rewrite_sliding_windows(name, relation, method)
-    if strategy not in ("partition", "recompute"):
-        relation = partitionwise(relation)
-    relation = infer_top_k(
-        push_down_filters(replace_quantifiers(expand_outer_joins(replace_set_operations(hoist(relation)))))
-    )
+    options = CompileOptions(name, tables, strategy, depth, static, lookahead, serve, method)
+    start = Compilation(options, relation)
     try:
-        # Viewlets take subqueries as they are; every other strategy sees joins in their place.
-        stages = _stages(relation if strategy == "viewlet" else _joins(relation, strategy), options)
+        return _run_passes(start)
     except NotViewlet as refusal:
-        stages = _stages(push_down_filters(decorrelate(relation)), options)
-        stages[-1] = replace(stages[-1], note=f"subqueries are joins, since {refusal}")
-    program = Program(name, tuple(stages))
-    verify(program, tables)
-    return program
+        return _run_passes(replace(start, note=f"subqueries are joins, since {refusal}"))
 
 
-def _joins(relation: Relation, strategy: str) -> Relation:
-    """``relation`` without subqueries; with strategy ``outerjoin`` its joins are full outer join tables."""
-    joined = push_down_filters(decorrelate(relation))
-    return (
-        joined
-        if strategy != "outerjoin"
-        else push_down_filters(decorrelate(replace_quantifiers(expand_outer_joins(full_outer_join_table(joined)))))
-    )
+def _run_passes(compilation: Compilation) -> Program:
+    for run_pass in PASSES:
+        compilation = run_pass(compilation)
+    return compilation.program
 
 
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """What a view is called, over which tables, and how it asks to be kept."""
+def _on_relation(rewrite: Callable[[Relation], Relation]) -> Pass:
+    """A rewrite as a pass of its name."""
 
-    view: str
-    tables: Mapping[str, Table]
-    strategy: str
-    depth: str
-    static: Set[str]
-    lookahead: Lookahead
-    serve: Serve
+    @wraps(rewrite)
+    def run_pass(compilation: Compilation) -> Compilation:
+        return replace(compilation, relation=rewrite(compilation.relation))
+
+    return run_pass
 
 
-def _stages(relation: Relation, options: CompileOptions) -> list[Stage]:
-    told_apart = options.tables if options.strategy == "lineage" else None
-    drafts = draft_stages(
-        options.view, push_down_filters(expand_distinct_aggregates(relation)), compile_body, told_apart
-    )
-    keys = known_keys(options.tables, drafts)
-    return [_stage(draft, keys, streams_of(options.tables), options) for draft in drafts]
+def check_options(compilation: Compilation) -> Compilation:
+    """Refuse options that have no such value, or that the strategy does not go with."""
+    options = compilation.options
+    check_viewlets(options.view, options.depth, options.static, streams_of(options.tables))
+    check_joingraph(options.view, options.strategy, options.lookahead, options.serve)
+    check_partition(options.view, options.strategy, compilation.relation)
+    return compilation
+
+
+def choose_window_methods(compilation: Compilation) -> Compilation:
+    """Sliding windows over time partitions, made by the method that suits them."""
+    options = compilation.options
+    relation, _ = rewrite_sliding_windows(options.view, compilation.relation, options.method)
+    return replace(compilation, relation=relation)
+
+
+def lift_partitions(compilation: Compilation) -> Compilation:
+    """Ordinary relations in place of time-partitioned ones, unless partitions are what the strategy is about."""
+    if compilation.options.strategy in ("partition", "recompute"):
+        return compilation
+    return replace(compilation, relation=partitionwise(compilation.relation))
+
+
+def join_subqueries(compilation: Compilation) -> Compilation:
+    """Joins in place of subqueries in expressions; with strategy ``outerjoin``, full outer join tables for joins."""
+    if compilation.keeps_subqueries:
+        return compilation
+    relation = push_down_filters(decorrelate(compilation.relation))
+    if compilation.options.strategy == "outerjoin":
+        table = expand_outer_joins(full_outer_join_table(relation))
+        relation = push_down_filters(decorrelate(replace_quantifiers(table)))
+    return replace(compilation, relation=relation)
+
+
+def cut_stages(compilation: Compilation) -> Compilation:
+    """The relation as drafts of stages."""
+    options = compilation.options
+    identified = options.tables if options.strategy == "lineage" else None
+    drafts = draft_stages(options.view, compilation.relation, compile_body, identified)
+    return replace(compilation, drafts=tuple(drafts))
+
+
+def compile_stages(compilation: Compilation) -> Compilation:
+    """Each draft as a stage, with the triggers that its strategy makes."""
+    options, drafts = compilation.options, compilation.drafts
+    keys, streams = known_keys(options.tables, drafts), streams_of(options.tables)
+    stages = [_stage(draft, keys, streams, options) for draft in drafts]
+    if compilation.note:
+        stages[-1] = replace(stages[-1], note=compilation.note)
+    return replace(compilation, stages=tuple(stages))
+
+
+def verify_program(compilation: Compilation) -> Compilation:
+    """The same, once the invariants of its program hold."""
+    verify(compilation.program, compilation.options.tables)
+    return compilation
+
+
+PASSES: tuple[Pass, ...] = (
+    check_options,
+    choose_window_methods,
+    lift_partitions,
+    _on_relation(hoist),
+    _on_relation(replace_set_operations),
+    _on_relation(expand_outer_joins),
+    _on_relation(replace_quantifiers),
+    _on_relation(push_down_filters),
+    _on_relation(infer_top_k),
+    join_subqueries,
+    _on_relation(expand_distinct_aggregates),
+    _on_relation(push_down_filters),
+    cut_stages,
+    compile_stages,
+    verify_program,
+)
+"""The compiler. ``docs/design/architecture.md`` says what each pass is for, in this order."""
 
 
 def compile_body(name: str, relation: Relation, layers: Mapping[str, Table]) -> Program:
@@ -131,8 +226,8 @@ def _stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], options: Co
                 return viewlet(draft, keys, streams, options.depth, options.static)
             case "joingraph":
                 # Only the rows of the view itself can be left to its readers: later stages follow those of others.
-                serve = options.serve if draft.name == options.view else Serve.BOTH
-                return joingraph(draft, keys, streams, options.lookahead, serve)
+                serve = Serve(options.serve) if draft.name == options.view else Serve.BOTH
+                return joingraph(draft, keys, streams, Lookahead(options.lookahead), serve)
             case "outerjoin":
                 return _outerjoin(draft, keys, streams)
             case "partition":
@@ -145,7 +240,7 @@ def _stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], options: Co
     except NotLineage as refusal:
         return replace(delta(draft, keys, streams), note=f"no lineage, since {refusal}")
     except NotGraph as refusal:
-        if draft.name == options.view and options.serve is not Serve.BOTH:
+        if draft.name == options.view and options.serve != Serve.BOTH.value:
             raise _unserved(options, refusal) from refusal
         return replace(delta(draft, keys, streams), note=f"no join graph, since {refusal}")
 
@@ -165,7 +260,7 @@ def _partition(draft: StageDraft, keys: RelationKeys, streams: Set[str], asked: 
 
 def _unserved(options: CompileOptions, refusal: NotGraph) -> Unsupported:
     return Unsupported(
-        f"view \"{options.view}\" cannot be served with serve = '{options.serve.value}'",
+        f"view \"{options.view}\" cannot be served with serve = '{options.serve}'",
         detail=f"Its rows cannot be made from a join graph, since {refusal}.",
         hint="Leave the option out: then the rows are stored.",
     )
@@ -176,7 +271,7 @@ def streams_of(tables: Mapping[str, Table]) -> set[str]:
     return {table.name for table in tables.values() if not table.kept}
 
 
-def known_keys(tables: Mapping[str, Table], drafts: list[StageDraft]) -> dict[str, frozenset[str]]:
+def known_keys(tables: Mapping[str, Table], drafts: Iterable[StageDraft]) -> dict[str, frozenset[str]]:
     """The key columns of each table and stage that has a key; a global aggregate has one row, so its key is empty."""
     keys = {table.name: frozenset(table.primary_key) for table in tables.values() if table.primary_key}
     return keys | {draft.name: draft.key for draft in drafts if draft.key is not None}
