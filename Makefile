@@ -53,7 +53,7 @@ check: setup  ## style, types, imports, documentation examples
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest --doctest-modules src tests/conversation.py -q
+	$(BIN)/python -m pytest --doctest-modules src tests/conversation.py tests/matrix -q
 
 format: setup  ## put the code into the project's format
 	$(BIN)/ruff check --fix-only --quiet .

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -71,16 +72,20 @@ class Answers:
             known[name] = evaluate(relation, known)
         return {name: known[name] for name in self.queries}
 
-    def duckdb(self) -> Bags:
-        """By DuckDB, from the transpiled SQL; its numbers may be of other types."""
-        with connect() as connection:
-            for name in self.tables:
-                connection.register(f"{name}_rows", _without_zones(self._arrow(name)))
-                connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
-            for name, query in self.queries.items():
-                (text,) = sqlglot.transpile(query, read="spark", write="duckdb")
-                connection.execute(f"CREATE VIEW {name} AS {text}")
-            return {name: self._fetch(name, connection) for name in self.queries}
+    def duckdb(self, connection: DuckDBPyConnection | None = None) -> Bags:
+        """By DuckDB, from the transpiled SQL; its numbers may be of other types.
+
+        A ``connection`` that is asked again and again is for one warehouse: to connect costs more than to ask.
+        """
+        if connection is None:
+            with connect() as once:
+                return self.duckdb(once)
+        for name in self.tables:
+            connection.register(f"{name}_rows", _without_zones(self._arrow(name)))
+            connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {name}_rows")
+        for name, query in self.queries.items():
+            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {_for_duckdb(query)}")
+        return {name: self._fetch(name, connection) for name in self.queries}
 
     def _fetch(self, name: str, connection: DuckDBPyConnection) -> ZSet:
         # Its DATE_ADD makes timestamps where Spark's makes dates.
@@ -120,6 +125,12 @@ class Answers:
     def _arrow(self, name: str) -> pa.Table:
         fields = self.fields(name)
         return to_arrow(((row, 1) for row in self.rows[name].expand()), fields).drop_columns([WEIGHT])
+
+
+@cache
+def _for_duckdb(query: str) -> str:
+    (text,) = sqlglot.transpile(query, read="spark", write="duckdb")
+    return text
 
 
 def _schema(fields: tuple[Field, ...]) -> pa.Schema:

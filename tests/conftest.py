@@ -26,6 +26,21 @@ hypothesis.settings.register_profile("fuzz", parent=hypothesis.settings.get_prof
 hypothesis.settings.load_profile("fuzz" if "FUZZ_SECONDS" in os.environ else "repeatable")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Golden files by name, to be run alone."""
+    parser.addoption("--golden", default="", help="golden files, such as join_self,top_k: each runs alone")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many cases of the golden matrix were seen."""
+    from tests.matrix.table import TABLE
+
+    if TABLE.cases:
+        terminalreporter.section("golden matrix")
+        for line in TABLE.lines():
+            terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The local Spark session that Tidemill itself would start, shared by every test that needs one."""

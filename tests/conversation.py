@@ -11,7 +11,9 @@ line                                  meaning
 ``----``                              ends the block; what follows is the net change that the view must show
 ``+ ann``                             a row that the view gains; with several views ``+ name ann``
 ``! MissingRow``                      instead: the block is refused with exactly that error, and changes nothing
-``gap delta/spark Unsupported: why``  the view cannot be made there (``*`` matches all), with that very error
+``gap delta/spark Unsupported: why``  a strategy and a runtime, or a way of one (``llvm``), where the conversation ends
+                                      with that very error (``*`` matches all); ``delta/llvm/rows``: row by row only
+``alone: why``                        the file cannot share a warehouse with others
 ``batch whole: why``                  the blocks make sense as whole epochs only
 ``duckdb off: why``                   DuckDB means something else by this SQL
 ``spark off: why``                    Spark itself cannot be asked (its answer is an error, say)
@@ -26,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +64,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Gap:
-    """A strategy and runtime on which the conversation ends with ``error``."""
+    """A strategy, a runtime or a way of one, and a form of epochs, with which the conversation ends with ``error``."""
 
     strategy: str
     runtime: str
+    form: str
     error: str
 
-    def covers(self, strategy: str, runtime: str) -> bool:
-        return self.strategy in ("*", strategy) and self.runtime in ("*", runtime)
+    def covers(self, strategy: str, runtime: str, way: str, form: str) -> bool:
+        return self.strategy in ("*", strategy) and self.runtime in ("*", runtime, way) and self.form in ("*", form)
 
 
 @dataclass
@@ -80,8 +84,19 @@ class Conversation:
     gaps: list[Gap] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
 
-    def gap(self, strategy: str, runtime: str) -> Gap | None:
-        return next((gap for gap in self.gaps if gap.covers(strategy, runtime)), None)
+    def gap(self, strategy: str, runtime: str, way: str, form: str) -> Gap | None:
+        return next((gap for gap in self.gaps if gap.covers(strategy, runtime, way, form)), None)
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its tables and views begin with in a warehouse that it shares with others."""
+        return f"{self.path.stem}__"
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        """The names of its tables and views, in lower case."""
+        tables = (line.split()[2].partition("(")[0] for line in (step.declare for step in self.steps) if line)
+        return frozenset(name.lower() for name in (*tables, *(name for step in self.steps for name, _ in step.views)))
 
     def asks(self, system: str) -> bool:
         """Whether ``duckdb`` or ``spark`` is asked for its own answer."""
@@ -146,8 +161,8 @@ class _Reader:
             self._step(number).sql = rest
         elif word == "gap":
             self._gap(rest)
-        elif word in ("batch", "duckdb", "spark"):
-            self._to.settings[word] = rest
+        elif word in ("alone:", "batch", "duckdb", "spark"):
+            self._to.settings[word.rstrip(":")] = rest
         elif word == "!" and self._expecting:
             self._to.steps[-1].error = rest
         elif match := re.fullmatch(r"([+-])(\d*) (.*)", line):
@@ -172,8 +187,8 @@ class _Reader:
 
     def _gap(self, text: str) -> None:
         where, _, error = text.partition(":")[0].partition(" ")
-        strategy, _, runtime = where.partition("/")
-        self._to.gaps.append(Gap(strategy, runtime, error))
+        strategy, runtime, *form = where.split("/")
+        self._to.gaps.append(Gap(strategy, runtime, form[0] if form else "*", error))
 
     def _row(self, number: int, weight: int, text: str) -> None:
         relation, _, values = text.partition(" ")

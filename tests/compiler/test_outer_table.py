@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 import tidemill
 from tests.compiler.social import chain, social_program
-from tests.conversation import read
-from tests.test_golden import Talk
+from tests.matrix.expected import expected
+from tests.matrix.together import Talk, hold
 from tests.ways import opened
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -30,17 +29,19 @@ TIMELINE = """CREATE MATERIALIZED VIEW timeline WITH (strategy = 'outerjoin')
               AS SELECT f.username, f.followername, t.tweet FROM follower f JOIN tweet t ON f.username = t.username"""
 
 
-@pytest.mark.parametrize("name", JOINS)
-def test_answers_are_right(name: str) -> None:
+def answer(paths: Sequence[Path], form: str) -> None:
     with opened("held") as warehouse:
-        Talk(warehouse, "outerjoin", "whole").hold(read(GOLDEN / f"{name}.test"))
+        talks = [Talk(warehouse, expected(path), "outerjoin", form) for path in paths]
+        hold(talks)
+    assert not [str(talk.failure) for talk in talks if talk.failure is not None]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("graph_*.test")), ids=lambda path: path.stem)
-def test_answers_are_right_row_by_row(path: Path) -> None:
-    with opened("held") as warehouse:
-        Talk(warehouse, "outerjoin", "rows").hold(read(path))
+def test_answers_are_right() -> None:
+    answer([GOLDEN / f"{name}.test" for name in JOINS], "whole")
+
+
+def test_answers_are_right_row_by_row() -> None:
+    answer(sorted(GOLDEN.glob("graph_*.test")), "rows")
 
 
 def test_every_row_is_held_with_all_that_it_meets() -> None:

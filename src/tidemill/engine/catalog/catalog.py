@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.algebra.relational.walk import scans
-from tidemill.algebra.user_functions import Registry, functions_in
+from tidemill.algebra.user_functions import Registry
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.script.statements import CreateTable, OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -370,7 +370,7 @@ class Catalog:
             entries["feeds"] = [feed.to_json() for feed in self.feeds.values()]
         if self.module is not None:
             entries["objects"] = self.module.text
-        called = set().union(*(functions_in(view.relation) for view in self.views.values()))
+        called = set[str]().union(*(view.functions for view in self.views.values()))
         known = [signature_to_json(function.signature) for function in self._registry if function.key in called]
         return entries | ({"functions": known} if known else {})
 

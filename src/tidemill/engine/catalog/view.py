@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tidemill.algebra.node import Relation
+from tidemill.algebra.user_functions import functions_in
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.engine.catalog.refresh_mode import RefreshMode, staleness_weight
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan
@@ -137,8 +138,16 @@ class View:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever the layout of the view's state would: stored state with another one is built again."""
+        """Changes whenever the layout of the view's state would: stored state with another one is built again.
+
+        Every DDL statement writes those of all views, so each is computed once.
+        """
         return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        """The names by which its calls know their functions; asked by every DDL statement."""
+        return frozenset(functions_in(self.relation))
 
 
 def unpublished_error(view: str, what: str) -> Unsupported:

@@ -1,0 +1,91 @@
+"""The programs of golden files: each is compiled once for all runtimes, and equal ones are known to be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.answers import Answers
+from tests.conversation import read
+from tests.matrix.renaming import prefixed
+from tidemill.algebra.node import Relation
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
+from tidemill.compiler.passes import compile_view
+from tidemill.engine.catalog import catalog
+from tidemill.model.errors import TidemillError
+from tidemill.program.stages import Program, Stage
+from tidemill.runtimes.native.llvm.stage import emit_stage as llvm
+
+_emit = cache(llvm._emitted.__wrapped__)
+
+_compiled: dict[tuple[str, str], tuple[Relation, Program]] = {}
+
+
+@contextmanager
+def compiling_once() -> Iterator[None]:
+    """Within this block warehouses take what was compiled before: programs for the same query, and machine code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "compile_view", _compile)
+        patch.setattr(llvm, "_emitted", _emitted)
+        yield
+
+
+def _compile(name: str, relation: Relation, tables: Any, strategy: str = "auto", *rest: Any, **options: Any) -> Program:
+    before = _compiled.get((name, strategy))
+    if before is not None and before[0] == relation:
+        return before[1]
+    program = compile_view(name, relation, tables, strategy, *rest, **options)
+    _compiled[name, strategy] = relation, program
+    return program
+
+
+def _emitted(stage: Stage, fields: Any) -> Any:
+    """As in the product, but all stages are remembered: hundreds share a warehouse, and strategies have many in common.
+
+    Nothing in machine code depends on which strategy a stage is from.
+    """
+    return _emit(_anonymous(stage), fields)
+
+
+@cache
+def programs(path: Path, strategy: str) -> tuple[Program | str, ...]:
+    """What keeps each view of a file fresh with ``strategy``, or why it is refused.
+
+    What no runtime looks at is left out: notes for readers, and by which strategy a stage was made. Then equal programs
+    do the same on the same runtime.
+    """
+    answers = _answers(path)
+    return tuple(_program(name, answers, strategy) for name in answers.relations)
+
+
+def _program(name: str, answers: Answers, strategy: str) -> Program | str:
+    try:
+        program = _compile(name, answers.relations[name], answers.tables, strategy)
+    except TidemillError as refusal:
+        return str(refusal)
+    return replace(program, stages=tuple(map(_anonymous, program.stages)))
+
+
+def _anonymous(stage: Stage) -> Stage:
+    return replace(stage, note="", strategy="")
+
+
+@cache
+def _answers(path: Path) -> Answers:
+    """The tables and views of a file, with their names in a warehouse that is shared."""
+    answers = Answers()
+    for step in prefixed(read(path)).steps:
+        if step.declare and not step.error:
+            (statement,) = parse(step.declare)
+            assert isinstance(statement, CreateTable)
+            answers.declare(statement.table)
+        for name, query in step.views if not step.error else ():
+            answers.define(name, query)
+    return answers

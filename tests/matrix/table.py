@@ -1,0 +1,64 @@
+"""How many cases of the golden matrix a run has seen, for the table at its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+FORMS = ("whole", "rows")
+
+
+@dataclass
+class Cases:
+    """The cases of one strategy on one way of a runtime, by form."""
+
+    whole: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    stages: int = 0
+    compiled: int = 0
+
+    def of(self, form: str) -> Counter[str]:
+        counter: Counter[str] = getattr(self, form)
+        return counter
+
+
+@dataclass
+class Table:
+    """Cases by strategy and way, in the order in which they came."""
+
+    cases: dict[tuple[str, str], Cases] = field(default_factory=dict)
+
+    def at(self, strategy: str, way: str) -> Cases:
+        return self.cases.setdefault((strategy, way), Cases())
+
+    def lines(self) -> Iterator[str]:
+        """The table: cases of each form, and of both how many ran, shared a run with an equal program, or are gaps.
+
+        >>> table = Table()
+        >>> table.at("delta", "llvm").whole.update(run=290, gaps=5)
+        >>> table.at("delta", "llvm").stages, table.at("delta", "llvm").compiled = 600, 480
+        >>> print(*table.lines(), sep="\\n")
+        strategy    way      whole   rows    run  shared  gaps  failed  stages compiled
+        delta       llvm       295      0    290       0     5       0       480 of 600
+        all                    295      0    290       0     5       0
+        """
+        titles = f"{'whole':>6}{'rows':>7}{'run':>7}{'shared':>8}{'gaps':>6}{'failed':>8}"
+        yield f"{'strategy':<12}{'way':<8}{titles}  stages compiled"
+        total = Cases()
+        for (strategy, way), cases in self.cases.items():
+            total.whole += cases.whole
+            total.rows += cases.rows
+            compiled = f"{cases.compiled} of {cases.stages}" if cases.stages else ""
+            yield f"{strategy:<12}{way:<8}{_figures(cases)}{compiled:>17}".rstrip()
+        yield f"{'all':<20}{_figures(total)}"
+
+
+def _figures(cases: Cases) -> str:
+    both = cases.whole + cases.rows
+    run, shared, gaps, failed = (both[what] for what in ("run", "shared", "gaps", "failed"))
+    return f"{cases.whole.total():>6}{cases.rows.total():>7}{run:>7}{shared:>8}{gaps:>6}{failed:>8}"
+
+
+TABLE = Table()
+"""What this process has seen."""
