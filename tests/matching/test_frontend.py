@@ -59,7 +59,7 @@ def test_what_is_no_pattern_is_refused(written: str) -> None:
         ("SELECT k FROM s PATTERN (a) WHERE a[0].x > 1", "this is no row of a variable"),
         ("SELECT k FROM s PATTERN (a) WHERE a[j].x > 1", "this is no row of a variable"),
         ("SELECT k FROM s PATTERN (a) WHERE a[..i-1].x > 1", "rows up to one stand in an aggregate"),
-        ("SELECT k FROM s PATTERN (a, b) WHERE sum(a.x + b.x) > 1", "what is looked at is of one variable"),
+        ("SELECT k FROM s PATTERN (a, b) WHERE sum(a.x + b.x) > 1", "a navigation is over one variable"),
         ("SELECT stddev(a.x) AS y FROM s PATTERN (a)", "in a pattern there is no STDDEV"),
         ("SELECT count(DISTINCT a.x) AS y FROM s PATTERN (a)", "in a pattern an aggregate takes no DISTINCT"),
         ("SELECT match_number() AS y FROM s PATTERN (a)", "MATCH_NUMBER belongs to MATCH_RECOGNIZE"),

@@ -73,8 +73,8 @@ def test_figure_7() -> None:
 
 
 def test_figure_9() -> None:
-    assert {str(one) for one in only(FIGURE_6_RIGHT).listens} == FIGURE_9
-    assert VIEWS["dbsizeview"].listens == only(FIGURE_6_RIGHT).listens
+    assert {str(one) for one in only(FIGURE_6_RIGHT).monitored} == FIGURE_9
+    assert VIEWS["dbsizeview"].monitored == only(FIGURE_6_RIGHT).monitored
 
 
 def test_figure_12() -> None:
@@ -136,7 +136,7 @@ def test_condition_attributes() -> None:
 def test_figure_10(view: str, role: CollectionUse) -> None:
     """What is done with a collection, and so which events within it are heard."""
     assert collection_roles(VIEWS[view].tree) == {AttributeRead("compositepart", "parts"): frozenset((role,))}
-    heard = {str(one) for one in VIEWS[view].listens}
+    heard = {str(one) for one in VIEWS[view].monitored}
     assert {
         f"{event} compositepart.parts" for event in ("onInsertElementToCollection", "onDeleteElementFromCollection")
     } <= heard
@@ -146,7 +146,7 @@ def test_figure_10(view: str, role: CollectionUse) -> None:
 
 
 def test_an_inverse_is_heard_too() -> None:
-    heard = {str(one) for one in VIEWS["complexview3"].listens}
+    heard = {str(one) for one in VIEWS["complexview3"].monitored}
     assert "onInsertElementToCollection baseassembly.componentspriv" in heard
     assert "onInsertToExtent baseassemblies" in heard
     assert not any("documentation" in one or "documents" in one for one in heard)

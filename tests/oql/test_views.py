@@ -44,7 +44,7 @@ def test_a_view_reads_the_rows_of_another(name: str) -> None:
 def test_a_view_hears_of_those_that_it_reads() -> None:
     _, view = translate_oql(f"{BASE}; define above as {ABOVE['plain']}", SCHEMA, {})
     assert isinstance(view, OqlView)
-    assert {Listening(UpdateEvent.INSERT, "kinds"), Listening(UpdateEvent.DELETE, "kinds")} <= view.listens
+    assert {Listening(UpdateEvent.INSERT, "kinds"), Listening(UpdateEvent.DELETE, "kinds")} <= view.monitored
 
 
 def test_the_text_of_a_view_is_as_it_was_written() -> None:

@@ -20,6 +20,7 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.grammar.statement_cursor import StatementCursor, split_statements
 from tidemill.compiler.frontends.sql.grammar.untranslated import refuse_untranslated
+from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.sql.query.translator import QueryTranslator
@@ -80,9 +81,9 @@ def translate(
 ) -> TranslatedQuery:
     """The meaning of ``query`` over the known ``relations``, with the keys of ``functions`` that a user brought.
 
-    ``partitionings`` says which of them are cut into partitions, for views that are defined by partitions. With a
+    ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
     ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing without a LIMIT. Without one it
-    is asked once, and its order and limit are kept beside the algebra.
+    is answered once, and its order and limit are kept beside the algebra.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})
@@ -181,11 +182,10 @@ def translate_update(statement: Update, table: Table, relations: RelationFields)
             raise ParseError(f'column "{name}" is assigned twice', where=tree.source.place(tree.node))
         values[name] = _expressions(tree, statement.alias, table, relations).scalar(tree.node)
         refuse_untranslated(tree.node, tree.source)
-    old = [Named(f.name, column(f)) for f in matching.fields]
     current = dict(zip(names_of(table.fields), map(column, matching.fields), strict=True))
     prefix = NameAllocator([statement.alias]).take("new") + "."
     new = [converted_assignment(f, values.get(f.name, current[f.name]), statement.place, prefix) for f in table.fields]
-    return Project(matching, (*old, *new))
+    return Project(matching, (*all_columns(matching), *new))
 
 
 def _matching(alias: str, where: ParsedText | None, table: Table, relations: RelationFields) -> Relation:

@@ -48,7 +48,7 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
     if "retain" not in options:
         return cut
     count, _, unit = options["retain"].strip().partition(" ")
-    length = interval_of(count, unit.strip()).fixed
+    length = interval_of(count, unit.strip()).total_microseconds
     if cut is None or length <= 0 or length % cut.every:
         raise Unsupported(
             f'view "{name}" cannot retain "{options["retain"]}"',

@@ -1,4 +1,4 @@
-"""The text of a module in ODL, read into declarations: what is written, before anybody asks whether it makes sense."""
+"""The text of a module in ODL as declarations, before names are resolved."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemill.algebra.node import Relation
-from tidemill.compiler.frontends.oql.algebra.events import listens
+from tidemill.compiler.frontends.oql.algebra.events import monitored_events
 from tidemill.compiler.frontends.oql.algebra.operators import Operator
 from tidemill.compiler.frontends.oql.algebra.unnest import unnest
 from tidemill.compiler.frontends.oql.calculus.normalize import normalize
@@ -24,19 +24,19 @@ from tidemill.model.update_events import Listening
 
 @dataclass(frozen=True)
 class OqlView:
-    """A view: ``define name() as ...``. ``listens`` are the events that change it; its rows are read in ``order``."""
+    """A view: ``define name() as ...``. ``monitored`` are the events that change it; its rows are read in ``order``."""
 
     name: str
     text: str
     relation: Relation
     tree: Operator
-    listens: frozenset[Listening]
+    monitored: frozenset[Listening]
     order: tuple[ColumnOrder, ...] = ()
 
 
 @dataclass(frozen=True)
 class OqlAnswer:
-    """A query that is asked once. Its first ``visible`` columns are the answer, ``order`` may sort by those behind."""
+    """A query that is answered once: its first ``visible`` columns. ``order`` may sort by those after them."""
 
     relation: Relation
     tree: Operator
@@ -67,7 +67,7 @@ def translate_oql(
                     detail="Its rows are kept as they are shown, and put in order when they are read.",
                     hint="Show it as one more member of the struct, or order when you ask for the rows.",
                 )
-        found.append(OqlView(statement.name, statement.text, relation, tree, listens(tree, schema), order))
+        found.append(OqlView(statement.name, statement.text, relation, tree, monitored_events(tree, schema), order))
         known[statement.name] = relation.fields
         defined.add(statement.name)
     if not found:
@@ -76,7 +76,7 @@ def translate_oql(
 
 
 def comprehension_of(text: str, schema: ObjectSchema, views: RelationFields) -> CalculusTerm:
-    """What the one query of ``text`` means, before it is brought into normal form."""
+    """The term of the one query of ``text``, before it is brought into normal form."""
     source = SourceText("oql", text)
     (statement,) = parse_statements(source)
     return _meaning(statement, source, schema, views)

@@ -54,7 +54,7 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class CreateSource(Statement):
-    """``CREATE SOURCE``: somebody else's database, whose tables views can read as ``name.table``."""
+    """``CREATE SOURCE``: a database of others, whose tables views can read as ``name.table``."""
 
     name: str
     kind: str
@@ -74,7 +74,7 @@ class CreateFeed(Statement):
 
 
 ObjectKind = Literal["table", "stream", "source", "feed", "view"]
-"""What can be dropped."""
+"""The kinds of objects that can be dropped."""
 
 
 @dataclass(frozen=True)

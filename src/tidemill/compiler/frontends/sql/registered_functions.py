@@ -13,7 +13,7 @@ from tidemill.algebra.functions.registry import FUNCTIONS
 from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.user_functions import FunctionSignature
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments
-from tidemill.compiler.frontends.sql.grammar.refusals import FUNCTIONS as REFUSED
+from tidemill.compiler.frontends.sql.grammar.refusals import REFUSED_FUNCTIONS
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.names.data_types import from_type
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
@@ -48,14 +48,22 @@ def check_function_name(name: str) -> str:
         raise ParseError(f'"{name}" cannot be the name of a function', hint="Use letters, digits and underscores.")
     if any(
         name in known
-        for known in (FUNCTIONS, DERIVED_FUNCTIONS, ALIASES, VOLATILE, AGGREGATES, EXPRESSION_RULES.functions, REFUSED)
+        for known in (
+            FUNCTIONS,
+            DERIVED_FUNCTIONS,
+            ALIASES,
+            VOLATILE,
+            AGGREGATES,
+            EXPRESSION_RULES.functions,
+            REFUSED_FUNCTIONS,
+        )
     ):
         raise NameTaken(f'"{name}" is a function of SQL', hint="Give yours another name.")
     return name
 
 
 def aggregate_rule(key: str, signature: FunctionSignature) -> Callable[[AggregateArguments], AggregateCall]:
-    """How a call of a registered aggregate is read: its arguments become what it takes."""
+    """The rule for a registered aggregate: arguments are converted to its declared types."""
 
     def rule(given: AggregateArguments) -> AggregateCall:
         if len(given.arguments) != len(signature.arguments):

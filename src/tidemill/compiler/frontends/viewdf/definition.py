@@ -22,7 +22,8 @@ class PartitionQuery:
 
 @dataclass(frozen=True)
 class PartitionedView:
-    """A view that is made by partitions: the first by ``initialize``, others by ``update``. ``every`` is their length.
+    """A view that is defined by partitions: the first by ``initialize``, others by ``update``. ``every`` is their
+    length.
 
     Without ``initialize`` all are made alike; without ``every`` they are as long as those that the view reads.
     """
@@ -34,5 +35,5 @@ class PartitionedView:
 
     @property
     def bodies(self) -> tuple[PartitionQuery, ...]:
-        """What makes the first partition and what makes the others, where they differ."""
+        """The queries of the first partition and of the others, where they differ."""
         return (self.update,) if self.initialize is None else (self.initialize, self.update)

@@ -25,7 +25,7 @@ from tidemill.model.errors import ParseError, TextLocation
 
 
 def is_definition(cursor: StatementCursor) -> bool:
-    """Whether a definition by partitions comes next, or a query over sliding windows, and no other query."""
+    """True if a definition by partitions comes next, or a query over sliding windows."""
     return _has_parts(cursor) or _has_windows(cursor.rest)
 
 
@@ -101,7 +101,7 @@ def _windows(cursor: StatementCursor, view: str) -> PartitionedView:
 
 
 def _length(tokens: Tokens) -> int:
-    """How many tokens there are before the next part of the definition: in parentheses none begins."""
+    """The number of tokens before the next part of the definition: in parentheses none begins."""
     depth = 0
     for position, token in enumerate(tokens):
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)

@@ -1,4 +1,4 @@
-"""``PARTITION BY``: along which column a table is cut, and how long the partitions of a table or view are."""
+"""``PARTITION BY``: the column that a table is partitioned by, and the length of partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.model.schema import CHANGE, WHEN, Partitioning, names_of
 from tidemill.model.types import DATE, TIMESTAMP, Field
 
 TIME_TYPES = (TIMESTAMP, DATE)
-"""The types of columns that a table can be cut along."""
+"""The types of columns that a table can be partitioned by."""
 
 
 def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bool) -> Partitioning:
@@ -29,9 +29,9 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     (field,) = (f for f in fields if f.name == name)
     if field.type not in TIME_TYPES:
         raise TypeMismatch(
-            f'a table cannot be cut along "{name}", which is {field.type}',
+            f'a table cannot be partitioned by "{name}", which is {field.type}',
             where=place,
-            hint="Partitions are stretches of time: use a TIMESTAMP or DATE column.",
+            hint="Partitions are spans of time: use a TIMESTAMP or DATE column.",
         )
     cursor.expect("EVERY")
     cut = Partitioning(name, read_duration(cursor))
@@ -40,7 +40,7 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     cursor.expect_end("statement")
     if lateness is not None and retain is not None and retain < lateness:
         raise Unsupported(
-            "a table cannot forget what may still change",
+            "a table retains rows for as long as they may change",
             where=place,
             detail=f"It takes changes {format_duration(lateness)} late, and retains {format_duration(retain)}.",
             hint="Let RETAIN be at least LATENESS.",
@@ -48,8 +48,8 @@ def read_partitioning(cursor: StatementCursor, fields: Sequence[Field], kept: bo
     if lateness is None and retain is None:
         return cut
     _require_free(fields, place)
-    # What is forgotten cannot change, so with RETAIN alone changes are late from there on. The rows of a stream are
-    # not kept, so with LATENESS alone nobody misses what cannot change; those of a table are kept until RETAIN says so.
+    # What is forgotten cannot change, so with RETAIN alone changes are late from there on. The rows of a stream are not
+    # kept, so with LATENESS alone none is missed that cannot change; those of a table are kept until RETAIN says so.
     lateness = retain if lateness is None else lateness
     return replace(cut, lateness=lateness, retain=lateness if retain is None and not kept else retain)
 
@@ -91,13 +91,13 @@ def read_duration(cursor: StatementCursor) -> int:
     count = cursor.next("a length of time, such as 1 MINUTE").text
     unit = cursor.next("a unit of time, such as MINUTE").text
     with locating_errors(place):
-        length = interval_of(count, unit).fixed
+        length = interval_of(count, unit).total_microseconds
     if length <= 0:
-        raise ParseError("a stretch of time has a length", where=place, hint="Write for example 1 MINUTE.")
+        raise ParseError("a duration is positive", where=place, hint="Write for example 1 MINUTE.")
     return length
 
 
 def at_partition_by(cursor: StatementCursor) -> bool:
-    """Whether ``PARTITION BY`` comes next; to sqlglot ``PARTITIONED BY`` is the same."""
+    """True if ``PARTITION BY`` comes next; to sqlglot ``PARTITIONED BY`` is the same."""
     following = cursor.rest[:1]
     return any(t.token_type == TokenType.PARTITION_BY and t.text.upper().split()[0] == "PARTITION" for t in following)

@@ -1,6 +1,6 @@
 """``s [WINDOW 60 MINUTES SLIDE 5 MINUTES]``: the rows of the last so much time, in the FROM of a view.
 
-A view that reads such a window is made by partitions, one for each slide.
+A view that reads such a window is defined by partitions, one for each slide.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class SlidingWindow:
 
     @property
     def name(self) -> str:
-        """What a query calls the rows."""
+        """The name of the rows in a query."""
         return f"{self.relation}[window {self.length}]"
 
-    def cut(self, every: int, slide: int) -> PartitionRange:
+    def to_partition_range(self, every: int, slide: int) -> PartitionRange:
         """The partitions, each ``every`` long, that the window has when it has come to the end of a slide."""
         for what, length in (("window", self.length), ("slide", slide)):
             if length % every:

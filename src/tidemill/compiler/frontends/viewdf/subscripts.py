@@ -1,6 +1,7 @@
-"""``s[i-59 .. i]``: partitions of a relation, in the FROM of a view that is made by partitions.
+"""``s[i-59 .. i]``: partitions of a relation, in the FROM of a view that is defined by partitions.
 
-sqlglot does not know them. So before it parses, each becomes one name: that of the layer which the query then reads.
+sqlglot does not know them. So before it parses, each becomes one name: that of the slice of partitions which the query
+then reads.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ class PartitionRange:
     place: TextLocation
 
     @property
-    def layer(self) -> PartitionSlice:
+    def partition_slice(self) -> PartitionSlice:
         """The relation that they are to the query."""
         return PartitionSlice(self.relation, self.low, self.high)
 
     @property
     def name(self) -> str:
-        """What the query calls them."""
-        return self.layer.name
+        """Their name in the query."""
+        return self.partition_slice.name
 
 
 class Bracketed(Protocol):
-    """What stands in FROM with brackets: some rows of a relation, under a name for the query."""
+    """An item of FROM with brackets: some rows of a relation, under a name for the query."""
 
     @property
     def relation(self) -> str: ...
@@ -93,7 +94,7 @@ def _is(tokens: Tokens, kind: TokenType) -> bool:
 
 
 def _closed(tokens: Tokens, position: int) -> int:
-    """Where ``name[...]`` that begins at ``position`` ends; 0 where none does."""
+    """The end of ``name[...]`` that begins at ``position``; 0 where none does."""
     if not _is(tokens[position + 1 : position + 2], TokenType.L_BRACKET):
         return 0
     closing = (n for n in range(position + 2, len(tokens)) if tokens[n].token_type == TokenType.R_BRACKET)
@@ -110,7 +111,7 @@ FROM_ENDS = frozenset(
 
 
 def _items(tokens: Tokens) -> Iterator[int]:
-    """Where an item of FROM begins with a name.
+    """The positions at which an item of FROM begins with a name.
 
     ``levels`` says of each open parenthesis how far its query has come: FROM is a clause within a query only, and
     otherwise belongs to a function.

@@ -1,4 +1,4 @@
-"""Views by partitions to algebra: each query reads layers, and what is wrong with a subscript is said here.
+"""Views by partitions to algebra: each query reads slices of partitions, and subscripts are checked.
 
 The rows of such a view are what its queries give out. So that readers can tell the partitions apart, the first instant
 of the partition stands before them, called like the column along which its first feed is cut; unless the queries give
@@ -41,7 +41,7 @@ from tidemill.model.schema import Partitioning, RelationFields
 from tidemill.model.types import BIGINT, TIMESTAMP, Field
 
 MAX_TYPE_ITERATIONS = 40
-"""So often a view may widen the types of its own columns: DECIMAL ends at 38 digits."""
+"""Limit on how often a view may widen the types of its own columns: DECIMAL ends at 38 digits."""
 
 ColumnFields = tuple[Field, ...]
 
@@ -49,21 +49,21 @@ ColumnFields = tuple[Field, ...]
 def translate_definition(
     definition: PartitionedView, relations: RelationFields, partitionings: Mapping[str, Partitioning]
 ) -> tuple[Relation, Partitioning]:
-    """The rows of a view that is made by partitions, and how they are cut."""
+    """The rows of a view that is defined by partitions, and their partitioning."""
     every = definition.every or _common_length(definition, partitionings)
     reading = _PartitionReader(definition.view, every, relations, partitionings)
     initialize, update = _bodies(definition, reading)
     cut = [partitionings[name] for name in reading.feeds if name in partitionings]
     if not cut:
         raise Unsupported(
-            f'nothing that "{definition.view}" reads is cut into partitions',
+            f'nothing that "{definition.view}" reads is partitioned',
             where=definition.update.place,
             detail="So nothing says which partitions there are.",
             hint="Declare a table or stream with PARTITION BY ts EVERY 1 MINUTE.",
         )
-    feeds, layers = tuple(reading.feeds.values()), tuple(reading.layers.values())
-    layered = TimePartitioned(definition.view, every, feeds, layers, initialize, update)
-    return _with_time(layered, cut[0].column, definition)
+    feeds, slices = tuple(reading.feeds.values()), tuple(reading.slices.values())
+    partitioned = TimePartitioned(definition.view, every, feeds, slices, initialize, update)
+    return _with_time(partitioned, cut[0].column, definition)
 
 
 def _common_length(definition: PartitionedView, partitionings: Mapping[str, Partitioning]) -> int:
@@ -83,7 +83,7 @@ def _common_length(definition: PartitionedView, partitionings: Mapping[str, Part
 
 
 def _bodies(definition: PartitionedView, reading: _PartitionReader) -> tuple[Relation, Relation]:
-    """What makes the first partition and what makes the others, with columns of the same types.
+    """The first partition and the others as relations, with columns of the same types.
 
     What the view reads of itself has those types too, so they are looked for until they stay.
     """
@@ -101,7 +101,7 @@ def _bodies(definition: PartitionedView, reading: _PartitionReader) -> tuple[Rel
             return cast_columns(first.relation, types, list(names)), cast_columns(update, types, list(names))
         own = wider
     raise TypeMismatch(
-        f'the types of the columns of "{definition.view}" find no end',
+        f'the types of the columns of "{definition.view}" do not converge',
         where=definition.update.place,
         hint="Give each column a type of its own with CAST, in INITIALIZE and in UPDATE.",
     )
@@ -121,17 +121,17 @@ def _common(first: Relation, update: Relation, body: PartitionQuery) -> ColumnFi
 
 @dataclass
 class _PartitionReader:
-    """What the queries of ``view`` read, as they are translated: its feeds, and the layers that are taken from them."""
+    """The inputs of the queries of ``view``, as they are translated: relations, and slices of their partitions."""
 
     view: str
     every: int
     relations: RelationFields
     partitionings: Mapping[str, Partitioning]
     feeds: dict[str, PartitionedInput] = field(default_factory=dict)
-    layers: dict[str, PartitionSlice] = field(default_factory=dict)
+    slices: dict[str, PartitionSlice] = field(default_factory=dict)
 
     def rows(self, body: PartitionQuery, own: ColumnFields | None) -> NamedRelation:
-        """What a query gives out; ``own`` are the columns of the view itself, where it has any partitions yet."""
+        """The rows of a query; ``own`` are the columns of the view itself, where it has any partitions yet."""
         queries = QueryTranslator(body.query.source, {}, tables=dict(self._tables(body, own)), prefix=f"{self.view}.")
         return queries.rows(body.query.node)
 
@@ -142,20 +142,20 @@ class _PartitionReader:
         for name in self.relations:
             yield name, partial(self._whole, name, body)
         for name, partitions in body.partitions.items():
-            yield name, partial(self._layer, self._checked(partitions, own), own=own)
+            yield name, partial(self._slice_rows, self._checked(partitions, own), own=own)
         yield self.view, partial(self._whole, self.view, body)
 
     def _whole(self, name: str, body: PartitionQuery, alias: str) -> NamedRelation:
-        return self._layer(self._all_of(name, body), alias)
+        return self._slice_rows(self._all_of(name, body), alias)
 
-    def _layer(self, layer: PartitionSlice, alias: str, own: ColumnFields | None = None) -> NamedRelation:
-        self.layers[layer.name] = layer
-        if layer.feed == self.view:
+    def _slice_rows(self, slice_: PartitionSlice, alias: str, own: ColumnFields | None = None) -> NamedRelation:
+        self.slices[slice_.name] = slice_
+        if slice_.feed == self.view:
             fields = tuple(Field(self._bare(f.name), f.type, f.nullable) for f in own or ())
         else:
-            self.feeds.setdefault(layer.feed, self._feed(layer.feed))
-            fields = self._shown(layer.feed)
-        return NamedRelation(Scan(layer.name, alias, fields), tuple(f.name for f in fields))
+            self.feeds.setdefault(slice_.feed, self._feed(slice_.feed))
+            fields = self._shown(slice_.feed)
+        return NamedRelation(Scan(slice_.name, alias, fields), tuple(f.name for f in fields))
 
     def _bare(self, name: str) -> str:
         return name.removeprefix(f"{self.view}.")
@@ -176,23 +176,23 @@ class _PartitionReader:
         return PartitionedInput(name, Project(scan, (number, *shown)), cut.every)
 
     def _checked(self, read: PartitionRange | SlidingWindow, own: ColumnFields | None) -> PartitionSlice:
-        """The layer that some partitions are, or a window, if there are such."""
+        """The slice that a range of partitions, or a window, reads, if it is valid."""
         itself = read.relation == self.view
         if not itself:
             self._check_cut(read)
         length = self.every if itself else self.partitionings[read.relation].every
-        partitions = read.cut(length, self.every) if isinstance(read, SlidingWindow) else read
+        partitions = read.to_partition_range(length, self.every) if isinstance(read, SlidingWindow) else read
         if itself:
             self._check_own(partitions, own)
         self._check_pace(partitions, length)
-        return partitions.layer
+        return partitions.partition_slice
 
     def _check_cut(self, read: PartitionRange | SlidingWindow) -> None:
         if read.relation not in self.relations:
             raise unknown_name("table or view", read.relation, [*self.relations, self.view], read.place)
         if read.relation not in self.partitionings:
             raise Unsupported(
-                f'"{read.relation}" is not cut into partitions',
+                f'"{read.relation}" is not partitioned',
                 where=read.place,
                 hint="Leave the brackets out to read all of it, or declare it with PARTITION BY ts EVERY 1 MINUTE.",
             )
@@ -220,7 +220,7 @@ class _PartitionReader:
                 raise Unsupported(
                     f'a partition of "{self.view}" is {format_duration(self.every)} long, '
                     f'one of "{partitions.relation}" is '
-                    f"{format_duration(length)}: this subscript runs away from the time",
+                    f"{format_duration(length)}: this subscript does not advance with its partitions",
                     where=partitions.place,
                     hint=f"Write {_paced(partitions.relation, pace)}.",
                 )
@@ -255,7 +255,7 @@ class _PartitionReader:
 
 
 def _paced(name: str, pace: Fraction) -> str:
-    """How to read all that belongs to a partition.
+    """The subscript that reads all that belongs to a partition.
 
     >>> _paced("s", Fraction(5)), _paced("s", Fraction(1, 5)), _paced("s", Fraction(1))
     ('s[5*i .. 5*i+4]', 's[i/5]', 's[i]')
@@ -265,13 +265,13 @@ def _paced(name: str, pace: Fraction) -> str:
     return f"{name}[{low}]" if low == high else f"{name}[{low} .. {high}]"
 
 
-def _with_time(layered: TimePartitioned, time: str, definition: PartitionedView) -> tuple[Relation, Partitioning]:
+def _with_time(partitioned: TimePartitioned, time: str, definition: PartitionedView) -> tuple[Relation, Partitioning]:
     """The rows with their time, called ``time``: their own, or the first instant of the partition."""
-    number, every = column(layered.fields[0]), Literal(layered.every, BIGINT)
-    outputs = [Named(f.name.removeprefix(f"{layered.name}."), column(f)) for f in layered.fields[1:]]
+    number, every = column(partitioned.fields[0]), Literal(partitioned.every, BIGINT)
+    outputs = [Named(f.name.removeprefix(f"{partitioned.name}."), column(f)) for f in partitioned.fields[1:]]
     if time not in (named.name for named in outputs):
         first = Named(time, call("partition_start", number, every))
-        return Project(layered, (first, *outputs)), Partitioning(time, layered.every, added=True)
+        return Project(partitioned, (first, *outputs)), Partitioning(time, partitioned.every, added=True)
 
     def checked(scalar: Scalar) -> Scalar:
         if scalar.type not in TIME_TYPES:
@@ -283,4 +283,4 @@ def _with_time(layered: TimePartitioned, time: str, definition: PartitionedView)
         return convert(call("partition_time", convert(scalar, TIMESTAMP), number, every), scalar.type)
 
     shown = (Named(named.name, checked(named.scalar)) if named.name == time else named for named in outputs)
-    return Project(layered, tuple(shown)), Partitioning(time, layered.every)
+    return Project(partitioned, tuple(shown)), Partitioning(time, partitioned.every)

@@ -1,4 +1,4 @@
-"""Which events can change a view: ``specifyEventsToMonitor`` of MOVIE (Figure 8), over the operators of the view."""
+"""The events that can change a view: ``specifyEventsToMonitor`` of MOVIE (Figure 8), over the operators of the view."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEMBERSHIP = (UpdateEvent.INSERT, UpdateEvent.DELETE)
 ELEMENTS = (UpdateEvent.INSERT_ELEMENT, UpdateEvent.DELETE_ELEMENT)
 
 
-def listens(tree: Operator, schema: ObjectSchema) -> frozenset[Listening]:
+def monitored_events(tree: Operator, schema: ObjectSchema) -> frozenset[Listening]:
     """The events that a view must hear of, and where they happen."""
     return frozenset((*_of_scans(tree), *_of_paths(tree, schema)))
 

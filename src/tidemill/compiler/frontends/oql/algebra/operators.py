@@ -1,8 +1,8 @@
 """The monoid algebra of Fegaras and Maier: reduce, get, join, nest and unnest, with the text form of MOVIE's figures.
 
 Operators pass bindings of variables from leaf to root. ``get`` binds a variable to each object of an extent, ``join``
-puts the bindings of two operators together, ``unnest`` binds one to each element of a collection, ``nest`` gathers what
-it is given for each combination of some variables, and ``reduce`` gathers everything.
+puts the bindings of two operators together, ``unnest`` binds one to each element of a collection, ``nest`` aggregates
+what it is given for each combination of some variables, and ``reduce`` aggregates everything.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class MonoidUnnest(Operator):
 
 @dataclass(frozen=True, slots=True)
 class NestValue:
-    """What a nest gathers into ``variable``: ``head``, by ``monoid``, of the bindings for which all is true."""
+    """The value that a nest binds to ``variable``: ``head``, aggregated by ``monoid`` where all predicates are true."""
 
     monoid: Monoid
     variable: VariableTerm
@@ -158,7 +158,7 @@ class NestValue:
 class Nest(Operator):
     """For each combination of ``groups`` what is ``made`` of the bindings below; ``keys`` are groups by a term.
 
-    Bindings in which a variable has no value, because an outer operator found none, are gathered by nothing: so an
+    Bindings in which a variable has no value, because an outer operator found none, are aggregated by nothing: so an
     empty collection stays one.
     """
 
@@ -191,7 +191,8 @@ class Nest(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Operator):
-    """``head`` of all bindings for which ``predicates`` are true, gathered by ``monoid``; ``variable`` is bound to it.
+    """``head`` of all bindings for which ``predicates`` are true, aggregated by ``monoid``; ``variable`` is bound to
+    it.
 
     As an input of another operator it binds ``variable`` to each element of the collection that it makes.
     """

@@ -2,8 +2,8 @@
 
 Generators become gets, joins and unnests, and a predicate goes to the first operator that binds all that it reads. A
 comprehension inside of another one goes on with the operators of the one around it, by outer joins and outer unnests,
-so that nothing around it is lost, and a nest above them gathers its value as a new variable. One that reads no variable
-around it is a tree of its own.
+so that nothing around it is lost, and a nest above them aggregates its value as a new variable. One that reads no
+variable around it is a tree of its own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def unnest(term: CalculusTerm) -> Operator:
 
 @dataclass
 class _PartialPlan:
-    """Operators that are still growing: ``tree`` so far, and the comprehensions that it has gathered already."""
+    """Operators that are still growing: ``tree`` so far, and the comprehensions that it has already evaluated."""
 
     tree: Operator | None
     monoid: Monoid
@@ -134,7 +134,7 @@ class _Unnester:
         return [q for q in waiting if q not in here]
 
     def domain(self, plan: _PartialPlan, generator: Generator) -> CalculusTerm | Operator:
-        """What a generator goes through: an extent, a tree of its own, or a collection that is there."""
+        """The domain of a generator: an extent, a tree of its own, or a collection that is bound."""
         domain = generator.domain
         if isinstance(domain, Extent):
             return domain
@@ -190,7 +190,7 @@ class _Unnester:
         return changed
 
     def nest_members(self, term: Comprehension, groups: GroupByTerm) -> NestValue:
-        """What is gathered of the members of each group."""
+        """The values that are aggregated over the members of each group."""
         generator, *_ = term.qualifiers
         assert isinstance(generator, Generator)
         values = {generator.variable.name: groups.member}
@@ -245,7 +245,7 @@ class _Unnester:
 
 
 def _is_of_members(term: Comprehension, group: str) -> bool:
-    """Whether a comprehension goes through the members of ``group``, and reads nothing else."""
+    """True of a comprehension over the members of ``group`` that reads nothing else."""
     match term.qualifiers:
         case (Generator(variable=member, domain=PathTerm(base=VariableTerm(name=name), name="partition")), *rest):
             parts = [

@@ -81,7 +81,7 @@ def _conditions(operator: Operator) -> Iterator[CalculusTerm]:
 
 
 def collection_roles(tree: Operator) -> dict[AttributeRead, frozenset[CollectionUse]]:
-    """What a view does with each collection of its objects."""
+    """The use that a view makes of each collection of its objects."""
     found: dict[AttributeRead, set[CollectionUse]] = {}
     for operator in walk(tree):
         for term in operator.terms:

@@ -81,7 +81,7 @@ def from_aggregate(context: TermContext, node: s.ApplyNode, scope: VariableScope
 
 
 def is_partition(context: TermContext, term: CalculusTerm) -> bool:
-    """Whether ``term`` are the members of a group, which are better looked through than kept."""
+    """True of the members of a group, over which a comprehension is cheaper than a kept collection."""
     return context.grouped is not None and term == context.grouped.partition
 
 

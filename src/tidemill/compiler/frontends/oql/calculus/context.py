@@ -34,7 +34,7 @@ class GroupScope:
 
 @dataclass
 class TermContext(ABC):
-    """What a query may refer to: the extents of ``schema``, and the rows of ``views``."""
+    """The names that a query may refer to: the extents of ``schema``, and the rows of ``views``."""
 
     source: SourceText
     schema: ObjectSchema

@@ -20,7 +20,7 @@ from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID
 TRUE = ConstantTerm(Literal(True, BOOLEAN))
 
 OBJECT_FUNCTIONS = frozenset(("eq", "ne", "is_null", "is_not_null", "in_collection", "count_elements"))
-"""What can be done with references; everything else is for values."""
+"""Functions of references; all others are for values."""
 
 
 def integer(value: int) -> ConstantTerm:
@@ -62,12 +62,12 @@ def apply_function(function: str, arguments: Sequence[Scalar]) -> Scalar:
 
 
 def count_elements(array: Scalar) -> Scalar:
-    """How many elements a collection has."""
+    """The number of elements of a collection."""
     return convert(call("size", array), BIGINT)
 
 
 def in_collection(value: Scalar, array: Scalar) -> Scalar:
-    """Whether a value is among the elements; what is undefined is not."""
+    """True of a value that is among the elements; an undefined one is not."""
     return call("coalesce", call("array_contains", array, value), Literal(False, BOOLEAN))
 
 
@@ -107,7 +107,7 @@ def condition(term: CalculusTerm) -> CalculusTerm:
 
 
 def element_type(term: CalculusTerm) -> OqlType:
-    """What the elements of a collection stand for."""
+    """The type of the elements of a collection."""
     if not isinstance(term.type, CollectionType):
         raise TypeMismatch(f"a collection is wanted here, and this is {term.type}")
     return term.type.element

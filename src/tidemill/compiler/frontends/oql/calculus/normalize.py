@@ -1,7 +1,7 @@
 """Normal form: the rules of Fegaras and Maier that make flat comprehensions of nested ones where that can be.
 
 What stays nested is an aggregate, a truth value, a collection in a head, or duplicates that must go first: those become
-nests (see ``unnesting``).
+nests (see ``algebra.unnest``).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def rename_bound(term: CalculusTerm, names: NameAllocator) -> CalculusTerm:
 
 
 def _may_be_nil(head: CalculusTerm, around: Comprehension, generator: Generator) -> bool:
-    """Whether the generator must leave out what is nil: collections have none in them. Aggregates do so anyway."""
+    """True of a generator that must leave out nil: collections have none in them. Aggregates do so anyway."""
     is_object = isinstance(head, VariableTerm) and isinstance(head.type, ReferenceType)
     if is_object or isinstance(head.type, RecordType | CollectionType):
         return False
@@ -130,7 +130,7 @@ def _may_be_nil(head: CalculusTerm, around: Comprehension, generator: Generator)
 
 
 def _flattens(domain: Comprehension, around: Comprehension) -> bool:
-    """Whether the elements of ``domain`` may come as often as they do: duplicates that it drops must not matter."""
+    """True if duplicates of elements of ``domain`` do not matter, although it would drop them."""
     if domain.monoid not in COLLECTIONS:
         return False
     return around.monoid in IDEMPOTENT if domain.monoid is Monoid.SET else around.monoid is not Monoid.LIST

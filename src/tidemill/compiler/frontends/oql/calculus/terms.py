@@ -1,8 +1,8 @@
-"""The monoid calculus of Fegaras and Maier: what an OQL query means, before anybody thinks of plans.
+"""The monoid calculus of Fegaras and Maier: the meaning of an OQL query, before any plan.
 
 A comprehension ``bag{ c.id | c <- CompositeParts, c.id <= 200 }`` goes through all values of its generators, keeps
-those for which its predicates are true, and gathers what its head is for each, by a monoid: into a collection, a sum,
-or a truth value. Collections that queries make have no nil in them, as COLLECT_LIST has no NULL.
+those for which its predicates are true, and aggregates its head for each of them, by a monoid: into a collection, a
+sum, or a truth value. Collections that queries make have no nil in them, as COLLECT_LIST has no NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidemill.model.classes import Collection
 
 
 class Monoid(Enum):
-    """How the heads of a comprehension are gathered."""
+    """The monoid by which the heads of a comprehension are aggregated."""
 
     BAG = "bag"
     SET = "set"
@@ -53,7 +53,7 @@ class CalculusTerm(ABC):
     @property
     @abstractmethod
     def type(self) -> OqlType:
-        """What it stands for."""
+        """Its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +219,12 @@ class Comprehension(CalculusTerm):
 
 
 PARTITION = "partition"
-"""What the members of a group are called."""
+"""The name of the members of a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupByTerm(CalculusTerm):
-    """What GROUP BY makes: for each combination of keys a record of them and of ``partition``, the bag of members."""
+    """The groups of GROUP BY: for each combination of keys a record of them and of ``partition``, its members."""
 
     keys: tuple[tuple[str, CalculusTerm], ...]
     member: RecordTerm

@@ -1,4 +1,4 @@
-"""What an OQL expression stands for: a value, a reference to an object, a collection or a record.
+"""Types of OQL expressions: a value, a reference to an object, a collection or a record.
 
 The types of columns do not tell a reference from a number, nor a bag from a list: these types do.
 """
@@ -15,7 +15,7 @@ from tidemill.model.types import BIGINT, Array, Field, Struct, Type
 
 @dataclass(frozen=True, slots=True)
 class OqlType(ABC):
-    """What an expression stands for; ``str()`` is what errors call it."""
+    """The type of an expression; ``str()`` is its name in errors."""
 
     @property
     @abstractmethod
@@ -86,13 +86,13 @@ class RecordType(OqlType):
 
 
 def attribute_type(attribute: Attribute) -> OqlType:
-    """What a property of a class stands for."""
+    """The type of a property of a class."""
     element: OqlType = ValueType(attribute.type) if attribute.target is None else ReferenceType(attribute.target)
     return element if attribute.collection is None else CollectionType(attribute.collection, element)
 
 
 def column_type(of: Type) -> OqlType:
-    """What a column of a view stands for: in views, references are plain numbers."""
+    """The type of a column of a view: in views, references are plain numbers."""
     match of:
         case Array(element):
             return CollectionType(Collection.BAG, column_type(element))
@@ -102,7 +102,7 @@ def column_type(of: Type) -> OqlType:
 
 
 def member_types(oql_type: OqlType, schema: ObjectSchema) -> Mapping[str, OqlType]:
-    """What may follow a dot: the attributes of an object, or the members of a record."""
+    """The names that may follow a dot: the attributes of an object, or the members of a record."""
     match oql_type:
         case ReferenceType(of):
             return {name: attribute_type(attribute) for name, attribute in schema.attributes(of).items()}

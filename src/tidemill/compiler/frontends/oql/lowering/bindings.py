@@ -1,4 +1,4 @@
-"""What variables are bound to when operators become relations: columns, and scalars over them."""
+"""Bindings of variables when operators become relations: columns, and scalars over them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Demand = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class BoundValue:
-    """What a variable, or a path to an object, is bound to.
+    """The binding of a variable, or of a path to an object.
 
     ``value`` is what it is, ``members`` are its attributes. ``keys`` tell one binding from all others: without any, two
     may be alike.
@@ -58,14 +58,14 @@ class BoundRows:
         return self if condition is None else replace(self, relation=r.Filter(self.relation, condition))
 
     def object_at(self, term: CalculusTerm) -> BoundValue | None:
-        """What the object that ``term`` refers to is bound to, if its columns are here."""
+        """The binding of the object that ``term`` refers to, if its columns are here."""
         if isinstance(term, VariableTerm) and self.bound[term.name].members:
             return self.bound[term.name]
         return self.followed.get(term)
 
 
 def demands_of(terms: Iterable[CalculusTerm]) -> frozenset[Demand]:
-    """What of which variables is read."""
+    """The members of variables, and the variables, that ``terms`` read."""
     found: set[Demand] = set()
 
     def look(term: CalculusTerm) -> None:
@@ -85,7 +85,9 @@ def demands_of(terms: Iterable[CalculusTerm]) -> frozenset[Demand]:
 
 def of_value(value: Scalar, oql_type: OqlType, keys: tuple[Scalar, ...] | None) -> BoundValue:
     """A variable that is bound to one value, which may be a struct."""
-    members = {name: member(value, name) for name in oql_type.by_name} if isinstance(oql_type, RecordType) else {}
+    members = (
+        {name: struct_member(value, name) for name in oql_type.by_name} if isinstance(oql_type, RecordType) else {}
+    )
     return BoundValue(oql_type, value, members, keys)
 
 
@@ -99,7 +101,7 @@ def of_columns(oql_type: OqlType, fields: Sequence[Field], keyed: bool) -> Bound
     return BoundValue(oql_type, make_struct(members), members, keys)
 
 
-def member(record: Scalar, name: str) -> Scalar:
+def struct_member(record: Scalar, name: str) -> Scalar:
     """A member of a struct."""
     return call("get_field", record, Literal(name, STRING))
 

@@ -39,9 +39,9 @@ from tidemill.compiler.frontends.oql.lowering.bindings import (
     BoundRows,
     Demand,
     demands_of,
-    member,
     of_columns,
     of_value,
+    struct_member,
 )
 from tidemill.compiler.frontends.oql.lowering.lower_terms import ONE_EMPTY_ROW, TermLowering
 from tidemill.compiler.frontends.oql.lowering.monoid_aggregates import aggregate_argument, monoid_aggregate
@@ -62,7 +62,7 @@ def lower(tree: Operator, schema: ObjectSchema, views: RelationFields) -> Relati
 
 
 def lower_ordered(tree: Operator, schema: ObjectSchema, views: RelationFields) -> tuple[Relation, ColumnOrders]:
-    """The rows of a query that is asked once, and their order; columns for the order alone follow those it shows."""
+    """The rows of a query that is answered once, and their order; columns for the order alone follow those it shows."""
     if not (isinstance(tree, Reduce) and tree.order):
         return lower(tree, schema, views), ()
     return Lowering(schema, views, tree).ordered(tree)
@@ -114,7 +114,7 @@ class Lowering(TermLowering):
         rows = self.prepared(self.rows(tree.input, above), [tree.path])
         name, oql_type = tree.variable.name, tree.variable.type
         alias = self.names.take(name.lower())
-        relation, array = self.beside(rows.relation, self.scalar(tree.path, rows), alias)
+        relation, array = self.with_subquery_column(rows.relation, self.scalar(tree.path, rows), alias)
         looked_up = isinstance(oql_type, ReferenceType) and name in self.opened
         element = Field(self.names.take(f"{alias}_oid") if looked_up else alias, oql_type.stored)
         # Where elements may be equal, each is to stay by itself.
@@ -138,17 +138,17 @@ class Lowering(TermLowering):
         pairs = call("numbered", array)
         assert isinstance(pairs.type, Array)
         pair = Field(self.names.take(f"{alias}_numbered"), pairs.type.element, nullable=False)
-        number = Named(self.names.take(f"{alias}_nth"), member(column(pair), "nth"))
-        element = Named(name, member(column(pair), "element"))
+        number = Named(self.names.take(f"{alias}_nth"), struct_member(column(pair), "nth"))
+        element = Named(name, struct_member(column(pair), "element"))
         return r.Project(r.Unnest(relation, pairs, (pair,)), (*all_columns(relation), number, element))
 
     def repeats(self, tree: MonoidUnnest) -> bool:
-        """Whether a nest groups by elements of which several may be equal."""
+        """True if a nest groups by elements of which several may be equal."""
         oql_type = tree.path.type
         is_set = isinstance(oql_type, CollectionType) and oql_type.collection is Collection.SET
         return tree.variable.name in self.grouped and not is_set
 
-    def beside(self, relation: Relation, scalar: Scalar, alias: str) -> tuple[Relation, Scalar]:
+    def with_subquery_column(self, relation: Relation, scalar: Scalar, alias: str) -> tuple[Relation, Scalar]:
         """A scalar that asks a query is computed first, as a column."""
         if not subqueries(scalar):
             return relation, scalar
@@ -157,7 +157,7 @@ class Lowering(TermLowering):
         return relation, column(relation.fields[-1])
 
     def reduced(self, tree: Reduce | Combine, above: frozenset[Demand]) -> BoundRows:
-        """What a tree of its own makes, one element after the other."""
+        """The elements of a tree of its own."""
         alias = self.names.take(tree.variable.name.lower())
         relation = self.elements(tree, f"{alias}.")
         bound = of_columns(tree.variable.type, relation.fields, isinstance(relation, r.Distinct))
@@ -179,7 +179,7 @@ class Lowering(TermLowering):
         return r.Distinct(relation) if tree.monoid is Monoid.SET else relation
 
     def reduce_input(self, tree: Reduce) -> BoundRows:
-        """The bindings that a reduce gathers."""
+        """The bindings that a reduce aggregates."""
         rows = self.prepared(self.rows(tree.input, demands_of(tree.terms)), tree.terms)
         return rows.filtered(self.scalars(tree.predicates, rows))
 
@@ -257,7 +257,7 @@ VALUE_COLUMN = "value"
 
 
 def column_name(head: CalculusTerm) -> str:
-    """What the one column of a query is called."""
+    """The name of the one column of a query."""
     match head:
         case PathTerm(name=name):
             return name

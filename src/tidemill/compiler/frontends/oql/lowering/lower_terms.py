@@ -39,7 +39,7 @@ from tidemill.compiler.frontends.oql.lowering.bindings import (
     Demand,
     demands_of,
     make_struct,
-    member,
+    struct_member,
 )
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.classes import OID, Collection, ObjectSchema
@@ -119,7 +119,7 @@ class TermLowering(ABC):
             case PathTerm(base=VariableTerm(name=variable), name=name):
                 return rows.bound[variable].members[name]
             case PathTerm(base=base, name=name):
-                return member(self.scalar(base, rows), name)
+                return struct_member(self.scalar(base, rows), name)
             case Operation(function=function, arguments=arguments):
                 return apply_function(function, self.scalars(arguments, rows))
             case RecordTerm(members=members):

@@ -38,11 +38,11 @@ ELEMENT = "element"
 """The member that is the element of a list, beside those that it is in the order of."""
 
 PARAMETER = "\\element"
-"""What a lambda calls its parameter: no column has such a name."""
+"""The name of a lambda's parameter: no column has such a name."""
 
 
 def aggregate_argument(monoid: Monoid, head: Scalar) -> Scalar:
-    """What the aggregate looks at. It sees no NULL, so ``all`` must be told that what is undefined is not true."""
+    """The argument of the aggregate. It ignores NULL, so for ``all`` undefined becomes false."""
     if monoid is Monoid.ALL:
         return call("coalesce", head, FALSE)
     return Literal(1, INT) if monoid is Monoid.COUNT and not is_nullable(head) else head
@@ -78,7 +78,7 @@ def _with_zero(monoid: Monoid, found: AggregateCall) -> Scalar:
 def _ordered(
     name: str, monoid: Monoid, head: Scalar, conditions: Sequence[Scalar], order: Sequence[tuple[Scalar, bool]]
 ) -> tuple[AggregateCall, Scalar]:
-    """A list in the order of some terms: arrays are gathered in the order of their elements, so these come first."""
+    """A list in the order of some terms: arrays are collected in the order of their elements, so these come first."""
     if len({descending for _, descending in order}) > 1:
         raise Unsupported("a list cannot ascend by one term and descend by another", hint="Say the same of all terms.")
     parts = [part for i, (term, _) in enumerate(order) for part in (Literal(f"order_{i}", STRING), term)]

@@ -1,6 +1,6 @@
 """Nests as groups: every binding of the variables that stay is a group, whether or not anything is found for it.
 
-So the rows of a group are what the operators of the nest find, and, with NULL for what is gathered, the binding itself:
+So the rows of a group are what the operators of the nest find, and, with NULL for their arguments, the binding itself:
 aggregates see no NULL. That is what the outer joins and unnests of the monoid algebra are for, and it is cheaper than
 they are, since no row is ever looked for in vain. Nests over the same variables that do not read each other are one
 group with the rows of all of them.
@@ -30,7 +30,7 @@ def from_nest(lowering: TermLowering, tree: Nest, above: frozenset[Demand]) -> B
     base = base_of(nests[-1])
     read = above.union(*(demands_of(node.terms) for node in between(tree, base)))
     around = lowering.rows(base, read)
-    # What a sibling of a nest around this one gathers is not bound here, and not read.
+    # The value of a sibling of a nest around this one is not bound here, and not read.
     around = replace(around, bound={v.name: around.bound[v.name] for v in nests[-1].groups if v.name in around.bound})
     if all(bound.keys is not None for bound in around.bound.values()):
         return group_by_variables(lowering, nests, around, above)
@@ -121,7 +121,7 @@ def between(tree: Operator, base: Operator) -> Iterator[Operator]:
 
 
 def arguments(lowering: TermLowering, made: NestValue, rows: BoundRows) -> list[Scalar]:
-    """What is gathered, and the terms that it is in the order of."""
+    """The argument of the aggregate, and the terms that it is ordered by."""
     head = aggregate_argument(made.monoid, lowering.scalar(made.head, rows))
     return [head, *lowering.scalars([term for term, _ in made.order], rows)]
 
@@ -133,7 +133,7 @@ def _directed(made: NestValue, order: Sequence[Scalar]) -> list[tuple[Scalar, bo
 def _found(
     lowering: TermLowering, nest: Nest, around: BoundRows, above: frozenset[Demand]
 ) -> tuple[Relation, list[Scalar]]:
-    """What the operators of ``nest`` find beside the bindings around it, and what is gathered of that."""
+    """The rows that the operators of ``nest`` find for the bindings around it, and its aggregate's arguments."""
     lowering.given[id(base_of(nest))] = around
     rows = lowering.prepared(lowering.rows(nest.input, above | demands_of(nest.terms)), nest.terms)
     (made,) = nest.made
@@ -150,7 +150,7 @@ def _read_of(stay: Mapping[str, BoundValue], keys: dict[str, Column]) -> frozens
 def _part(
     relation: Relation, keys: dict[str, Column], columns: Sequence[Sequence[Column]], given: Sequence[Sequence[Scalar]]
 ) -> Relation:
-    """Some of the rows of the groups: their keys, and what is gathered."""
+    """Some of the rows of the groups: their keys, and the arguments of the aggregates."""
     named = [Named(name, one) for name, one in keys.items()]
     for each, scalars in zip(columns, given, strict=True):
         named += [Named(shown.name, one) for shown, one in zip(each, scalars, strict=True)]

@@ -54,7 +54,7 @@ class AggregateSyntax:
 
     @property
     def distinct(self) -> bool:
-        """Whether it is over DISTINCT."""
+        """True of an aggregate over DISTINCT."""
         return any(isinstance(argument, exp.Distinct) for argument in self.node.expressions)
 
     @property
@@ -78,7 +78,7 @@ def read_aggregate(node: exp.Expr) -> AggregateSyntax | None:
 
 @dataclass(frozen=True)
 class AggregateArguments:
-    """What an aggregate is given: arguments and clauses as scalars. COUNT(*) has no argument."""
+    """The arguments and clauses of an aggregate, as scalars. COUNT(*) has no argument."""
 
     name: str
     arguments: tuple[Scalar, ...]
@@ -120,7 +120,7 @@ class AggregateArguments:
 
 
 AggregateRule = Callable[[AggregateArguments], AggregateCall]
-"""What an aggregate of these arguments and clauses means."""
+"""The aggregate call of these arguments and clauses."""
 
 
 def aggregate_call(clauses: AggregateArguments) -> AggregateCall:
@@ -291,7 +291,7 @@ def _percentile(
 
 
 def _ordered(given: AggregateArguments) -> tuple[Scalar, bool]:
-    """What WITHIN GROUP orders by, and whether from the greatest on."""
+    """The expression that WITHIN GROUP orders by, and whether it is descending."""
     if len(given.order) != 1:
         raise TypeMismatch(f"{given.name.upper()} takes WITHIN GROUP (ORDER BY one expression)")
     return given.order[0].scalar, given.order[0].descending

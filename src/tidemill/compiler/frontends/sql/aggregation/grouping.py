@@ -34,20 +34,20 @@ class SelectGrouping:
     """The keys and aggregates of one SELECT.
 
     Aggregates are collected while expressions are translated: each becomes a column named after it, equal ones the same
-    column. ``over_groups`` then turns an expression over the input's rows into one over the groups. ``own`` are the
-    columns of these rows: all others in an expression come from around the SELECT, or from a subquery in it.
+    column. ``over_groups`` then turns an expression over the input's rows into one over the groups. ``local_columns``
+    are the columns of these rows: all others in an expression come from around the SELECT, or from a subquery in it.
     """
 
     source: SqlText
     operand: Callable[[exp.Expr], Scalar]
     condition: Callable[[exp.Expr], Scalar]
-    own: frozenset[str]
+    local_columns: frozenset[str]
     prefix: str = ""
     keys: list[Named] = field(default_factory=list)
     calls: dict[AggregateCall, Column] = field(default_factory=dict)
     names: NameAllocator = field(default_factory=NameAllocator)
     sets: GroupingSets | None = None
-    marks: dict[str, tuple[exp.Anonymous, tuple[Scalar, ...]]] = field(default_factory=dict)
+    grouping_calls: dict[str, tuple[exp.Anonymous, tuple[Scalar, ...]]] = field(default_factory=dict)
 
     def aggregate(self, written: AggregateSyntax) -> Column:
         """The column that holds an aggregate."""
@@ -72,7 +72,7 @@ class SelectGrouping:
         arguments = () if star else tuple(map(self.operand, nodes))
         order = tuple(self._term(term) for term in written.order)
         looked_at = set().union(*map(columns_in, (*arguments, *(term.scalar for term in order))))
-        if looked_at and looked_at.isdisjoint(self.own):
+        if looked_at and looked_at.isdisjoint(self.local_columns):
             raise refusals.OUTER_AGGREGATE.at(self.source.place(written.node))
         condition = None if written.condition is None else self.condition(written.condition)
         with self.source.locating(written.node):
@@ -81,10 +81,10 @@ class SelectGrouping:
     def _term(self, node: exp.Expr) -> SortOrder:
         return SortOrder(self.operand(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
-    def mark(self, node: exp.Anonymous) -> Column:
+    def grouping_call(self, node: exp.Anonymous) -> Column:
         """GROUPING(key) and GROUPING_ID(), which are known once GROUP BY has been read: until then, a column."""
         name = self._name(node.name.lower())
-        self.marks[name] = (node, tuple(map(self.operand, node.expressions)))
+        self.grouping_calls[name] = (node, tuple(map(self.operand, node.expressions)))
         return Column(name, INT if node.name.lower() == "grouping" else BIGINT, nullable=False)
 
     def group_by(self, sets: Sequence[Sequence[Scalar]]) -> None:
@@ -113,9 +113,9 @@ class SelectGrouping:
         for key in self.keys:
             if key.scalar == scalar:
                 return column(key.field) if self.sets is None else self.sets.key(key)
-        if isinstance(scalar, Column) and scalar.name in self.marks:
-            return self._mark(*self.marks[scalar.name])
-        if isinstance(scalar, Column) and scalar.name in self.own:
+        if isinstance(scalar, Column) and scalar.name in self.grouping_calls:
+            return self._grouping_bits(*self.grouping_calls[scalar.name])
+        if isinstance(scalar, Column) and scalar.name in self.local_columns:
             raise Unsupported(
                 f'"{_short(scalar.name)}" is neither grouped by nor aggregated',
                 where=self.source.place(node),
@@ -125,7 +125,7 @@ class SelectGrouping:
         below: Sequence[Scalar] = children(scalar)
         return with_children(scalar, [self.over_groups(child, node) for child in below]) if below else scalar
 
-    def _mark(self, node: exp.Anonymous, arguments: Sequence[Scalar]) -> Scalar:
+    def _grouping_bits(self, node: exp.Anonymous, arguments: Sequence[Scalar]) -> Scalar:
         keys, place = [key.scalar for key in self.keys], self.source.place(node)
         if self.sets is None:
             raise Unsupported(f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=place)
@@ -143,7 +143,7 @@ def _is_star(arguments: Sequence[exp.Expr]) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether ``node`` needs groups. A subquery does not, nor a function before OVER; what that looks at may."""
+    """True if ``node`` needs groups. A subquery does not, nor a function before OVER; its operands may."""
     if isinstance(node, exp.Query):
         return False
     if isinstance(node, exp.Window):
@@ -154,7 +154,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 
 def _looked_at(window: exp.Window) -> Iterator[exp.Expr]:
-    """What a window function looks at: its arguments and its FILTER, and what is said after OVER."""
+    """The operands of a window function: its arguments, its FILTER, and those of OVER."""
     function = window.this
     while isinstance(function, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         if isinstance(function, exp.Filter | exp.WithinGroup):

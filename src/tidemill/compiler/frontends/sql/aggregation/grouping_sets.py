@@ -77,7 +77,7 @@ def _joined(parts: Sequence[Nodes]) -> Nodes:
 
 
 GROUPING_SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
-"""What stands for several sets."""
+"""The nodes that stand for several sets."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def from_cast(expressions: ExpressionTranslator, node: exp.Cast) -> Scalar:
 
 
 def _is_suffixed(node: exp.Expr) -> bool:
-    """Whether a cast is the suffix of a number: the parser makes one of ``3L``, and the token is longer than the 3."""
+    """True of a cast that is the suffix of a number: the parser makes one of ``3L``, longer than its 3."""
     return (
         isinstance(node, exp.Literal)
         and "end" in node.meta
@@ -79,7 +79,7 @@ def from_function(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
         return from_aggregate(expressions, node)
     if rule := expressions.rules.functions.get(name):
         return rule(expressions, node)
-    if refusal := refusals.FUNCTIONS.get(name):
+    if refusal := refusals.REFUSED_FUNCTIONS.get(name):
         raise refusal.at(expressions.source.head(node))
     return call_named(name, *map(expressions.scalar, node.expressions))
 
@@ -114,7 +114,7 @@ def from_struct(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scala
 
 
 NAMED_MEMBERS = (exp.Alias, exp.Column, exp.Identifier)
-"""What gives a member of a struct its name: an alias, a column, or a parameter of a lambda."""
+"""The nodes that give a member of a struct its name: an alias, a column, or a parameter of a lambda."""
 
 
 def from_aggregate(expressions: ExpressionTranslator, node: exp.Expr) -> Scalar:
@@ -141,7 +141,7 @@ def from_grouping(expressions: ExpressionTranslator, node: exp.Anonymous) -> Sca
         raise Unsupported(
             f"{node.name.upper()} belongs to GROUPING SETS, ROLLUP or CUBE", where=expressions.source.head(node)
         )
-    return expressions.grouping.mark(node)
+    return expressions.grouping.grouping_call(node)
 
 
 def from_array(expressions: ExpressionTranslator, node: exp.Array) -> Scalar:

@@ -29,7 +29,7 @@ GENERATORS = frozenset(
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """What a generator makes of a row: the elements of ``array``, with their positions before them.
+    """The rows that a generator makes of a row: the elements of ``array``, with their positions before them.
 
     The elements may be structs, whose ``members`` are the columns. ``names`` are what a query calls the columns.
     """
@@ -50,7 +50,7 @@ class GeneratedRows:
         made = tuple(Column(f"{alias}.{unique.take(name)}", of) for name, of in pairs)
         return (replace(made[0], nullable=self.outer), *made[1:]) if self.positions else made
 
-    def of(self, relation: Relation, alias: str) -> Relation:
+    def applied_to(self, relation: Relation, alias: str) -> Relation:
         """The rows that are made of each row of ``relation``: its columns, and then those of ``columns``."""
         array = self.array
         if subqueries(array):
@@ -74,7 +74,7 @@ class GeneratedRows:
 
 
 def is_generator(node: exp.Expr) -> bool:
-    """Whether ``node``, perhaps under an alias, makes many rows of one."""
+    """True of a generator, perhaps under an alias."""
     called = without_alias(node)
     return isinstance(called, exp.Anonymous) and called.name.lower() in GENERATORS
 
@@ -92,7 +92,7 @@ def generator_aliases(node: exp.Expr) -> list[str]:
 
 
 def from_generator(expressions: ExpressionTranslator, node: exp.Expr, outer: bool = False) -> GeneratedRows:
-    """A generator over the columns in sight; with ``outer`` a row that it makes nothing of stays, with NULLs."""
+    """A generator over the columns in scope; with ``outer`` a row that it makes nothing of stays, with NULLs."""
     name = node.name.lower()
     if not (isinstance(node, exp.Anonymous) and name in GENERATORS):
         raise Unsupported(

@@ -17,7 +17,7 @@ from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import INT, Type
 
 PARAMETER_PREFIX = "λ"
-"""What the names of parameters begin with, once for each lambda around them: no column is called so."""
+"""The prefix of the names of parameters, once for each lambda around them: no column has it."""
 
 
 def from_parameter(expressions: ExpressionTranslator, node: exp.Identifier) -> Scalar:
@@ -39,7 +39,7 @@ def from_lambda(expressions: ExpressionTranslator, node: exp.Expr, *types: Type,
         raise TypeMismatch(f"a lambda of {wanted} parameters was expected here", where=expressions.source.place(node))
     marks = PARAMETER_PREFIX * (1 + max((_depth(column) for column in expressions.parameters.values()), default=0))
     own = {name: Column(marks + name, of) for name, of in zip(names, types, strict=False)}
-    # A query within would have to be asked anew for each element.
+    # A query within would have to be evaluated for each element.
     body = replace(expressions, parameters={**expressions.parameters, **own}, subquery=None, windowing=None)
     return Lambda(tuple(own.values()), body.scalar(node.this))
 

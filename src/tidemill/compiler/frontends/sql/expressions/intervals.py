@@ -39,7 +39,7 @@ class Interval:
         return Interval(-self.months, -self.days, -self.microseconds)
 
     @property
-    def fixed(self) -> int:
+    def total_microseconds(self) -> int:
         """The length in microseconds, of a span without months."""
         if self.months:
             raise TypeMismatch("a length of time is no number of months", hint="Months differ in length; use days.")
@@ -63,7 +63,7 @@ class Interval:
 
 
 def is_interval(node: exp.Expr) -> bool:
-    """Whether ``node`` is an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
+    """True of an interval, or a sum of them: ``INTERVAL 1 YEAR 2 MONTHS``."""
     if isinstance(node, exp.Add):
         return is_interval(node.expression) and is_interval(node.this)  # a sum is deep on its left
     return isinstance(node, exp.Interval) or (isinstance(node, exp.Paren) and is_interval(node.this))
@@ -107,7 +107,7 @@ def _count(node: exp.Expr, source: SqlText) -> str:
 
 
 def interval_of(count: str, unit: str) -> Interval:
-    """So many of a unit.
+    """``count`` of a unit.
 
     >>> interval_of("90", "minutes")
     Interval(months=0, days=0, microseconds=5400000000)
@@ -126,7 +126,7 @@ def interval_of(count: str, unit: str) -> Interval:
 
 
 def format_duration(length: int) -> str:
-    """So many microseconds as SQL spells them, in the longest unit that measures them.
+    """A duration in microseconds as SQL text, in the longest unit that measures them.
 
     >>> format_duration(60_000_000), format_duration(90_000_000), format_duration(2 * DAY)
     ('1 MINUTE', '90 SECONDS', '2 DAYS')

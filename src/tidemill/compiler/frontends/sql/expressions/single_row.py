@@ -1,4 +1,4 @@
-"""Which queries can stand in place of a value: those that have at most one row, whatever the tables hold."""
+"""Queries that can be used as values: those with at most one row, whatever the tables hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.algebra.relational.walk import columns_in, conjuncts
 
 
 def is_single_row(relation: Relation) -> bool:
-    """Whether ``relation`` never has more than one row beside one row of the query around it. Errs towards no.
+    """True if ``relation`` never has more than one row for one row of the query around it. Errs towards false.
 
     >>> is_single_row(Aggregate(Values((), ()), (), ())), is_single_row(Values(((1,), (2,)), ()))
     (True, False)
@@ -31,7 +31,7 @@ def is_single_row(relation: Relation) -> bool:
 
 
 def _is_fixed(scalar: Scalar, relation: Relation) -> bool:
-    """Whether ``scalar`` has one value in all rows of ``relation``: it reads none of its columns, or equals what does.
+    """True if ``scalar`` has one value in all rows of ``relation``: it reads none of its columns, or equals what does.
 
     That is the case of ``GROUP BY t.k`` below ``WHERE t.k = o.k``, which Spark's users write.
     """

@@ -42,12 +42,12 @@ def from_quantified_comparison(expressions: ExpressionTranslator, name: str, nod
 
 
 def is_quantified(node: exp.Expr) -> bool:
-    """Whether ``node`` stands for each row of a query in turn."""
+    """True of ANY or ALL of the rows of a query."""
     return isinstance(node, exp.Any | exp.All) and isinstance(node.this.unnest(), exp.Query)
 
 
 def is_in_subquery(node: exp.In) -> bool:
-    """Whether what may be equal are the rows of a query, and not a list."""
+    """True of IN over the rows of a query, and not a list."""
     return bool(node.args.get("query")) or any(isinstance(item, exp.Values) for item in node.expressions)
 
 

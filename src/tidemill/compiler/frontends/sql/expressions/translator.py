@@ -13,6 +13,7 @@ from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert, typed
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, Subquery
 from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
 from tidemill.compiler.frontends.sql.expressions.single_row import is_single_row
@@ -44,7 +45,7 @@ class ExpressionTranslator:
     """Translates expressions over the columns of ``scope`` by ``rules``.
 
     ``aliases`` are names of the SELECT list, for those that are no columns. ``grouping`` collects aggregates and
-    ``windowing`` window functions; without one they are out of place. ``subquery`` translates a query that stands in an
+    ``windowing`` window functions; without one they are out of place. ``subquery`` translates a query in an
     expression over a scope; without it there can be none. ``parameters`` are those of the lambdas around.
     """
 
@@ -63,7 +64,7 @@ class ExpressionTranslator:
         return ExpressionTranslator(self.rules, self.source, scope)
 
     def scalar(self, node: exp.Expr) -> Scalar:
-        """The scalar that ``node`` means."""
+        """The scalar that ``node`` denotes."""
         with self.source.locating(node):
             scalar = self._rule(node)(self, node)
         mark_translated(node)
@@ -76,6 +77,14 @@ class ExpressionTranslator:
             raise TypeMismatch(f"a condition is BOOLEAN, and this is {scalar.type}", where=self.source.place(node))
         return convert(scalar, BOOLEAN)
 
+    def sort_orders(self, clause: exp.Order | None) -> tuple[SortOrder, ...]:
+        """The terms of ORDER BY; none without the clause."""
+        terms = () if clause is None else clause.expressions
+        return tuple(
+            SortOrder(self.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+            for term in terms
+        )
+
     def present(self, *nodes: exp.Expr | None) -> list[Scalar]:
         """The scalars of those arguments that are given."""
         return [self.scalar(node) for node in nodes if node is not None]
@@ -83,7 +92,7 @@ class ExpressionTranslator:
     def _rule(self, node: exp.Expr) -> Callable[[ExpressionTranslator, Any], Scalar]:
         if rule := self.rules.nodes.get(type(node)):
             return rule
-        if refusal := refusals.NODES.get(type(node)):
+        if refusal := refusals.REFUSED_NODES.get(type(node)):
             raise refusal.at(self.source.keyword(node, *refusal.words) if refusal.words else self.source.head(node))
         raise Unsupported(f"this expression is not supported: {node.sql('spark')}", where=self.source.place(node))
 

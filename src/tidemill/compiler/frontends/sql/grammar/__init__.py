@@ -6,6 +6,7 @@
 - ``operator_grammar``: the precedence of Spark's operators
 - ``pattern_grammar``: PATTERN (...) and MATCH_RECOGNIZE (...)
 - ``supported_syntax``: for each class of node the arguments that its translator reads
+- ``nesting``: how deeply tokens and trees are nested
 - ``translation_marks``: nodes are marked once they are translated
 - ``untranslated``: nodes and clauses without a mark are refused
 - ``refusals``: constructs that cannot be maintained yet, with reason and hint

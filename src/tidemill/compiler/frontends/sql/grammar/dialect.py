@@ -75,7 +75,7 @@ class TidemillParser(OperatorGrammar, PatternGrammar):
         return kind
 
     def _locate(self, node: exp.Expr | None, first: Token) -> None:
-        """Let ``node``, which has been read from ``first`` on, know where it stands, if sqlglot has made it anew."""
+        """Give ``node``, which has been read from ``first`` on, its position, if sqlglot has made a new node."""
         if node is not None and "start" not in node.meta and _is_renewed(node):
             node.meta.update(start=first.start, end=self._prev.end)
 
@@ -155,7 +155,7 @@ CLAUSE_ORDER = ("where", "group", "having", "order", "limit")
 
 
 def _start(clause: exp.Expr | None) -> int | None:
-    """Where the first thing that a clause names stands."""
+    """The position of the first name in a clause."""
     nodes = () if clause is None else clause.dfs()
     return next((node.meta["start"] for node in nodes if "start" in node.meta), None)
 

@@ -20,7 +20,7 @@ from tidemill.algebra.relational.row_patterns import Alternation, Concatenation,
 
 CLAUSES = ("PATTERN", "MATCH_RECOGNIZE")
 
-PATTERN_OPTIONS = "manner"
+PATTERN_OPTIONS = "pattern_options"
 
 QUANTIFIERS = {
     TokenType.PLUS: (1, None, False),
@@ -28,7 +28,7 @@ QUANTIFIERS = {
     TokenType.PLACEHOLDER: (0, 1, False),
     TokenType.DQMARK: (0, 1, True),
 }
-"""How often the pattern before a sign comes, and whether rather less often."""
+"""The least and the greatest number of repetitions for a sign, and whether it is reluctant."""
 
 MAX_PERMUTED = 6
 """PERMUTE of n patterns is a choice among n! series."""
@@ -36,7 +36,7 @@ MAX_PERMUTED = 6
 
 @dataclass(frozen=True)
 class PatternOptions:
-    """What a clause says beside its expressions. ``strict`` is for contiguity in the whole stream."""
+    """The options of a clause beside its expressions. ``strict`` is for contiguity in the whole stream."""
 
     pattern: RowPattern
     output: RowsPerMatch
@@ -45,7 +45,7 @@ class PatternOptions:
     strict: bool = False
     subsets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def on(self, clause: exp.MatchRecognize) -> exp.MatchRecognize:
+    def attach_to(self, clause: exp.MatchRecognize) -> exp.MatchRecognize:
         """``clause`` with this on it."""
         clause.set("pattern", exp.var(str(self.pattern)))
         clause.meta[PATTERN_OPTIONS] = self
@@ -53,10 +53,10 @@ class PatternOptions:
 
 
 def pattern_options_of(clause: exp.MatchRecognize) -> PatternOptions:
-    """What a clause says beside its expressions."""
-    manner = clause.meta[PATTERN_OPTIONS]
-    assert isinstance(manner, PatternOptions)
-    return manner
+    """The options of a clause beside its expressions."""
+    options = clause.meta[PATTERN_OPTIONS]
+    assert isinstance(options, PatternOptions)
+    return options
 
 
 class PatternGrammar(SparkParser):
@@ -77,7 +77,7 @@ class PatternGrammar(SparkParser):
         return None if self._is_clause() else super()._parse_table_alias(alias_tokens)
 
     def _is_clause(self) -> bool:
-        """Whether a pattern comes next, and not an alias that happens to be called so."""
+        """True if a pattern comes next, and not an alias of that name."""
         if not self._curr or self._curr.text.upper() not in CLAUSES:
             return False
         return bool(self._next) and self._next.token_type == TokenType.L_PAREN
@@ -108,7 +108,7 @@ class PatternGrammar(SparkParser):
             strict = True
         else:
             self._match_text_seq("BY", "KEY")
-        return PatternOptions(pattern, RowsPerMatch.EACH, self._skip(), skips, strict).on(
+        return PatternOptions(pattern, RowsPerMatch.EACH, self._skip(), skips, strict).attach_to(
             exp.MatchRecognize(order=order)
         )
 
@@ -127,7 +127,7 @@ class PatternGrammar(SparkParser):
         self._match_r_paren()
         alias = self._parse_table_alias()
         clause = exp.MatchRecognize(partition_by=partition, order=order, measures=measures, define=define, alias=alias)
-        return PatternOptions(pattern, output, skip, subsets=dict(subsets)).on(clause)
+        return PatternOptions(pattern, output, skip, subsets=dict(subsets)).attach_to(clause)
 
     def _output(self) -> RowsPerMatch:
         if not self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
@@ -183,7 +183,7 @@ class PatternGrammar(SparkParser):
         return items[0] if len(items) == 1 else Concatenation(tuple(items))
 
     def _begins(self) -> bool:
-        """Whether one more pattern comes next."""
+        """True if one more pattern comes next."""
         if not self._curr:
             return False
         return self._curr.token_type == TokenType.L_PAREN or self._curr.text.isidentifier()

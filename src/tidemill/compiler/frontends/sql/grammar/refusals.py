@@ -63,18 +63,18 @@ UNORDERED = Refusal(
     "The rows of a group have no order, so which one it is would be chance.",
     "Say by what: MIN_BY(x, y) or MAX_BY(x, y); or any of them: ANY_VALUE(x).",
 )
-OTHER_AGGREGATE = Refusal("this aggregate", "It has not been written.", "AVG, SUM and VAR_POP over expressions may do.")
+OTHER_AGGREGATE = Refusal("this aggregate", "It is not implemented.", "AVG, SUM and VAR_POP over expressions may do.")
 INTERVAL = Refusal(
     "an interval as a value", "It is no type of a column.", "Add it to a date or timestamp: d + INTERVAL '1' MONTH."
 )
 
-NODES: dict[type[exp.Expr], Refusal] = {
+REFUSED_NODES: dict[type[exp.Expr], Refusal] = {
     exp.Select: SUBQUERY,
     exp.Lateral: LATERAL,
     exp.Interval: INTERVAL,
 }
 
-FUNCTIONS: dict[str, Refusal] = {
+REFUSED_FUNCTIONS: dict[str, Refusal] = {
     **dict.fromkeys(("first", "first_value", "last", "last_value"), UNORDERED),
     **dict.fromkeys(
         (

@@ -12,8 +12,9 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.sql.grammar.dialect import DIALECT
+from tidemill.compiler.frontends.sql.grammar.nesting import depth_of, nesting_levels
 from tidemill.compiler.frontends.sql.grammar.translation_marks import lost_token, prepare_tree
-from tidemill.compiler.frontends.text.depth import MAX_DEPTH, depth_of, nesting_levels, raise_recursion_limit, too_deep
+from tidemill.compiler.frontends.text.depth import MAX_DEPTH, raise_recursion_limit, too_deep
 from tidemill.compiler.frontends.text.source import SourceText, locating_errors
 from tidemill.model.errors import ParseError, TextLocation
 

@@ -30,7 +30,7 @@ def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
 
 
 def _goes_on(following: Sequence[Token]) -> bool:
-    """Whether what follows a semicolon is a part of the statement before it: neither begins one of its own."""
+    """True if what follows a semicolon is a part of the statement before it: neither begins one of its own."""
     kinds = [token.token_type for token in following]
     return kinds[:1] == [TokenType.PARTITION_BY] or (kinds[:1] == [TokenType.UPDATE] and TokenType.L_BRACKET in kinds)
 

@@ -1,7 +1,7 @@
 """The syntax that is read: for each class of node the arguments that its translator takes. All others are refused.
 
 A class that is not listed is refused wherever it stands. ``PART_NODES`` are nodes without a meaning of their own:
-whoever reads the node around them reads them, and what stands in them must be read itself.
+they are translated with the node around them, and what is in them must be translated itself.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ CLAUSE_KEYWORDS = {
     "when": "AS OF",
     "with_": "WITH",
 }
-"""What clauses are called in SQL, where the parser calls them otherwise."""
+"""Names of clauses in SQL, where the parser has others."""
 
 UNPLACED_KEYWORDS = frozenset(
     (

@@ -11,20 +11,20 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tidemill.compiler.frontends.sql.grammar.supported_syntax import UNPLACED_KEYWORDS
 
-MARK = "read"
+MARK = "translation_mark"
 
 
 USER_TOKENS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING))
-"""What users write themselves, in contrast to keywords and signs."""
+"""Tokens that users choose, in contrast to keywords and signs."""
 
 
 class TranslationMark:
-    """Note on a node, shared by all of its copies, that somebody has read it."""
+    """Note on a node, shared by all of its copies, that it has been translated."""
 
-    __slots__ = ("read",)
+    __slots__ = ("translated",)
 
     def __init__(self) -> None:
-        self.read = False
+        self.translated = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TranslationMark:
         return self
@@ -60,13 +60,13 @@ def lost_token(tree: exp.Expr, tokens: Sequence[Token]) -> Token | None:
 
 
 def mark_translated(*nodes: exp.Expr) -> None:
-    """Say that what ``nodes`` mean has been taken; nodes that were made on the way have no mark, and need none."""
+    """Mark ``nodes`` as translated; nodes that were made on the way have no mark, and need none."""
     for node in nodes:
         if mark := node.meta.get(MARK):
-            mark.read = True
+            mark.translated = True
 
 
 def is_translated(node: exp.Expr) -> bool:
     """True once ``node`` has been translated."""
     mark = node.meta.get(MARK)
-    return mark is None or mark.read
+    return mark is None or mark.translated

@@ -1,9 +1,10 @@
-"""Reading is total: what nobody has read of a statement is refused, so that no clause is passed over in silence.
+"""Translation is total: what has not been translated of a statement is refused, so that no clause is silently ignored.
 
 Every node of a parsed tree gets a mark when it is parsed. The code that translates a node says so with
-``mark_translated``; copies share the mark of their original. When the statement has been translated,
-``refuse_untranslated`` walks it: each node must have been read, or be a part of a node that has, and have no argument
-beside those that its translator reads (``reads.READS``). A clause that only a newer parser knows is none of them.
+``mark_translated`` (``translation_marks``); copies share the mark of their original. When the statement has been
+translated, ``refuse_untranslated`` walks it: each node must have a mark, or be a part of a node that has, and have no
+argument beside those that its translator reads (``SUPPORTED_ARGUMENTS``). A clause that only a newer parser knows is
+none of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def refuse_unsupported_arguments(
 
 
 def refuse_untranslated(tree: exp.Expr, source: SqlText) -> None:
-    """Refuse whatever nobody has read of ``tree``, which has been translated."""
+    """Refuse whatever of ``tree`` has no mark, once it has been translated."""
     for node in tree.walk(prune=_is_ignored):
         if _is_ignored(node):
             continue

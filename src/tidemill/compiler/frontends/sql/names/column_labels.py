@@ -1,4 +1,4 @@
-"""What a column is called that has no alias: its own name, or the expression as Spark prints it."""
+"""The name of a column that has no alias: its own, or the expression as Spark prints it."""
 
 from __future__ import annotations
 

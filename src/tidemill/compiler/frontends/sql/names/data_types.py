@@ -98,7 +98,7 @@ def from_column_type(kind: exp.DataType, source: SqlText) -> Type:
 
 
 def max_length(kind: exp.DataType, source: SqlText) -> int | None:
-    """How many characters a column of this type holds at most; None where there is no limit."""
+    """The maximum length of a column of this type in characters; None where there is no limit."""
     for part in kind.find_all(exp.DataType):
         if part is not kind and part.this in CHARACTER_TYPES:
             raise Unsupported(
@@ -129,7 +129,7 @@ def _characters(kind: exp.DataType, source: SqlText) -> int:
 
 
 def is_required(definition: exp.ColumnDef) -> bool:
-    """Whether a column or member is declared NOT NULL."""
+    """True of a column or member that is declared NOT NULL."""
     kinds = [constraint.args["kind"] for constraint in definition.constraints]
     return any(isinstance(k, exp.NotNullColumnConstraint) and not k.args.get("allow_null") for k in kinds)
 

@@ -27,7 +27,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns that FROM brings in sight, in order; ``outer`` are those around a query in an expression."""
+    """The columns that FROM brings into scope, in order; ``outer`` are those around a query in an expression."""
 
     bindings: tuple[Binding, ...] = ()
     outer: Scope | None = None
@@ -37,7 +37,7 @@ class Scope:
 
     @property
     def qualifiers(self) -> list[str]:
-        """The aliases in sight, each once."""
+        """The aliases in scope, each once."""
         return list(dict.fromkeys(binding.qualifier for binding in self.bindings))
 
     def star(self, qualifier: str | None = None) -> list[Binding]:
@@ -70,7 +70,7 @@ class Scope:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns in sight by the names that the algebra has for them."""
+        """The columns in scope by the names that the algebra has for them."""
         return frozenset(binding.column.name for binding in self.bindings)
 
     def unknown(self, parts: Sequence[str]) -> UnknownName:

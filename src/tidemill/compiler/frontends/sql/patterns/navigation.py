@@ -1,7 +1,7 @@
-"""What an expression reads of the rows of a pattern: ``a.loss``, ``d[i-1].loss``, ``SUM(d.loss)``, ``PREV(price)``.
+"""Navigation in expressions over the rows of a pattern: ``a.loss``, ``d[i-1].loss``, ``SUM(d.loss)``, ``PREV(price)``.
 
-Each becomes a look of the algebra (``algebra.matching.navigation``), and a column of its name takes its place in the
-expression. What then is left of it is an expression like any other.
+Each becomes a ``Navigation`` of the algebra (``algebra.matching.navigation``), and a column of its name takes its
+place. The rest is an expression like any other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tidemill.model.errors import ParseError, Unsupported
 from tidemill.model.types import BIGINT, STRING
 
 NAVIGATION_OFFSETS = {"prev": -1, "previous": -1, "next": 1}
-"""Functions that look at rows before or after one."""
+"""Functions that navigate to rows before or after one."""
 
 SUBSCRIPT_VARIABLE = "i"
-"""What the row of a variable that is being tried is called in a subscript."""
+"""The name in a subscript for the row of a variable that is being tried."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class NavigationOperand:
 
 @dataclass
 class NavigationCollector:
-    """The looks that expressions need. ``rows`` translates expressions over the columns of a row.
+    """The navigations that expressions need. ``rows`` translates expressions over the columns of a row.
 
     ``variables`` are the names that may stand before a column, each with the variables of the pattern that it means.
-    With ``bare`` a column without one is left as it is, and is not looked at.
+    With ``bare`` a column without one is left as it is: it is one of the current row.
     """
 
     rows: ExpressionTranslator
@@ -55,40 +55,47 @@ class NavigationCollector:
     names: NameAllocator
     prefix: str = ""
     bare: bool = False
-    found: dict[Navigation, Navigation] = field(default_factory=dict)
+    navigations: dict[Navigation, Navigation] = field(default_factory=dict)
 
     def scalar(self, node: exp.Expr, *, condition: bool = False) -> Scalar:
-        """What an expression means, over the names of looks; a condition where one is wanted."""
-        replaced = self.replaced(node)
+        """The scalar of an expression over the columns of navigations; a condition where one is wanted."""
+        replaced = self.replace_navigation(node)
         expressions = self.rows.over(self.scope)
         return expressions.condition(replaced) if condition else expressions.scalar(replaced)
 
     @property
     def scope(self) -> Scope:
-        """The looks as columns that nobody can name."""
-        return Scope(tuple(Binding("", look.name, column(look.field), hidden=True) for look in self.found.values()))
+        """The navigations as columns that no query can name."""
+        return Scope(
+            tuple(
+                Binding("", navigation.name, column(navigation.field), hidden=True)
+                for navigation in self.navigations.values()
+            )
+        )
 
-    def replaced(self, node: exp.Expr, *, final: bool = False) -> exp.Expr:
-        """``node`` with a column in place of each thing that is looked at."""
+    def replace_navigation(self, node: exp.Expr, *, final: bool = False) -> exp.Expr:
+        """``node`` with a column in place of each navigation."""
         if isinstance(node, exp.Query) or node.find(exp.Query):
             raise Unsupported("a pattern cannot ask a subquery", where=self.rows.source.place(node))
         return node.transform(lambda part: self._placeholder(part, final))
 
     def _placeholder(self, node: exp.Expr, final: bool) -> exp.Expr:
-        look = self._look(node)
-        if look is None:
+        navigation = self._navigation_of(node)
+        if navigation is None:
             return node
-        name = self._known(replace(look, final=final)).name
+        name = self._known(replace(navigation, final=final)).name
         return _at(exp.Column(this=exp.Identifier(this=name, quoted=True)), node)
 
-    def _known(self, look: Navigation) -> Navigation:
-        """A look that has no name yet under the name that it gets; equal ones are one."""
-        if look not in self.found:
-            self.found[look] = replace(look, name=self.names.take(f"{self.prefix}{look.function}"))
-        return self.found[look]
+    def _known(self, navigation: Navigation) -> Navigation:
+        """A navigation that has no name yet under the name that it gets; equal ones are one."""
+        if navigation not in self.navigations:
+            self.navigations[navigation] = replace(
+                navigation, name=self.names.take(f"{self.prefix}{navigation.function}")
+            )
+        return self.navigations[navigation]
 
     def count_of(self, variable: str) -> Scalar:
-        """How many rows of a variable there are, with the one that is being tried."""
+        """The number of rows of a variable, with the one that is being tried."""
         return column(self._known(Navigation("", "count", None, BIGINT, (variable,))).field)
 
     def pick(self, function: str, scalar: Scalar) -> Scalar:
@@ -97,7 +104,7 @@ class NavigationCollector:
 
     # ---------------------------------------------------------------------------------------------------- one node
 
-    def _look(self, node: exp.Expr) -> Navigation | None:
+    def _navigation_of(self, node: exp.Expr) -> Navigation | None:
         match node:
             case exp.Anonymous() if node.name.lower() in (CLASSIFIER, MATCH_NUMBER) and not node.expressions:
                 of = STRING if node.name.lower() == CLASSIFIER else BIGINT
@@ -128,9 +135,9 @@ class NavigationCollector:
         inner, times = self._arguments(node)
         if name in NAVIGATION_OFFSETS:
             nested = inner if isinstance(inner, exp.Anonymous) and inner.name.lower() in ROW_NAVIGATIONS else None
-            look = self._pick_of(inner, "last", 0) if nested is None else self._picked(nested)
+            navigation = self._pick_of(inner, "last", 0) if nested is None else self._picked(nested)
             mark_translated(inner)
-            return replace(look, step=NAVIGATION_OFFSETS[name] * (1 if times is None else times))
+            return replace(navigation, step=NAVIGATION_OFFSETS[name] * (1 if times is None else times))
         return self._pick_of(inner, name, times or 0)
 
     def _pick_of(self, node: exp.Expr, function: str, offset: int) -> Navigation:
@@ -183,12 +190,12 @@ class NavigationCollector:
 
     def _operand(self, node: exp.Expr) -> NavigationOperand:
         """An expression without the variables in it, all of which must be one; a star is of no column."""
-        marks = list(self.marks(node))
+        marks = list(self.variables_in(node))
         if len({(mark.variable, mark.first, mark.offset, mark.earlier) for mark in marks}) > 1:
             raise Unsupported(
-                "what is looked at is of one variable",
+                "a navigation is over one variable",
                 where=self.rows.source.place(node),
-                hint="Look at each variable by itself, and compute with the values.",
+                hint="Navigate to each variable by itself, and compute with the values.",
             )
         stripped = node.transform(self._stripped)
         plain = None if isinstance(stripped, exp.Star) else stripped
@@ -196,7 +203,7 @@ class NavigationCollector:
             mark_translated(node)
         return replace(marks[0], node=plain) if marks else NavigationOperand(plain)
 
-    def marks(self, node: exp.Expr) -> Iterator[NavigationOperand]:
+    def variables_in(self, node: exp.Expr) -> Iterator[NavigationOperand]:
         """The variables in an expression, with their subscripts."""
         for part in node.walk(prune=lambda part: isinstance(part, exp.Bracket) and self._of_bracket(part) is not None):
             if isinstance(part, exp.Bracket):
@@ -251,11 +258,11 @@ class NavigationCollector:
 
 
 POSITION_KEYS = ("line", "col", "start", "end")
-"""Where a node stands."""
+"""The keys of a node's position in its metadata."""
 
 
 def _at(node: exp.Expr, original: exp.Expr) -> exp.Expr:
-    """A node that stands where another one did, and is read in its stead."""
+    """A node in the place of another one, with the mark of that."""
     for part in original.walk():
         node.meta.update({key: value for key, value in part.meta.items() if key in POSITION_KEYS})
     if MARK in original.meta:
@@ -264,7 +271,7 @@ def _at(node: exp.Expr, original: exp.Expr) -> exp.Expr:
 
 
 def _before_ith(node: exp.Expr | None) -> int | None:
-    """How many rows before the i-th one ``i`` or ``i - n`` is."""
+    """The distance of ``i`` or ``i - n`` from the i-th row."""
     match node:
         case exp.Column() if node.sql().lower() == SUBSCRIPT_VARIABLE:
             return 0

@@ -1,8 +1,8 @@
 """``SELECT ... FROM s PATTERN (a, b, c, d+) WHERE a.loss > 10 ... GROUP BY src, dest``: patterns as in ViewDF.
 
-GROUP BY says by which keys rows are parted. Each condition of WHERE is that of the last of its variables in the
-pattern. One with ``d[i]``, ``d[i-1]`` or ``d[..i-1]`` is for the second row of d and those after it, one with ``d[1]``
-for the first; all others are for every row. The list sees the row that completes the pattern, and looks at the rows
+GROUP BY gives the keys of the partitions. Each condition of WHERE is that of the last of its variables in the pattern.
+One with ``d[i]``, ``d[i-1]`` or ``d[..i-1]`` is for the second row of d and those after it, one with ``d[1]`` for the
+first; all others are for every row. The list is over the row that completes the pattern, and navigates to the rows
 before it.
 """
 
@@ -27,7 +27,7 @@ from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_trans
 from tidemill.compiler.frontends.sql.names.column_labels import column_label
 from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
-from tidemill.compiler.frontends.sql.patterns.match_recognize import order_of, variables_of
+from tidemill.compiler.frontends.sql.patterns.match_recognize import variables_of
 from tidemill.compiler.frontends.sql.patterns.navigation import NavigationCollector
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import ParseError, Unsupported
@@ -68,39 +68,39 @@ def from_pattern(
     """
     clause = pattern_of(node)
     assert clause is not None
-    manner = pattern_options_of(clause)
+    options = pattern_options_of(clause)
     mark_translated(clause)
     source, scope = rows.source, rows.scope
-    _refuse(node, manner, clause, source)
-    looks = NavigationCollector(
-        rows, variables_of(manner, clause, source), NameAllocator(), f"{aliases.take('match')}."
+    _refuse(node, options, clause, source)
+    collector = NavigationCollector(
+        rows, variables_of(options, clause, source), NameAllocator(), f"{aliases.take('match')}."
     )
     keys = tuple(rows.scalar(key) for key in _keys(node, source))
-    conditions = _VariableConditions(source, looks, manner, keys).read(node.args.get("where"))
-    asked = tuple(looks.found.values())
-    looks.found, looks.bare = {}, True
-    left = _left(node, looks)
-    measures = tuple(looks.found.values())
+    conditions = _VariableConditions(source, collector, options, keys).read(node.args.get("where"))
+    asked = tuple(collector.navigations.values())
+    collector.navigations, collector.bare = {}, True
+    left = _left(node, collector)
+    measures = tuple(collector.navigations.values())
     _refuse_numbers((*asked, *measures), clause, source)
     match = Match(
         relation,
-        () if manner.strict else keys,
-        order_of(clause.args.get("order"), rows) or _time(scope, clause, source),
-        manner.pattern,
+        () if options.strict else keys,
+        rows.sort_orders(clause.args.get("order")) or _time(scope, clause, source),
+        options.pattern,
         tuple(conditions.items()),
         asked,
         measures,
         RowsPerMatch.EACH,
-        manner.skips,
-        manner.skip,
+        options.skips,
+        options.skip,
     )
     shown = [*keys, *_columns(scope, [*left.expressions, *extra])]
     kept = [*match.partition, *(term.scalar for term in match.order), *match.navigation_arguments, *shown]
-    return left, replace(match, input=project_to(relation, kept)), scope + looks.scope
+    return left, replace(match, input=project_to(relation, kept)), scope + collector.scope
 
 
-def _refuse(node: exp.Select, manner: PatternOptions, clause: exp.Expr, source: SqlText) -> None:
-    if manner.skip.variables:
+def _refuse(node: exp.Select, options: PatternOptions, clause: exp.Expr, source: SqlText) -> None:
+    if options.skip.variables:
         raise Unsupported(
             "after a PATTERN the search goes on past the last row or at the next one",
             where=source.place(clause),
@@ -117,8 +117,8 @@ def _refuse(node: exp.Select, manner: PatternOptions, clause: exp.Expr, source: 
             )
 
 
-def _refuse_numbers(looks: Sequence[Navigation], clause: exp.Expr, source: SqlText) -> None:
-    if any(look.function == MATCH_NUMBER for look in looks):
+def _refuse_numbers(navigations: Sequence[Navigation], clause: exp.Expr, source: SqlText) -> None:
+    if any(navigation.function == MATCH_NUMBER for navigation in navigations):
         raise Unsupported("MATCH_NUMBER belongs to MATCH_RECOGNIZE", where=source.place(clause))
 
 
@@ -147,13 +147,13 @@ def _time(scope: Scope, clause: exp.Expr, source: SqlText) -> tuple[SortOrder, .
     return (SortOrder(times[0].column),)
 
 
-def _left(node: exp.Select, looks: NavigationCollector) -> exp.Select:
-    """The SELECT with columns in place of what it looks at, without the clauses that the pattern has taken."""
+def _left(node: exp.Select, collector: NavigationCollector) -> exp.Select:
+    """The SELECT with columns in place of navigations, without the clauses that the pattern has taken."""
     left = node.copy()
     for clause in ("where", "group"):
         left.set(clause, None)
     items = [item if isinstance(item, exp.Alias) or _is_plain(item) else _called(item) for item in left.expressions]
-    left.set("expressions", [looks.replaced(item) for item in items])
+    left.set("expressions", [collector.replace_navigation(item) for item in items])
     return left
 
 
@@ -180,13 +180,13 @@ class _VariableConditions:
     """Reads WHERE: which condition is that of which variable."""
 
     def __init__(
-        self, source: SqlText, looks: NavigationCollector, manner: PatternOptions, keys: Sequence[Scalar]
+        self, source: SqlText, collector: NavigationCollector, options: PatternOptions, keys: Sequence[Scalar]
     ) -> None:
         self._source = source
-        self._looks = looks
-        self._manner = manner
+        self._collector = collector
+        self._options = options
         self._keys = keys
-        self._variables = automaton_of(manner.pattern).variables
+        self._variables = automaton_of(options.pattern).variables
 
     def read(self, where: exp.Expr | None) -> dict[str, Scalar]:
         """The condition of each variable that has one."""
@@ -194,7 +194,7 @@ class _VariableConditions:
         for node in _conjuncts(where.this) if where is not None else ():
             variable = self._last(node)
             found.setdefault(variable, []).append(self._condition(node, variable))
-        if self._manner.strict:
+        if self._options.strict:
             for variable in dict.fromkeys(self._variables):
                 found.setdefault(variable, []).extend(self._same_key())
         joined = {variable: conjunction(conditions) for variable, conditions in found.items()}
@@ -202,7 +202,7 @@ class _VariableConditions:
 
     def _last(self, node: exp.Expr) -> str:
         """Of the variables in a condition, the last one in the pattern."""
-        named = [mark.variable for mark in self._looks.marks(node)]
+        named = [mark.variable for mark in self._collector.variables_in(node)]
         if not named:
             raise Unsupported(
                 "a condition beside a pattern names a variable",
@@ -214,22 +214,24 @@ class _VariableConditions:
 
     def _condition(self, node: exp.Expr, variable: str) -> Scalar:
         """A condition, with the rows of the variable to which it does not apply let through."""
-        condition = self._looks.scalar(node, condition=True)
+        condition = self._collector.scalar(node, condition=True)
         if _follows(node, variable):
-            return call("or", call("eq", self._looks.count_of(variable), Literal(1, BIGINT)), condition)
-        numbers = [mark.offset + 1 for mark in self._looks.marks(node) if mark.variable == variable and mark.first]
+            return call("or", call("eq", self._collector.count_of(variable), Literal(1, BIGINT)), condition)
+        numbers = [
+            mark.offset + 1 for mark in self._collector.variables_in(node) if mark.variable == variable and mark.first
+        ]
         if numbers:
-            return call("or", call("ne", self._looks.count_of(variable), Literal(max(numbers), BIGINT)), condition)
+            return call("or", call("ne", self._collector.count_of(variable), Literal(max(numbers), BIGINT)), condition)
         return condition
 
     def _same_key(self) -> Iterator[Scalar]:
         """Rows that stand beside each other in the whole stream match only if they are of one key."""
         for key in self._keys:
-            yield call("null_safe_eq", self._looks.pick("last", key), self._looks.pick("first", key))
+            yield call("null_safe_eq", self._collector.pick("last", key), self._collector.pick("first", key))
 
 
 def _follows(node: exp.Expr, variable: str) -> bool:
-    """Whether a condition speaks of the i-th row of a variable, or of rows before that."""
+    """True of a condition on the i-th row of a variable, or on rows before that."""
     brackets = (part for part in node.find_all(exp.Bracket) if part.this.name.lower() == variable)
     return any(not isinstance(part.expressions[0], exp.Literal) for part in brackets)
 

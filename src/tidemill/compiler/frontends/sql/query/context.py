@@ -48,7 +48,7 @@ class NamedRelation:
 
 @dataclass(frozen=True)
 class QueryContext(ABC):
-    """What a query may refer to: known relations, and the common table expressions in scope.
+    """The names that a query may refer to: known relations, and the common table expressions in scope.
 
     ``prefix`` goes before the names of the columns that the query makes; that of the outermost query is empty.
     ``outer`` are the columns around a query in an expression. ``definitions`` are the common table expressions that

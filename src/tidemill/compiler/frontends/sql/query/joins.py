@@ -12,12 +12,13 @@ from tidemill.algebra.expressions.scalars import Column, Exists, Named, Scalar, 
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Join, OuterJoin, Project
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
+from tidemill.compiler.frontends.sql.names.projections import all_columns
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
 from tidemill.compiler.frontends.sql.query.context import FromItem, QueryContext
 from tidemill.model.errors import Unsupported
 
 PRESERVED_SIDES = {"": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
-"""Whether a side keeps the rows that have no partner: the left one, and the right one."""
+"""For each side of a join, left and right, True if it keeps the rows that have no partner."""
 
 JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
@@ -124,8 +125,7 @@ def _coalesced(context: QueryContext, relation: Relation, scope: Scope, count: i
     pairs = {name: (_only(sides[0], name), _only(sides[1], name)) for name in names}
     alias = context.aliases.take("using")
     ones = [Named(f"{alias}.{name}", call("coalesce", *pair)) for name, pair in pairs.items()]
-    shown = [Named(f.name, column(f)) for f in relation.fields]
     hidden = {one for pair in pairs.values() for one in pair}
     first = (Binding("", name, column(one.field)) for name, one in zip(pairs, ones, strict=True))
     rest = (replace(b, merged=b.merged or b.column in hidden) for b in scope.bindings)
-    return Project(relation, (*shown, *ones)), replace(scope, bindings=(*first, *rest))
+    return Project(relation, (*all_columns(relation), *ones)), replace(scope, bindings=(*first, *rest))

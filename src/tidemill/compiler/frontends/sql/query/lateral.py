@@ -25,7 +25,7 @@ from tidemill.model.types import BIGINT
 
 
 def is_lateral(node: exp.Expr) -> bool:
-    """Whether an item of FROM makes its rows of those to its left."""
+    """True of an item of FROM that makes its rows of those to its left."""
     function = isinstance(node, exp.Table) and is_generator(node.this)
     return isinstance(node, exp.Lateral | exp.Unnest) or function
 
@@ -42,7 +42,7 @@ def from_lateral(context: QueryContext, left: FromItem, node: exp.Expr, outer: b
     with context.source.locating(node):
         made = made.called(_names(node))
     alias = context.aliases.take(_alias(node))
-    return made.of(relation, alias), scope + _seen(node, made.names, made.columns(alias))
+    return made.applied_to(relation, alias), scope + _seen(node, made.names, made.columns(alias))
 
 
 def _from_unnest(context: QueryContext, left: FromItem, node: exp.Unnest, outer: bool) -> FromItem:
@@ -57,7 +57,7 @@ def _from_unnest(context: QueryContext, left: FromItem, node: exp.Unnest, outer:
     with context.source.locating(node):
         made = GeneratedRows(array, ("position", element) if counting else (element,), bool(counting), outer=outer)
         *places, value = made.columns(alias)
-    rows = made.of(relation, alias)
+    rows = made.applied_to(relation, alias)
     if not counting:
         return rows, scope + _seen(node, [element], [value])
     ordinality = counting.name.lower() if isinstance(counting, exp.Identifier) else "ordinality"
@@ -97,7 +97,7 @@ def _from_query(context: QueryContext, left: FromItem, node: exp.Expr, outer: bo
 
 
 _UNSUPPORTED_CLAUSES = ("distinct", "group", "having", "limit", "offset", "order", "qualify", "with_")
-"""Clauses that look at more than one row."""
+"""Clauses that need more than one row."""
 
 
 def _is_row_wise(select: exp.Expr) -> bool:
@@ -106,12 +106,12 @@ def _is_row_wise(select: exp.Expr) -> bool:
 
 
 def _is_more(item: exp.Expr) -> bool:
-    """Whether an item is more than an expression over one row."""
+    """True of an item that is more than an expression over one row."""
     return is_generator(item) or item.find(exp.Star, exp.Window) is not None
 
 
 def _items(select: exp.Expr) -> list[exp.Expr]:
-    """What stands in FROM, and then behind LATERAL VIEW."""
+    """The items of FROM, and then those of LATERAL VIEW."""
     clause = select.args.get("from_")
     first = [] if clause is None else [clause.this]
     joins = select.args.get("joins") or ()

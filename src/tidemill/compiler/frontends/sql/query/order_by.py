@@ -1,4 +1,4 @@
-"""ORDER BY, LIMIT and OFFSET: beside a query that is asked once, and as a top-k within any other."""
+"""ORDER BY: beside a query that is answered once, and as a top-k within any other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.compiler.frontends.text.names import unknown_name
 from tidemill.model.errors import Unsupported
 
 ColumnOrder = tuple[int, bool, bool]
-"""Which column, whether descending, whether NULLs come first."""
+"""The index of a column, whether it is descending, and whether NULLs come first."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from tidemill.model.errors import ParseError, TextLocation, TypeMismatch, Unsupp
 from tidemill.model.types import Field
 
 ROW_BY_ROW = (r.Filter, r.Project, r.Unnest)
-"""Nodes that look at one row at a time."""
+"""Nodes that work row by row."""
 
 NONLINEAR_OPERATORS: dict[type[Relation], tuple[str, str]] = {
     r.Aggregate: ("under GROUP BY or an aggregate", "what a group gives depends on all of its rows"),
@@ -42,13 +42,13 @@ NONLINEAR_OPERATORS: dict[type[Relation], tuple[str, str]] = {
     Match: ("under a pattern", "which rows match depends on the rows around them"),
     r.Recursive: ("within another recursive query", "each round of the one would be a recursion of the other"),
 }
-"""Where a recursive part cannot read its own rows, and why."""
+"""The operators under which a recursive part cannot read its own rows, and why."""
 
 REFUSED_CLAUSES = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET"}
 
 
 def split_recursion(node: exp.CTE, source: SqlText) -> tuple[exp.Expr, list[exp.Expr]]:
-    """What a common table expression starts from, and the parts that read it: none where it is not recursive."""
+    """The base of a common table expression, and the parts that read it: none where it is not recursive."""
     name, whole = node.alias.lower(), node.this
     if not _mentions(whole, name):
         return whole, []
@@ -170,7 +170,7 @@ def _around(node: Relation, again: str) -> Iterator[Relation]:
 
 
 def reads(relation: Relation, name: str) -> bool:
-    """Whether ``relation`` scans relation ``name``, be it in a subquery of an expression."""
+    """True if ``relation`` scans relation ``name``, be it in a subquery of an expression."""
     return any(isinstance(node, Scan) and node.relation == name for node in walk_all(relation))
 
 

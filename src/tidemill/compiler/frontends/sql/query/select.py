@@ -66,7 +66,7 @@ class Selection:
 
     @property
     def scope(self) -> Scope:
-        """The columns that FROM brings in sight."""
+        """The columns that FROM brings into scope."""
         return self.rows.scope
 
     @cached_property
@@ -85,7 +85,7 @@ class Selection:
 
     @cached_property
     def generated(self) -> tuple[GeneratedRows, str] | None:
-        """What the generator in the list makes of each row, and under which alias; None where there is none."""
+        """The rows that the generator in the list makes of each row, and their alias; None where there is none."""
         nodes = [node for node in self.node.expressions if is_generator(node)]
         if not nodes:
             return None
@@ -104,7 +104,7 @@ class Selection:
         """``relation`` with the rows that the generator makes: as in Spark of rows before windows, of groups after."""
         assert self.generated is not None
         made, alias = self.generated
-        return replace(made, array=self._over_rows(made.array)).of(relation, alias)
+        return replace(made, array=self._over_rows(made.array)).applied_to(relation, alias)
 
     def _made_items(self, node: exp.Expr) -> list[SelectItem]:
         assert self.generated is not None
@@ -131,7 +131,7 @@ class Selection:
 
     @property
     def _own_prefix(self) -> str:
-        """What the columns of groups and windows begin with: in a subquery none is called like one around it."""
+        """The prefix of the columns of groups and windows: in a subquery none has the name of one around it."""
         return self.prefix if self.scope.outer is not None else ""
 
     @property
@@ -141,7 +141,7 @@ class Selection:
 
     @cached_property
     def aliases(self) -> Mapping[str, Scalar]:
-        """What the names given in the SELECT list stand for, but for those of a generator: it comes last of all."""
+        """The scalars of the names in the SELECT list, but for those of a generator: it comes last of all."""
         return {item.name: item.scalar for item in reversed(self.items) if item not in self._made}
 
     def relation_and_names(self) -> tuple[Relation, tuple[str, ...]]:
@@ -179,7 +179,7 @@ class Selection:
                 mark_translated(*window.walk())
 
     def order_position(self, node: exp.Expr) -> int:
-        """Where the column stands that ORDER BY names by number, alias or expression; a new one is added, hidden."""
+        """The index of the column that ORDER BY names by number, alias or expression; a new one is added, hidden."""
         if (position := self._ordinal(node)) is not None:
             return position
         aliases = {item.name: item.scalar for item in reversed(self.items)}
@@ -231,7 +231,7 @@ class Selection:
         self._add_keys(grouping)
         condition = self._having(grouping)
         outputs = self._over_groups(grouping, outputs)
-        rows = self.relation if self.sessions is None else self.sessions.of(self.relation, grouping)
+        rows = self.relation if self.sessions is None else self.sessions.applied_to(self.relation, grouping)
         groups = grouping.relation(rows)
         return groups if condition is None else Filter(groups, condition), outputs
 
@@ -300,7 +300,7 @@ class Selection:
         return grouping.over_groups(condition, clause.this)
 
     def _hides_key(self, name: str, alias: Scalar, grouping: SelectGrouping) -> bool:
-        """Whether ``alias`` has the name of a grouped column and is another value."""
+        """True if ``alias`` has the name of a grouped column and is another value."""
         keys = [key.scalar for key in grouping.keys]
         namesakes = [b.column for b in self.scope.bindings if b.name == name and b.column in keys]
         return bool(namesakes) and alias not in namesakes

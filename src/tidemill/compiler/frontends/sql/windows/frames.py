@@ -19,11 +19,11 @@ from tidemill.model.errors import TypeMismatch, Unsupported
 from tidemill.model.types import DATE, INT, TIMESTAMP, Type, is_numeric
 
 RUNNING_FRAME = Frame(False, None, 0)
-"""From the first row of the part to the last peer: what ORDER BY means without a frame."""
+"""From the first row of the partition to the last peer: the default with ORDER BY."""
 
 
 def from_frame(node: exp.WindowSpec | None, order: Sequence[SortOrder], expressions: ExpressionTranslator) -> Frame:
-    """The frame that ``node`` spells; without one it is the whole part, or where that is ordered, all up to the row."""
+    """The frame of ``node``; without one it is the whole partition, or where that is ordered, all up to the row."""
     if node is None:
         return RUNNING_FRAME if order else WHOLE
     place = expressions.source.place(node)

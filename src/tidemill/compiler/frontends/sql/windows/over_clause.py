@@ -1,4 +1,4 @@
-"""OVER: which window functions a SELECT needs, and over which parts and in which order they see its rows."""
+"""OVER: the window functions of a SELECT, with the partitions and the order of the rows that they see."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tidemill.algebra.text import function_text
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
-from tidemill.compiler.frontends.sql.names.projections import project_to
+from tidemill.compiler.frontends.sql.names.projections import all_columns, project_to
 from tidemill.compiler.frontends.sql.windows.frames import from_frame
 from tidemill.compiler.frontends.sql.windows.window_functions import window_call
 from tidemill.compiler.frontends.text.names import NameAllocator, unknown_name
 from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 
 PartitionAndOrder = tuple[tuple[Scalar, ...], tuple[SortOrder, ...]]
-"""What rows are parted by, and what they are ordered by within their part."""
+"""The expressions of PARTITION BY, and those of ORDER BY within a partition."""
 
 ORDER_INSENSITIVE = frozenset(("count", "sum", "avg", "min", "max"))
-"""Aggregates that say the same of a whole part in whichever order it stands."""
+"""Aggregates that have the same value for a whole partition in any order."""
 
 
 @dataclass
 class SelectWindows:
     """The window functions of one SELECT, collected while its expressions are translated, each as a column.
 
-    ``named`` are the windows of its WINDOW clause. Functions with the same parts and the same order are one node.
+    ``named`` are the windows of its WINDOW clause. Functions with the same partitions and order are one node.
     """
 
     source: SqlText
@@ -44,12 +44,10 @@ class SelectWindows:
     calls: dict[PartitionAndOrder, dict[WindowCall, Column]] = field(default_factory=dict)
 
     def column(self, node: exp.Window, operands: ExpressionTranslator) -> Column:
-        """The column that holds the value of ``node``; ``operands`` translates what stands in it."""
+        """The column that holds the value of ``node``; ``operands`` translates its operands."""
         over = self._resolved(node)
         partition = tuple(operands.scalar(part) for part in over.args.get("partition_by") or ())
-        order = (
-            tuple(_order(term, operands) for term in over.args["order"].expressions) if over.args.get("order") else ()
-        )
+        order = operands.sort_orders(over.args.get("order"))
         call = window_call(node.this, operands)
         if call.function in RANKINGS | OFFSETS and not order:
             raise TypeMismatch(
@@ -98,11 +96,10 @@ class SelectWindows:
         named = [Named(self.names.take(f"{self.prefix}answer"), scalar) for scalar in asking]
         if not named:
             return relation, {}
-        shown = [Named(f.name, column(f)) for f in relation.fields]
-        return Project(relation, (*shown, *named)), {one.scalar: column(one.field) for one in named}
+        return Project(relation, (*all_columns(relation), *named)), {one.scalar: column(one.field) for one in named}
 
     def _merged(self) -> dict[PartitionAndOrder, dict[WindowCall, Column]]:
-        """The calls by their parting; what needs no order goes with calls that have one, if the parts are the same."""
+        """The calls by partition and order; what needs no order goes with calls of the same partition that have one."""
         merged = {parting: dict(calls) for parting, calls in self.calls.items()}
         for (partition, order), calls in self.calls.items():
             host = next((other for other in merged if other[0] == partition and other[1]), None)
@@ -139,7 +136,7 @@ class SelectWindows:
         inside = (*call.arguments, *filters, *partition, *(term.scalar for term in order))
         if not self.columns.isdisjoint(name for scalar in inside for name in columns_in(scalar)):
             raise Unsupported(
-                "a window function cannot look at another one of the same SELECT",
+                "a window function cannot read another one of the same SELECT",
                 where=self.source.head(node),
                 hint="Compute the inner one in a subquery in FROM.",
             )
@@ -160,7 +157,3 @@ def from_window(operands: ExpressionTranslator, node: exp.Window) -> Scalar:
 def named_windows(node: exp.Select) -> dict[str, exp.Window]:
     """The WINDOW clause of a SELECT."""
     return {window.this.name.lower(): window for window in node.args.get("windows") or ()}
-
-
-def _order(term: exp.Expr, operands: ExpressionTranslator) -> SortOrder:
-    return SortOrder(operands.scalar(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first")))

@@ -7,7 +7,7 @@ says. So a late row may join two sessions, and one that is deleted may part them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -27,18 +27,18 @@ from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTra
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
 from tidemill.compiler.frontends.sql.names.projections import project_to
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
-from tidemill.compiler.frontends.sql.windows.time_windows import duration_of
+from tidemill.compiler.frontends.sql.windows.time_windows import calls_of, duration_of
 from tidemill.compiler.frontends.text.names import NameAllocator
 from tidemill.model.errors import TextLocation, TypeMismatch, Unsupported
 from tidemill.model.types import BIGINT, TIMESTAMP
 
 SESSION_QUALIFIER = "session_window()"
-"""The qualifier of the column of sessions: nobody can write it."""
+"""The qualifier of the column of sessions: no identifier is written so."""
 
 
 @dataclass(frozen=True)
 class SessionWindows:
-    """The sessions of a SELECT: of rows by ``time``, parted by gaps of so many microseconds, as column ``name``."""
+    """The sessions of a SELECT: of rows by ``time``, ``gap`` microseconds apart, as column ``name``."""
 
     time: Scalar
     gap: int
@@ -57,10 +57,10 @@ class SessionWindows:
 
     @property
     def scope(self) -> Scope:
-        """What it is called in the SELECT."""
+        """The scope in which the SELECT finds it."""
         return Scope((Binding(SESSION_QUALIFIER, SESSION, self.column, hidden=True),))
 
-    def of(self, relation: Relation, grouping: SelectGrouping) -> Relation:
+    def applied_to(self, relation: Relation, grouping: SelectGrouping) -> Relation:
         """``relation`` with the session of each row, among those that are equal in the other keys of ``grouping``."""
         keys = [key.scalar for key in grouping.keys]
         others = tuple(key for key in keys if self.name not in columns_in(key))
@@ -84,7 +84,7 @@ def session_windows_of(
     rows: ExpressionTranslator, parts: Sequence[exp.Expr], aliases: NameAllocator
 ) -> SessionWindows | None:
     """The sessions that ``parts``, the expressions of a SELECT, ask for; None where they ask for none."""
-    calls = [node for part in parts for node in _calls(part)]
+    calls = [node for part in parts for node in calls_of(SESSION, part)]
     nodes = list(dict.fromkeys(calls))
     if not nodes:
         return None
@@ -97,17 +97,6 @@ def session_windows_of(
     sessions = _sessions(rows, nodes[0], f"{aliases.take('session')}.{SESSION}")
     mark_translated(*(node for call_ in calls for node in call_.walk()))  # they are all alike
     return sessions
-
-
-def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
-    """The calls of ``session_window`` in an expression, but for those in subqueries."""
-    if isinstance(node, exp.Query):
-        return
-    if isinstance(node, exp.Anonymous) and node.name.lower() == SESSION:
-        yield node
-        return
-    for child in node.iter_expressions():
-        yield from _calls(child)
 
 
 def _sessions(expressions: ExpressionTranslator, node: exp.Anonymous, name: str) -> SessionWindows:

@@ -39,7 +39,7 @@ from tidemill.model.types import BIGINT, STRING, TIMESTAMP, Field, Struct
 
 WINDOW_COLUMN = "window"
 WINDOW_QUALIFIER = "window()"
-"""The qualifier of the column that ``window`` makes: nobody can write it."""
+"""The qualifier of the column that ``window`` makes: no identifier is written so."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TimeWindows:
     slide: int
     offset: int
 
-    def of(self, relation: Relation, alias: str) -> Relation:
+    def applied_to(self, relation: Relation, alias: str) -> Relation:
         """The rows of ``relation`` that have a time, each with every window that it is in."""
         numbers = (self.size, self.offset) if self.slide == self.size else (self.size, self.slide, self.offset)
         arguments = (self.time, *(Literal(number, BIGINT) for number in numbers))
@@ -69,7 +69,7 @@ def with_time_windows(
     relation: Relation, rows: ExpressionTranslator, parts: Sequence[exp.Expr], aliases: NameAllocator
 ) -> tuple[Relation, Scope]:
     """``relation`` with the windows that ``parts``, the expressions of a SELECT, ask for; ``rows`` is over its rows."""
-    calls = [node for part in parts for node in _calls(part)]
+    calls = [node for part in parts for node in calls_of(WINDOW_COLUMN, part)]
     if not calls:
         return relation, rows.scope
     found = {_windows(rows, node): node for node in calls}
@@ -81,20 +81,20 @@ def with_time_windows(
             hint="Use a subquery for each of them.",
         )
     (windows,) = found
-    relation = windows.of(relation, aliases.take(WINDOW_COLUMN))
+    relation = windows.applied_to(relation, aliases.take(WINDOW_COLUMN))
     window = Binding(WINDOW_QUALIFIER, WINDOW_COLUMN, column(relation.fields[-1]), hidden=True)
     return relation, rows.scope + Scope((window,))
 
 
-def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
-    """The calls of ``window`` in an expression, but for those in subqueries."""
+def calls_of(name: str, node: exp.Expr) -> Iterator[exp.Anonymous]:
+    """The calls of a function in an expression, but for those in subqueries."""
     if isinstance(node, exp.Query):
         return
-    if isinstance(node, exp.Anonymous) and node.name.lower() == WINDOW_COLUMN:
+    if isinstance(node, exp.Anonymous) and node.name.lower() == name:
         yield node
         return
     for child in node.iter_expressions():
-        yield from _calls(child)
+        yield from calls_of(name, child)
 
 
 def from_time_window(expressions: ExpressionTranslator, node: exp.Anonymous) -> Scalar:
@@ -147,7 +147,7 @@ def _last_instant(window: Scalar) -> Scalar:
 
 
 def duration_of(node: exp.Expr, source: SqlText) -> int:
-    """A span of time in microseconds; months have no fixed length."""
+    """A duration in microseconds; months have no fixed length."""
     if is_interval(node):
         span = from_interval(node, source)
     elif isinstance(node, exp.Literal) and node.is_string:
@@ -155,7 +155,7 @@ def duration_of(node: exp.Expr, source: SqlText) -> int:
         span = reduce(Interval.__add__, _parts(str(node.this)))
     else:
         raise TypeMismatch("a span of time is a constant text, such as '10 minutes'", where=source.place(node))
-    return span.fixed
+    return span.total_microseconds
 
 
 def _parts(text: str) -> Iterator[Interval]:

@@ -1,4 +1,4 @@
-"""What stands before OVER: a window function with its arguments, or an aggregate."""
+"""The call before OVER: a window function with its arguments, or an aggregate."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def from_aggregate(found: _WindowSyntax) -> WindowCall:
         raise Unsupported(f"{found.name.upper()} takes no IGNORE NULLS", detail="An aggregate sees no NULL anyway.")
     if any(isinstance(argument, exp.Distinct) for argument in found.node.expressions):
         raise Unsupported("an aggregate over DISTINCT takes no OVER", hint=JOIN_HINT)
-    # Whatever it looks at belongs to this SELECT, as there are no groups for it to belong to.
+    # Its operands belong to this SELECT, as there are no groups for them to belong to.
     seen = [*(a for a in found.node.expressions if not isinstance(a, exp.Star)), *(term.this for term in found.order)]
     own = frozenset().union(*(columns_in(found.operands.scalar(node)) for node in seen))
     grouping = SelectGrouping(found.operands.source, found.operands.scalar, found.operands.condition, own)

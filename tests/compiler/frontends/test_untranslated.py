@@ -1,4 +1,4 @@
-"""Reading is total: what nobody reads of a statement is refused, whichever node of the parser it is."""
+"""Translation is total: what is not translated of a statement is refused, whichever node of the parser it is."""
 
 from __future__ import annotations
 
