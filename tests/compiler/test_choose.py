@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.compiler.shop import program_of
-from tidemill.compiler.choose import NATIVE_ROWS, NATIVE_WORK, PARTITION_WORK, Reason, choose_runtime, reason_for
+from tidemill.compiler.choose import NATIVE_ROWS, NATIVE_WORK, PARTITION_WORK, choose_runtime, reason_for
+from tidemill.compiler.strategies.recompute import AGAIN
+from tidemill.compiler.strategies.strategy import COUNTS, LINEAR, SUMS, Reason
 from tidemill.model.errors import Unsupported
 
 
 @pytest.mark.parametrize(
     ("sql", "strategy", "reason"),
     [
-        ("SELECT id FROM orders", "auto", Reason.LINEAR),
-        ("SELECT day, COUNT(*) AS n FROM orders GROUP BY day", "auto", Reason.SUMS),
-        ("SELECT SUM(day) AS s FROM orders", "delta", Reason.SUMS),
-        ("SELECT DISTINCT day FROM orders", "auto", Reason.COUNTS),
-        ("SELECT DISTINCT day FROM orders", "recompute", Reason.AGAIN),
+        ("SELECT id FROM orders", "auto", LINEAR),
+        ("SELECT day, COUNT(*) AS n FROM orders GROUP BY day", "auto", SUMS),
+        ("SELECT SUM(day) AS s FROM orders", "delta", SUMS),
+        ("SELECT DISTINCT day FROM orders", "auto", COUNTS),
+        ("SELECT DISTINCT day FROM orders", "recompute", AGAIN),
     ],
 )
 def test_reason(sql: str, strategy: str, reason: Reason) -> None:

@@ -142,7 +142,7 @@ def test_what_is_emitted_sums_up_to_the_view(name: str, way: str) -> None:
 
 
 def _check(relation: Relation, strategy: str, depth: str, data: st.DataObject) -> None:
-    program = compile_view("v", relation, TABLES, strategy, depth)
+    program = compile_view("v", relation, TABLES, strategy, depth=depth)
     reads = _reads(relation)
     tables = {name: ZSet() for name in reads}
     kept = tuple(name for name in reads if TABLES[name].kept)

@@ -6,16 +6,15 @@ memory. A join graph keeps every row once and finds its partners when it changes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.passes import compile_view
-from tidemill.compiler.statistics.predictions import DistinctCounts, Prediction, RelationSize, predict, relation_sizes
+from tidemill.compiler.statistics.predictions import DistinctCounts, Prediction, RelationSize, relation_sizes
+from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table
 from tidemill.program.stages import Program
-
-COMPARED_STRATEGIES = ("viewlet", "joingraph")
 
 ALIKE = 1.1
 """Predictions that differ by less than this factor are as good as each other."""
@@ -41,20 +40,26 @@ def compare_strategies(
     None.
     """
     programs = dict(_programs(view, relation, tables))
-    if programs.keys() != set(COMPARED_STRATEGIES):
+    if len(programs) < 2:
         return []
-    known = relation_sizes(_columns(programs["joingraph"]), tables, sizes, distinct)
-    found = {name: predict(program, known) for name, program in programs.items()}
+    known = relation_sizes(_columns(programs.values()), tables, sizes, distinct)
+    found = {name: STRATEGIES[name].cost(program, known) for name, program in programs.items()}
     basis = ", ".join(f"{contents.rows:,.0f} rows of {name}" for name, contents in known.items())
-    heading = f"viewlet or joingraph, as predicted from {basis}:"
+    heading = f"{' or '.join(found)}, as predicted from {basis}:"
     return [heading, *(f"  {line}" for line in _lines(found, known))]
 
 
-def _columns(program: Program) -> dict[str, set[str]]:
-    """The relations that members hold, and the columns of these that they are told apart by."""
-    own = {stage.name for stage in program.stages}
+def compared_strategies() -> list[str]:
+    """The strategies whose predicted costs are compared."""
+    return [strategy.name for strategy in STRATEGIES.values() if strategy.is_compared is not None]
+
+
+def _columns(programs: Iterable[Program]) -> dict[str, set[str]]:
+    """The relations that programs read, and the columns of these by which members of join graphs are identified."""
+    stages = [stage for program in programs for stage in program.stages]
+    own = {stage.name for stage in stages}
     columns: dict[str, set[str]] = {}
-    for stage in program.stages:
+    for stage in stages:
         keys = {map_.name: {f.name for f in map_.keys} for map_ in stage.maps}
         columns |= {name: columns.get(name, set()) for name in stage.inputs if name not in own}
         for member in (member for graph in stage.graphs for member in graph.members if member.relation not in own):
@@ -63,19 +68,21 @@ def _columns(program: Program) -> dict[str, set[str]]:
 
 
 def _programs(view: str, relation: Relation, tables: Mapping[str, Table]) -> Iterator[tuple[str, Program]]:
-    """The programs of both, where they are what was asked for and can be predicted.
+    """The program of each strategy, where it is what was asked for and can be predicted.
 
     A trigger for single rows has no load that would tell what its maps hold.
     """
-    for strategy in COMPARED_STRATEGIES:
+    for strategy in STRATEGIES.values():
+        if strategy.is_compared is None:
+            continue
         try:
-            program = compile_view(view, relation, tables, strategy)
+            program = compile_view(view, relation, tables, strategy.name)
         except Unsupported:
             continue
-        joins = strategy == "viewlet" or any(len(g.members) > 1 for stage in program.stages for g in stage.graphs)
         last = program.stages[-1]
-        if joins and last.strategy == strategy and not any(trigger.each for trigger in last.triggers):
-            yield strategy, program
+        row_by_row = any(trigger.each for trigger in last.triggers)
+        if last.strategy == strategy.name and not row_by_row and strategy.is_compared(program):
+            yield strategy.name, program
 
 
 def _lines(found: Mapping[str, Prediction], known: Mapping[str, RelationSize]) -> Iterator[str]:
@@ -83,8 +90,7 @@ def _lines(found: Mapping[str, Prediction], known: Mapping[str, RelationSize]) -
     width = max(map(len, found))
     for name, one in found.items():
         line = f"{name:<{width}}  {one.entries:,.0f} entries, {_bytes(one.bytes)}; {work[name]:,.1f} visits a change"
-        alone = _mean(one.unread, known)
-        yield f"{line}, {alone:,.1f} if served to read" if name == "joingraph" else line
+        yield line if one.unread is None else f"{line}, {_mean(one.unread, known):,.1f} if served to read"
     memory = {name: prediction.bytes for name, prediction in found.items()}
     yield f"better for memory: {_better(memory)}; for work: {_better(work)}"
 
@@ -98,7 +104,7 @@ def _mean(work: Mapping[str, float], known: Mapping[str, RelationSize]) -> float
 
 def _better(numbers: Mapping[str, float]) -> str:
     """The strategy with the smaller number, and by how much."""
-    best, other = sorted(numbers, key=lambda name: numbers[name])
+    best, other, *_ = sorted(numbers, key=lambda name: numbers[name])
     factor = (numbers[other] + 1) / (numbers[best] + 1)
     return "either" if factor < ALIKE else f"{best}, {factor:,.1f} times"
 

@@ -62,7 +62,7 @@ def _how(stage: Stage, program: Program) -> str:
 
 def _notes(stage: Stage, program: Program, sizes: Mapping[str, int]) -> Iterator[str]:
     reason = reason_for(stage)
-    yield f"why: {reason.name}, {reason.value}"
+    yield f"why: {reason.code}, {reason.text}"
     if stage.note:
         yield f"note: {stage.note}"
     costs = [cost_of_trigger(trigger, program) for trigger in stage.triggers]

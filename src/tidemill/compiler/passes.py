@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from functools import wraps
 
 from tidemill.algebra.node import Relation
-from tidemill.compiler.choose import STRATEGIES, check_joingraph, check_partition, check_viewlets, choose
-from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.choose import AUTO, checked_options, choose, require_not_streams, strategy_named
 from tidemill.compiler.rewrites.decorrelate import decorrelate
 from tidemill.compiler.rewrites.definitions import hoist
 from tidemill.compiler.rewrites.expand_distinct_aggregates import expand_distinct_aggregates
 from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
-from tidemill.compiler.rewrites.full_outer_join_table import full_outer_join_table, is_full_outer_join_table
 from tidemill.compiler.rewrites.infer_top_k import infer_top_k
 from tidemill.compiler.rewrites.partitionwise import partitionwise
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
@@ -25,54 +23,46 @@ from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers
 from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
 from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
 from tidemill.compiler.staging.stages import StageDraft, draft_stages
-from tidemill.compiler.strategies.delta import delta
-from tidemill.compiler.strategies.joingraph import NotGraph, joingraph
-from tidemill.compiler.strategies.lineage import NotLineage
-from tidemill.compiler.strategies.viewlet import viewlet
-from tidemill.compiler.viewlets.ring_calculus.queries import NotViewlet
-from tidemill.model.errors import Unsupported
+from tidemill.compiler.strategies import DEFAULT
+from tidemill.compiler.strategies.strategy import NotAccepted, StageContext, Strategy
 from tidemill.model.schema import Table
-from tidemill.program.joingraph import Lookahead, Serve
 from tidemill.program.stages import Program, Stage
 from tidemill.program.verify import verify
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """What a view is called, over which tables, and how it asks to be kept."""
-
-    view: str
-    tables: Mapping[str, Table]
-    strategy: str
-    depth: str
-    static: Set[str]
-    lookahead: str
-    serve: str
-    method: str
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
     """A view on its way through the passes: a relation, then drafts of stages, then stages.
 
-    ``note`` says why subqueries are joins for a strategy that would have taken them as they are.
+    ``asked`` is the strategy that the view asks for, by name, and ``options`` are what it says to strategies. ``note``
+    says why subqueries are joins for a strategy that would have taken them as they are.
     """
 
-    options: CompileOptions
+    view: str
     relation: Relation
+    tables: Mapping[str, Table]
+    asked: str
+    static: Set[str]
+    method: str
+    options: Mapping[str, str]
     note: str = ""
     drafts: tuple[StageDraft, ...] = ()
     stages: tuple[Stage, ...] = ()
 
     @property
+    def strategy(self) -> Strategy:
+        """The strategy that the view asks for."""
+        return strategy_named(self.view, self.asked)
+
+    @property
     def keeps_subqueries(self) -> bool:
-        """Whether subqueries in expressions stay: viewlets take them, every other strategy sees joins instead."""
-        return self.options.strategy == "viewlet" and not self.note
+        """Whether subqueries in expressions stay; most strategies see joins in their place."""
+        return self.strategy.takes_subqueries and not self.note
 
     @property
     def program(self) -> Program:
         """The stages as a program."""
-        return Program(self.options.view, self.stages)
+        return Program(self.view, self.stages)
 
 
 Pass = Callable[[Compilation], Compilation]
@@ -82,20 +72,18 @@ def compile_view(
     name: str,
     relation: Relation,
     tables: Mapping[str, Table],
-    strategy: str = "auto",
-    depth: str = "full",
+    strategy: str = AUTO,
+    *,
     static: Set[str] = frozenset(),
-    lookahead: str = "global",
-    serve: str = "both",
     method: str = "auto",
+    **options: str,
 ) -> Program:
     """The program that keeps ``relation`` fresh as view ``name``.
 
     ``tables`` are the base relations by name: their keys make lookups cheap, and those that are not kept (streams) are
     held by the program as far as it needs them. A relation that is not among them is a view, whose rows are kept.
-    ``depth`` says how much strategy ``viewlet`` materializes; it does nothing for changes of ``static`` relations.
-    ``lookahead`` and ``serve`` are for strategy ``joingraph`` (see ``program.joingraph``), ``method`` for sliding
-    windows (see ``compiler.rewrites.sliding_windows.methods``).
+    Changes of ``static`` relations are not expected. ``method`` is for sliding windows (see
+    ``compiler.rewrites.sliding_windows.methods``), ``options`` are those that strategies declare.
 
     >>> from tidemill.algebra.relational.relations import Scan
     >>> from tidemill.model.types import INT, Field
@@ -110,11 +98,10 @@ def compile_view(
         copy[x.n] += 1
           for x in numbers
     """
-    options = CompileOptions(name, tables, strategy, depth, static, lookahead, serve, method)
-    start = Compilation(options, relation)
+    start = Compilation(name, relation, tables, strategy, static, method, options)
     try:
         return _run_passes(start)
-    except NotViewlet as refusal:
+    except NotAccepted as refusal:
         return _run_passes(replace(start, note=f"subqueries are joins, since {refusal}"))
 
 
@@ -136,59 +123,55 @@ def _on_relation(rewrite: Callable[[Relation], Relation]) -> Pass:
 
 def check_options(compilation: Compilation) -> Compilation:
     """Refuse options that have no such value, or that the strategy does not go with."""
-    options = compilation.options
-    check_viewlets(options.view, options.depth, options.static, streams_of(options.tables))
-    check_joingraph(options.view, options.strategy, options.lookahead, options.serve)
-    check_partition(options.view, options.strategy, compilation.relation)
-    return compilation
+    c = compilation
+    require_not_streams(c.view, c.static, streams_of(c.tables))
+    options = checked_options(c.view, c.asked, c.options)
+    c.strategy.accept_view(c.view, c.relation)
+    return replace(c, options=options)
 
 
 def choose_window_methods(compilation: Compilation) -> Compilation:
     """Sliding windows over time partitions, made by the method that suits them."""
-    options = compilation.options
-    relation, _ = rewrite_sliding_windows(options.view, compilation.relation, options.method)
+    relation, _ = rewrite_sliding_windows(compilation.view, compilation.relation, compilation.method)
     return replace(compilation, relation=relation)
 
 
 def lift_partitions(compilation: Compilation) -> Compilation:
     """Ordinary relations in place of time-partitioned ones, unless partitions are what the strategy is about."""
-    if compilation.options.strategy in ("partition", "recompute"):
+    if compilation.strategy.keeps_partitions:
         return compilation
     return replace(compilation, relation=partitionwise(compilation.relation))
 
 
 def join_subqueries(compilation: Compilation) -> Compilation:
-    """Joins in place of subqueries in expressions; with strategy ``outerjoin``, full outer join tables for joins."""
+    """Joins in place of subqueries in expressions, unless the strategy takes these; and then its own rewrite."""
     if compilation.keeps_subqueries:
         return compilation
     relation = push_down_filters(decorrelate(compilation.relation))
-    if compilation.options.strategy == "outerjoin":
-        table = expand_outer_joins(full_outer_join_table(relation))
-        relation = push_down_filters(decorrelate(replace_quantifiers(table)))
-    return replace(compilation, relation=relation)
+    return replace(compilation, relation=compilation.strategy.rewrite(relation))
 
 
 def cut_stages(compilation: Compilation) -> Compilation:
     """The relation as drafts of stages."""
-    options = compilation.options
-    identified = options.tables if options.strategy == "lineage" else None
-    drafts = draft_stages(options.view, compilation.relation, compile_body, identified)
+    identified = compilation.tables if compilation.strategy.identifies_rows else None
+    drafts = draft_stages(compilation.view, compilation.relation, compile_body, identified)
     return replace(compilation, drafts=tuple(drafts))
 
 
 def compile_stages(compilation: Compilation) -> Compilation:
     """Each draft as a stage, with the triggers that its strategy makes."""
-    options, drafts = compilation.options, compilation.drafts
-    keys, streams = known_keys(options.tables, drafts), streams_of(options.tables)
-    stages = [_stage(draft, keys, streams, options) for draft in drafts]
-    if compilation.note:
-        stages[-1] = replace(stages[-1], note=compilation.note)
-    return replace(compilation, stages=tuple(stages))
+    c = compilation
+    keys = known_keys(c.tables, c.drafts)
+    context = StageContext(c.view, keys, streams_of(c.tables), c.static, c.options)
+    stages = [_stage(draft, context, c.asked) for draft in c.drafts]
+    if c.note:
+        stages[-1] = replace(stages[-1], note=c.note)
+    return replace(c, stages=tuple(stages))
 
 
 def verify_program(compilation: Compilation) -> Compilation:
     """The same, once the invariants of its program hold."""
-    verify(compilation.program, compilation.options.tables)
+    verify(compilation.program, compilation.tables)
     return compilation
 
 
@@ -212,58 +195,22 @@ PASSES: tuple[Pass, ...] = (
 """The compiler. ``docs/design/architecture.md`` says what each pass is for, in this order."""
 
 
-def compile_body(name: str, relation: Relation, layers: Mapping[str, Table]) -> Program:
-    """The program of a query that makes a partition."""
-    return compile_view(name, relation, layers, strategy="delta")
+def compile_body(name: str, relation: Relation, tables: Mapping[str, Table]) -> Program:
+    """The program of a query that computes a time partition."""
+    return compile_view(name, relation, tables, DEFAULT.name)
 
 
-def _stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], options: CompileOptions) -> Stage:
-    """One stage by the strategy that is asked for; what that one cannot take is kept by first-order deltas."""
-    strategy = choose(options.view, draft, options.strategy, streams)
+def _stage(draft: StageDraft, context: StageContext, asked: str) -> Stage:
+    """One stage by the strategy that is asked for; a stage that it does not accept is kept by the default one."""
+    strategy, note = choose(context.view, draft, asked, context.streams)
     try:
-        match strategy:
-            case "viewlet":
-                return viewlet(draft, keys, streams, options.depth, options.static)
-            case "joingraph":
-                # Only the rows of the view itself can be left to its readers: later stages follow those of others.
-                serve = Serve(options.serve) if draft.name == options.view else Serve.BOTH
-                return joingraph(draft, keys, streams, Lookahead(options.lookahead), serve)
-            case "outerjoin":
-                return _outerjoin(draft, keys, streams)
-            case "partition":
-                return _partition(draft, keys, streams, options.strategy)
-        return STRATEGIES[strategy](draft, keys, streams)
-    except NotViewlet as refusal:
+        stage = strategy.compile(draft, context)
+    except NotAccepted as refusal:
         if draft.has_subqueries:
             raise
-        return replace(delta(draft, keys, streams), note=f"no viewlets, since {refusal}")
-    except NotLineage as refusal:
-        return replace(delta(draft, keys, streams), note=f"no lineage, since {refusal}")
-    except NotGraph as refusal:
-        if draft.name == options.view and options.serve != Serve.BOTH.value:
-            raise _unserved(options, refusal) from refusal
-        return replace(delta(draft, keys, streams), note=f"no join graph, since {refusal}")
-
-
-def _outerjoin(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Stage:
-    """The table of a join, if the stage is one, and everything else by first-order deltas as well."""
-    stage = delta(draft, keys, streams)
-    return replace(stage, strategy="outerjoin") if any(map(is_full_outer_join_table, stage.maps)) else stage
-
-
-def _partition(draft: StageDraft, keys: RelationKeys, streams: Set[str], asked: str) -> Stage:
-    """A stage whose feeds are kept by first-order deltas, and whose rows are made partition by partition."""
-    known = ("auto", "partition")
-    note = "" if asked in known else f'no strategy "{asked}", since its rows are made partition by partition'
-    return replace(delta(draft, keys, streams), strategy="partition", note=note)
-
-
-def _unserved(options: CompileOptions, refusal: NotGraph) -> Unsupported:
-    return Unsupported(
-        f"view \"{options.view}\" cannot be served with serve = '{options.serve}'",
-        detail=f"Its rows cannot be made from a join graph, since {refusal}.",
-        hint="Leave the option out: then the rows are stored.",
-    )
+        stage = DEFAULT.compile(draft, context)
+        note = f"{strategy.missing}, since {refusal}" if strategy.missing else ""
+    return replace(stage, note=note) if note else stage
 
 
 def streams_of(tables: Mapping[str, Table]) -> set[str]:

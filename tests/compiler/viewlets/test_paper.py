@@ -27,7 +27,7 @@ def tables_of(ddl: str) -> dict[str, Table]:
 def program_of(ddl: str, sql: str, name: str = "q", depth: str = "full", static: str = "") -> Program:
     tables = tables_of(ddl)
     relation = translate(sql, {n: table.fields for n, table in tables.items()}, name=name).relation
-    return compile_view(name, relation, tables, "viewlet", depth, frozenset(static.split()))
+    return compile_view(name, relation, tables, "viewlet", depth=depth, static=frozenset(static.split()))
 
 
 def expected(name: str) -> str:

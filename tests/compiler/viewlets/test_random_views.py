@@ -20,7 +20,7 @@ from tidemill.compiler.viewlets.depths import DEPTHS
 @given(view=views(), data=st.data())
 def test_a_program_shows_what_the_oracle_computes(depth: str, view: str, data: st.DataObject) -> None:
     relation = relation_of(view)
-    program = compile_view("v", relation, TABLES, "viewlet", depth)
+    program = compile_view("v", relation, TABLES, "viewlet", depth=depth)
     reads = tuple(sorted(scans(relation)))
     contents = data.draw(changes(reads, {name: ZSet() for name in reads}))
     running = Interpreter(program, TABLES, contents)

@@ -84,4 +84,4 @@ def test_the_name_of_a_lift_is_nobody_elses() -> None:
 
 def test_options_that_make_no_sense() -> None:
     with pytest.raises(Unsupported, match="unknown depth"):
-        compile_view("v", relation_of("SELECT x.a FROM r x"), TABLES, "viewlet", "deep")
+        compile_view("v", relation_of("SELECT x.a FROM r x"), TABLES, "viewlet", depth="deep")

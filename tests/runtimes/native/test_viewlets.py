@@ -26,7 +26,7 @@ CASES = [(view, "full") for view in VIEWS] + [
 @given(data=st.data())
 def test_view_is_kept_fresh(view: str, depth: str, data: st.DataObject) -> None:
     relation = relation_of(VIEWS[view])
-    harness = Harness(compile_view("v", relation, TABLES, "viewlet", depth), TABLES)
+    harness = Harness(compile_view("v", relation, TABLES, "viewlet", depth=depth), TABLES)
     reads = reads_of(view)
     contents = {name: seeded(TABLES[name], data) if TABLES[name].kept else ZSet() for name in reads}
     harness.seed({name: rows for name, rows in contents.items() if TABLES[name].kept})

@@ -1,4 +1,4 @@
-"""What a change adds to the targets of a stage, and what its whole inputs do: all that strategies share."""
+"""First-order triggers: what a change adds to the targets of a stage, and what its whole inputs add."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterator, Set
 from tidemill.compiler.analysis.blocks import blocks
 from tidemill.compiler.delta.derive import derive
 from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.delta.stream_history import find_histories, histories_by_map, read_from_history
+from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
-from tidemill.program.statements import Add
+from tidemill.program.stages import Stage
+from tidemill.program.statements import Add, Trigger
 
 
 def change_of(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
@@ -28,3 +31,26 @@ def load_of(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Iterato
         for block in blocks(body):
             if (streams | draft.own).isdisjoint(leaf.relation for leaf in block.leaves):
                 yield Add(target, nested_loops(block, keys))
+
+
+def first_order_stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], strategy: str) -> Stage:
+    """The stage of ``strategy`` whose triggers add the change of its body."""
+    changes = {name: list(change_of(draft, name, keys)) for name in (*draft.inputs, *draft.own)}
+    queries = [add.query for adds in changes.values() for add in adds]
+    histories = find_histories(draft.name, draft.body, queries, streams)
+    triggers = {}
+    for name, found in changes.items():
+        adds = [Add(add.target, read_from_history(add.query, histories)) for add in found]
+        # The history of a stream grows last, because the statements before must not see the change in it.
+        growth = [history.growth() for history in histories_by_map(histories) if history.scan.relation == name]
+        triggers[name] = Trigger(name, (*adds, *growth))
+    return Stage(
+        name=draft.name,
+        output=draft.output,
+        inputs=draft.inputs,
+        maps=(*draft.maps, *(history.map for history in histories_by_map(histories))),
+        load=tuple(load_of(draft, keys, streams)),
+        triggers=tuple(triggers[name] for name in draft.inputs),
+        finish=with_iteration_trigger(draft.finish, triggers),
+        strategy=strategy,
+    )

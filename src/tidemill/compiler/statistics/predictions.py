@@ -51,13 +51,13 @@ class RelationSize:
 class Prediction:
     """``entries`` and ``bytes`` of all maps beside the view's rows, and the ``work`` for one change of each input.
 
-    ``unread`` is the work of the changes where nobody asks what they do to the view: only its maps are kept.
+    ``unread`` is the work of a change where only the maps of join graphs are kept; None where there are none.
     """
 
     entries: float
     bytes: float
     work: Mapping[str, float]
-    unread: Mapping[str, float]
+    unread: Mapping[str, float] | None
 
 
 def relation_sizes(
@@ -91,7 +91,7 @@ def predict(program: Program, tables: Mapping[str, RelationSize]) -> Prediction:
             work[trigger.relation] = work.get(trigger.relation, 0.0) + sum(cost for _, cost in costs)
             kept = sum(cost for target, cost in costs if target in members)
             unread[trigger.relation] = unread.get(trigger.relation, 0.0) + kept
-    return Prediction(entries, size, work, unread)
+    return Prediction(entries, size, work, unread if any(stage.graphs for stage in program.stages) else None)
 
 
 def _bytes_of(map_: Map) -> int:

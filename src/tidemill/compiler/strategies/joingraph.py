@@ -8,47 +8,63 @@ can run them; a runtime that knows join graphs walks the graph instead (see ``pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.delta.joingraph import graph_of
-from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import StreamHistory, find_histories, histories_by_map, read_from_history
 from tidemill.compiler.delta.sum_pushdown import MemberSums, push_down, with_sums
 from tidemill.compiler.delta.triggers import change_of, load_of
 from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
+from tidemill.model.errors import Unsupported
 from tidemill.program.joingraph import Graph, Lookahead, Serve
 from tidemill.program.maps import Map
-from tidemill.program.stages import IterationEmission, Stage
+from tidemill.program.stages import IterationEmission, Program, Stage
 from tidemill.program.statements import Add, Query, RelationLoop, Trigger, Version
 
-SUPPORTS_STREAMS = True
+GRAPH = Reason("GRAPH", "every row is held once, with what it meets, so a change costs what it finds on its way")
 
 
-class NotGraph(Exception):
-    """A stage is no join that can be walked; the message says why, as in "since ..."."""
-
-
-def joingraph(
-    draft: StageDraft,
-    keys: RelationKeys,
-    streams: Set[str],
-    lookahead: Lookahead = Lookahead.GLOBAL,
-    serve: Serve = Serve.BOTH,
-) -> Stage:
+def joingraph(draft: StageDraft, context: StageContext) -> Stage:
     """The stage that holds every input in a map of its own, and walks from a change to the others.
 
-    With ``serve`` other than ``BOTH`` the rows of the stage are not stored: its reader makes them from these maps. What
-    is only to be read does nothing for its rows when a change comes.
+    With option ``serve`` other than ``both`` the rows of the view are not stored: a reader makes them from these maps.
+    What is only to be read does nothing for its rows when a change comes. Only the rows of the view itself can be left
+    to its readers: later stages follow the changes of the others.
     """
-    if isinstance(draft.finish, IterationEmission):
-        raise NotGraph("rows follow from rows, round after round")
+    serve = Serve(context.options["serve"]) if draft.name == context.view else Serve.BOTH
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
-    if any(block.arrays for _, block in found):
-        raise NotGraph("elements of arrays are no rows of a relation")
-    if serve is Serve.BOTH and not any(len(block.leaves) > 1 for _, block in found):
-        raise NotGraph("it joins nothing")
+    refusal = _refusal(draft, [block for _, block in found], serve)
+    if refusal and serve is not Serve.BOTH:
+        raise _unserved(context.view, serve, refusal)
+    if refusal:
+        raise NotAccepted(refusal)
+    return _graph_stage(draft, context, found, serve)
+
+
+def _refusal(draft: StageDraft, found: Sequence[QueryBlock], serve: Serve) -> str:
+    """Why a stage is no join that can be walked; empty where it is one."""
+    if isinstance(draft.finish, IterationEmission):
+        return "rows follow from rows, round after round"
+    if any(block.arrays for block in found):
+        return "elements of arrays are no rows of a relation"
+    joins = any(len(block.leaves) > 1 for block in found)
+    return "" if joins or serve is not Serve.BOTH else "it joins nothing"
+
+
+def _unserved(view: str, serve: Serve, refusal: str) -> Unsupported:
+    return Unsupported(
+        f"view \"{view}\" cannot be served with serve = '{serve.value}'",
+        detail=f"Its rows cannot be made from a join graph, since {refusal}.",
+        hint="Leave the option out: then the rows are stored.",
+    )
+
+
+def _graph_stage(draft: StageDraft, context: StageContext, found: list[tuple[str, QueryBlock]], serve: Serve) -> Stage:
+    keys, streams, lookahead = context.keys, context.streams, Lookahead(context.options["lookahead"])
     sums = _sums(draft, [block for _, block in found])
     changes = {name: [_summed(add, draft, sums) for add in change_of(draft, name, keys)] for name in draft.inputs}
     whole = [_summed(Add(target, nested_loops(block, keys)), draft, sums) for target, block in found]
@@ -129,3 +145,25 @@ def _reader(draft: StageDraft, whole: list[Add], pasts: Mapping[str, StreamHisto
         finish=draft.finish,
         strategy="joingraph",
     )
+
+
+def _joins_relations(program: Program) -> bool:
+    return any(len(graph.members) > 1 for stage in program.stages for graph in stage.graphs)
+
+
+STRATEGY = Strategy(
+    "joingraph",
+    joingraph,
+    missing="no join graph",
+    options=(
+        StrategyOption("lookahead", tuple(one.value for one in Lookahead), default="global"),
+        StrategyOption(
+            "serve",
+            tuple(one.value for one in Serve),
+            default="both",
+            refusal="Only a join graph can make the rows of a view anew when they are asked for.",
+        ),
+    ),
+    reason=lambda _: GRAPH,
+    is_compared=_joins_relations,
+)

@@ -12,7 +12,7 @@ of a join come out of its lineage; to a view that sums them up, statements add a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.call import call
@@ -24,16 +24,20 @@ from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.delta.nested_loops import RelationKeys, narrow, nested_loops
 from tidemill.compiler.delta.triggers import load_of
 from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.strategies.strategy import (
+    NotAccepted,
+    Reason,
+    StageContext,
+    Strategy,
+    reason_of_emission,
+)
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
+from tidemill.program.reads import sources_of
 from tidemill.program.stages import GroupEmission, IterationEmission, Stage
 from tidemill.program.statements import Add, ChangeSubset, Query, RelationLoop, Split, Step, Trigger, Version
 
-SUPPORTS_STREAMS = True
-
-
-class NotLineage(Exception):
-    """The rows of a stage cannot be told apart by keys; the message says why, as in "since ..."."""
+LINEAGE = Reason("LINEAGE", "each row is kept with the keys that it comes from, so what leaves or stays reads no table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +128,14 @@ class JoinLineage:
         return Column(f"{alias}.{own.name}", own.type, own.nullable)
 
 
-def lineage(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Stage:
-    """The stage that keeps the lineage of each of its joins; what joins nothing is told by its change alone."""
+def lineage(draft: StageDraft, context: StageContext) -> Stage:
+    """The stage that keeps the lineage of each of its joins; what joins nothing follows from its change alone."""
+    keys, streams = context.keys, context.streams
     if isinstance(draft.finish, IterationEmission) or draft.own:
-        raise NotLineage("its rows follow from its own rows")
+        raise NotAccepted("its rows follow from its own rows")
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
     if not streams.isdisjoint(draft.inputs):
-        raise NotLineage("a stream does not keep the rows that others would meet")
+        raise NotAccepted("a stream does not keep the rows that others would meet")
     joins = [_derivations(draft.name, n, target, block, keys) for n, (target, block) in enumerate(_joining(found), 1)]
     alone = [(target, block) for target, block in found if len(block.leaves) == 1]
     # Where there is one join and nothing above it, each row of the lineage is a row of the view.
@@ -185,15 +190,22 @@ def _derivations(stage: str, number: int, target: str, block: QueryBlock, keys: 
 def _check(block: QueryBlock, keys: RelationKeys) -> None:
     """Refuse a join whose rows the keys of its relations do not tell apart."""
     if block.arrays:
-        raise NotLineage("elements of arrays stand beside a join that they are no part of")
+        raise NotAccepted("elements of arrays stand beside a join that they are no part of")
     seen: set[str] = set()
     for leaf in block.leaves:
         if leaf.relation not in keys or not keys[leaf.relation] <= {f.name for f in leaf.columns}:
-            raise NotLineage(f'rows of "{leaf.relation}" have no key')
+            raise NotAccepted(f'rows of "{leaf.relation}" have no key')
         if leaf.relation in seen:
-            raise NotLineage(f'"{leaf.relation}" stands in one join twice')
+            raise NotAccepted(f'"{leaf.relation}" stands in one join twice')
         seen.add(leaf.relation)
 
 
 def _as_change(leaf: Leaf) -> Change:
     return Change(leaf.relation, leaf.alias, leaf.columns)
+
+
+def _reason(stage: Stage) -> Reason:
+    return LINEAGE if any(source.split is not None for source in sources_of(stage)) else reason_of_emission(stage)
+
+
+STRATEGY = Strategy("lineage", lineage, missing="no lineage", reason=_reason, identifies_rows=True, lists_events=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.analysis.blocks import QueryBlock, blocks
@@ -10,20 +10,20 @@ from tidemill.compiler.delta.derive import derive
 from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.strategies.strategy import Reason, StageContext, Strategy
 from tidemill.program.stages import Stage
 from tidemill.program.statements import Add, Replace, Trigger
 
-SUPPORTS_STREAMS = False
-"""What a stream brought is not kept, so there is nothing to compute from again."""
+AGAIN = Reason("AGAIN", "everything is computed again, so the cost follows the data")
 
 
-def recompute(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Stage:
+def recompute(draft: StageDraft, context: StageContext) -> Stage:
     """The stage whose triggers replace its state by the sum over all rows, at a cost of O(data) for each epoch.
 
     What the stage emits is the difference to what it had before, so its readers cannot tell it from one that is kept
     fresh by deltas.
     """
-    assert streams.isdisjoint(draft.inputs), "the chooser lets no stream come here"
+    keys = context.keys
     sums = {
         target: tuple(nested_loops(block, keys) for block in _from_inputs(draft, body)) for target, body in draft.sums
     }
@@ -54,3 +54,7 @@ def _further(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
         change = derive(body, name)
         if change is not None:
             yield from (Add(target, nested_loops(block, keys)) for block in blocks(change))
+
+
+# What a stream brought is not kept, so there is nothing to compute from again.
+STRATEGY = Strategy("recompute", recompute, reason=lambda _: AGAIN, supports_streams=False, keeps_partitions=True)

@@ -6,11 +6,11 @@ delta of its own, so most statements are one lookup and one addition. See ``comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tidemill.compiler.delta.nested_loops import RelationKeys
 from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy, StrategyOption
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews
 from tidemill.compiler.viewlets.depths import DEPTHS, Depth
 from tidemill.compiler.viewlets.materialization_costs import MaterializationCosts
@@ -21,18 +21,19 @@ from tidemill.compiler.viewlets.transform import Transform
 from tidemill.program.maps import Map
 from tidemill.program.stages import IterationEmission, Stage
 
-__all__ = ["SUPPORTS_STREAMS", "NotViewlet", "viewlet"]
-
-SUPPORTS_STREAMS = True
+VIEWLET = Reason("VIEWLET", "what a change joins with is summed up beforehand, so a change costs lookups and additions")
 
 
-def viewlet(
-    draft: StageDraft, keys: RelationKeys, streams: Set[str], depth: str = "full", static: Set[str] = frozenset()
-) -> Stage:
-    """The stage whose triggers add to its map from maps of lower degree.
+def viewlet(draft: StageDraft, context: StageContext) -> Stage:
+    """The stage whose triggers add to its map from maps of lower degree."""
+    try:
+        return _transformed(draft, context)
+    except NotViewlet as refusal:
+        raise NotAccepted(str(refusal)) from refusal
 
-    ``depth`` is one of ``DEPTHS``; changes of ``static`` relations are not expected.
-    """
+
+def _transformed(draft: StageDraft, context: StageContext) -> Stage:
+    keys, streams, static = context.keys, context.streams, context.static
     if draft.bags:
         raise NotViewlet("it has aggregates that are no sums")
     if isinstance(draft.finish, IterationEmission):
@@ -43,9 +44,8 @@ def viewlet(
     # whether sums over ranges do, the transform tells. Such triggers fill the maps as well, so all relations need one.
     each = any(query.lifts for query in queries)
     costs = MaterializationCosts(keys, queries, frozenset() if each else static)
-    how = Materialization(
-        AuxiliaryViews(draft.name), _depth(depth, queries), keys, costs, each, grouped=draft.map is not None
-    )
+    depth = _depth(context.options["depth"], queries)
+    how = Materialization(AuxiliaryViews(draft.name), depth, keys, costs, each, grouped=draft.map is not None)
     kept = Transform(target, queries, draft.inputs, how, streams, frozenset() if each else static).run()
     if not each and kept.reads_sums:
         how = replace(how, views=AuxiliaryViews(draft.name), costs=MaterializationCosts(keys, queries), each=True)
@@ -70,3 +70,14 @@ def _depth(name: str, queries: Sequence[CalculusQuery]) -> Depth:
     """
     depth = DEPTHS[name]
     return replace(depth, ranges=depth.ranges and not any(query.rounds or not query.atoms for query in queries))
+
+
+STRATEGY = Strategy(
+    "viewlet",
+    viewlet,
+    missing="no viewlets",
+    options=(StrategyOption("depth", tuple(DEPTHS), default="full"),),
+    reason=lambda _: VIEWLET,
+    is_compared=lambda _: True,
+    takes_subqueries=True,
+)

@@ -15,6 +15,7 @@ from typing import Any
 
 from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
+from tidemill.compiler.choose import strategy_options
 from tidemill.compiler.explain import require_incremental
 from tidemill.compiler.frontends.script.statements import CreateTable, OqlText
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
@@ -32,9 +33,9 @@ from tidemill.engine.catalog.user_functions import declare_function, signature_f
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
-    VIEW_OPTIONS,
     requires_incremental,
     static_tables,
+    view_options,
     with_retention,
 )
 from tidemill.engine.remote.folder_feeds import FeedEntry
@@ -241,9 +242,10 @@ class Catalog:
         tree: ParsedText | PartitionedView | OqlText | None = None,
     ) -> View:
         """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
+        known_options = view_options()
         for option in options:
-            if option not in VIEW_OPTIONS:
-                known = "; ".join(f"{key}: {values}" for key, values in VIEW_OPTIONS.items())
+            if option not in known_options:
+                known = "; ".join(f"{key}: {values}" for key, values in known_options.items())
                 raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
         # A view that is to replace one of its name cannot read that.
         readable = {other: fields for other, fields in (self.relations | self.remote).items() if other != name}
@@ -261,11 +263,9 @@ class Catalog:
             relation,
             self.tables | self._streams() | {kept.core.name: kept.table for kept in cores},
             strategy=options.get("strategy", "auto"),
-            depth=options.get("depth", "full"),
             static=static_tables(options),
-            lookahead=options.get("lookahead", "global"),
-            serve=options.get("serve", "both"),
             method=options.get("method", "auto"),
+            **{option: value for option, value in options.items() if option in strategy_options()},
         )
         if requires_incremental(options, name):
             require_incremental(program)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tidemill.compiler.choose import AUTO, strategy_options
 from tidemill.compiler.frontends.sql.expressions.intervals import format_duration, interval_of
+from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Partitioning
 
 VIEW_OPTIONS = {
-    "strategy": "auto, delta, viewlet, joingraph, lineage, partition or recompute; for comparison also outerjoin",
-    "depth": "full, naive, 1 or 0, for strategy viewlet",
-    "lookahead": "global, local or none, for strategy joingraph",
-    "serve": "both, subscribe or read, for strategy joingraph",
     "keep": "how many epochs of changes stay, for serve subscribe",
     "method": "auto, direct, panes, prefix, subtract, intervals or rolling, for sliding windows",
     "static": "tables that never change while the view is there, separated by commas",
@@ -25,6 +23,12 @@ VIEW_OPTIONS = {
     "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
     "require": "incremental: refuse the view if it would be computed again",
 }
+"""The options that no strategy declares."""
+
+
+def view_options() -> dict[str, str]:
+    """Every option of a view, with its values in words."""
+    return {"strategy": ", ".join((AUTO, *STRATEGIES)), **strategy_options(), **VIEW_OPTIONS}
 
 
 DEFAULT_KEPT_EPOCHS = 1_000

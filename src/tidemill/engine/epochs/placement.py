@@ -57,7 +57,7 @@ class Placement:
         """The runtime for work on so many rows, for a view with these needs, and why."""
         wanted = check_runtime_name(needs.option) if needs.option != "auto" else self._wanted
         if needs.row_wise:
-            return "native", choose.Reason.ROW_WISE.value
+            return "native", choose.ROW_WISE.text
         return choose.choose_runtime(
             wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=needs.by_partitions
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidemill.compiler.explain import explain
 from tidemill.compiler.lineage.self_maintenance import event_maintenance
+from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
@@ -47,7 +48,7 @@ def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
 
 def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
     """What a view with lineage listens to, and what it has read."""
-    if any(stage.strategy == "lineage" for stage in view.program.stages):
+    if any(STRATEGIES[stage.strategy].lists_events for stage in view.program.stages):
         found = event_maintenance(view.program, engine.catalog.tables)
         yield "listens to", "\n".join(map(str, found))
         read = {name for verdict in found for name in verdict.reads}

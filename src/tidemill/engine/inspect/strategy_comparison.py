@@ -6,7 +6,7 @@ from functools import partial
 
 import pyarrow.compute as pc
 
-from tidemill.compiler.compare_strategies import COMPARED_STRATEGIES, compare_strategies
+from tidemill.compiler.compare_strategies import compare_strategies, compared_strategies
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
 from tidemill.storage.store import Store
@@ -17,7 +17,7 @@ MAX_COUNTED_ROWS = 1_000_000
 
 def compare_stored_strategies(view: View, catalog: Catalog, store: Store) -> list[str]:
     """What viewlets and a join graph would keep and cost, for a view that has no other strategy of its own."""
-    if view.options.get("strategy", "auto") not in ("auto", *COMPARED_STRATEGIES):
+    if view.options.get("strategy", "auto") not in ("auto", *compared_strategies()):
         return []
     sizes = {name: store.rows(name) for name in view.inputs if _is_kept(name, catalog)}
     return compare_strategies(view.name, view.relation, catalog.tables, sizes, partial(_distinct, catalog, store))

@@ -306,7 +306,6 @@ class PythonExecutor:
         self, routines: Iterable[CompiledQuery], stage: Stage, inputs: StatementInputs, sums: dict[Row, Any]
     ) -> None:
         """Add up the queries of a statement into ``sums``."""
-        counts = stage.strategy == "lineage" and inputs.change is not None
         for routine in routines:
             if self._change_is_empty(routine, inputs):
                 continue
@@ -317,7 +316,8 @@ class PythonExecutor:
                 known = dict(zip(accesses, given, strict=True))
                 deque(self._look_up(routine, stage, known), maxlen=0)
                 given = list(known.values())
-            if counts:
+            if inputs.change is not None and any(access.part is not None for access in accesses):
+                # What a subset of a change is joined with is counted: such a stage promises to read few base rows.
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
                 ]

@@ -1,0 +1,134 @@
+"""The declaration of a strategy: everything that the compiler, EXPLAIN and the engine know about it.
+
+A strategy is one file that ends in one ``Strategy``, listed in ``STRATEGIES`` (``compiler.strategies``). Nothing else
+asks for its name: ``choose`` and the passes read the declaration, and runtimes see only the stages that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.match import Match
+from tidemill.algebra.relational.relations import TopK
+from tidemill.algebra.relational.walk import columns_in
+from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.statistics.predictions import Prediction, RelationSize, predict
+from tidemill.model.schema import WEIGHT
+from tidemill.program.stages import (
+    GroupEmission,
+    IterationEmission,
+    PartitionEmission,
+    Program,
+    Stage,
+    TimePartitionEmission,
+)
+
+
+class Reason(NamedTuple):
+    """Why a strategy or a runtime is what it is: a code, and the sentence that EXPLAIN shows."""
+
+    code: str
+    text: str
+
+
+LINEAR = Reason("LINEAR", "select, project and join are linear, so the cost follows the change")
+SUMS = Reason("SUMS", "every aggregate is a sum that deletions take back, so the cost follows the change")
+COUNTS = Reason("COUNTS", "a row is in or out by its count, so the cost follows the change")
+BAGS = Reason("BAGS", "what an aggregate looks at is kept in order, so the next one is there when the last one goes")
+TOP = Reason("TOP", "rows are kept in order, so only the first of them are read")
+PARTITIONS = Reason("PARTITIONS", "only the partitions that a change touches are computed again")
+MACHINE = Reason("MACHINE", "a machine stands at the last row of each key, so a row that comes last is one step of it")
+LAYERS = Reason("LAYERS", "each partition is made from a few others, so only those that a change touches are made anew")
+ROUNDS = Reason(
+    "ROUNDS", "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
+)
+
+
+def reason_of_emission(stage: Stage) -> Reason:
+    """Why first-order deltas suit a stage, by how its rows come out of its state."""
+    match stage.finish:
+        case None:
+            return LINEAR
+        case PartitionEmission(rows=Match()):
+            return MACHINE
+        case PartitionEmission(rows=TopK()):
+            return TOP
+        case PartitionEmission():
+            return PARTITIONS
+        case GroupEmission(peeks=peeks) if peeks:
+            return BAGS
+        case IterationEmission():
+            return ROUNDS
+        case TimePartitionEmission():
+            return LAYERS
+    read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}
+    return COUNTS if not stage.maps[0].values and WEIGHT not in read else SUMS
+
+
+class NotAccepted(Exception):
+    """A strategy cannot maintain a stage; the message says why, as in "since ..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyOption:
+    """An option that a view can give to a strategy.
+
+    Other strategies ignore it, unless ``refusal`` says why they cannot do what its other values ask for.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    default: str
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageContext:
+    """What a strategy knows besides the draft of a stage: the view, the tables, and the values of its options."""
+
+    view: str
+    keys: RelationKeys
+    streams: Set[str] = frozenset()
+    static: Set[str] = frozenset()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def _accept(view: str, relation: Relation) -> None:
+    """Accept any view."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How a stage is maintained.
+
+    ``compile`` makes the stage or raises ``NotAccepted``; it is then kept by first-order deltas, and its note begins
+    with ``missing``. ``accept_view`` refuses views as a whole. ``claims`` is a test for stages that only this strategy
+    can maintain, and says why; it maintains no others.
+    """
+
+    name: str
+    compile: Callable[[StageDraft, StageContext], Stage]
+    missing: str = ""
+    options: tuple[StrategyOption, ...] = ()
+    accept_view: Callable[[str, Relation], None] = _accept
+    claims: Callable[[StageDraft], str] | None = None
+    rewrite: Callable[[Relation], Relation] = lambda relation: relation
+    """A pass of its own, once subqueries are joins."""
+    reason: Callable[[Stage], Reason] = reason_of_emission
+    cost: Callable[[Program, Mapping[str, RelationSize]], Prediction] = predict
+    """Predicted entries, bytes and work of a program, given the sizes of what it reads."""
+    is_compared: Callable[[Program], bool] | None = None
+    """EXPLAIN compares the predicted costs of the strategies that have this test, for programs that pass it."""
+    supports_streams: bool = True
+    takes_subqueries: bool = False
+    """Subqueries in expressions stay as they are, as far as it accepts them."""
+    keeps_partitions: bool = False
+    """Time-partitioned relations stay so, also where ordinary ones would do."""
+    identifies_rows: bool = False
+    """What joins read is identified by keys, so stages carry them along."""
+    lists_events: bool = False
+    """EXPLAIN lists the events that its stages handle, and the base relations that these read."""
