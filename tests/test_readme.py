@@ -1,10 +1,13 @@
-"""The README and the tutorial say what is so: their Python examples run, and print what they show."""
+"""The README and the tutorial say what is so: their examples run, and print what they show."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,6 +44,27 @@ def _run(page: Path) -> None:
 def test_readme_example_fits_a_screen() -> None:
     (example, _) = _conversation(ROOT / "README.md")[0]
     assert len(example.strip().splitlines()) <= 20
+
+
+INSTALLS = re.compile(r"^(?:pip|make) ", flags=re.MULTILINE)
+
+
+def _shell_blocks(page: Path) -> list[str]:
+    """What a page types into a shell, but for what installs."""
+    blocks = BLOCK.findall(page.read_text())
+    return [text for language, text in blocks if language == "sh" and not INSTALLS.search(text)]
+
+
+def test_readme_commands_run(tmp_path: Path) -> None:
+    command = tmp_path / "bin" / "tidemill"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidemill "$@"\n')
+    command.chmod(0o755)
+    search = {"PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+    (text,) = _shell_blocks(ROOT / "README.md")
+    run = subprocess.run(["bash", "-ec", text], cwd=tmp_path, env=os.environ | search, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "ann" in run.stdout and "9.50" in run.stdout and "equal" in run.stdout
 
 
 @pytest.mark.parametrize("page", [p for p in EXAMPLES if p not in ON_SPARK], ids=lambda page: page.stem)

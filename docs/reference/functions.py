@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from types import ModuleType
 
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
@@ -82,9 +83,14 @@ def _themes() -> Iterator[str]:
 
 def _forms() -> Iterator[str]:
     yield "## Forms\n\nNames that stand for other expressions, and cost nothing of their own:\n"
-    yield ", ".join(map(_code, sorted(DERIVED_FUNCTIONS.keys() - INTERNAL))) + ".\n"
+    yield _listed(DERIVED_FUNCTIONS.keys() - INTERNAL) + "\n"
     yield "## What no view can call\n\nTheir value changes although no row does, and no change would carry it:\n"
-    yield ", ".join(map(_code, sorted(VOLATILE))) + "."
+    yield _listed(VOLATILE)
+
+
+def _listed(names: Set[str]) -> str:
+    """Names as a paragraph, in lines of the width that the documentation has."""
+    return textwrap.fill(", ".join(map(_code, sorted(names))) + ".", width=128)
 
 
 def _spelled(spark: str) -> str:

@@ -1,7 +1,20 @@
 """Tidemill keeps SQL views fresh at the cost of the change, not of the data.
 
-The names below are loaded when they are first used, so that ``import tidemill`` costs next to nothing: the engine with
-its compiler comes with ``tidemill.open``, Spark with the first view on it, LLVM with the first view that it compiles.
+- ``serving``: the command line and the demo
+- ``engine``: warehouses, epochs, and everything that users hold
+- ``protocols``: views over sources that others write to
+- ``sources``: data in: rows, files, change records, databases
+- ``compiler``: from a query to a program
+- ``runtimes``: what runs programs: this process, or Spark
+- ``storage``: maps of weighted rows in a folder, one atomic commit for each epoch
+- ``program``: maps, triggers and statements
+- ``algebra``: expressions, relational nodes, and the evaluator that defines them
+- ``changes``: weighted rows
+- ``model``: rows, types and errors
+
+Imports go down this list only. The public names below are loaded when they are first used, so that ``import tidemill``
+costs next to nothing: the engine with its compiler comes with ``tidemill.open``, Spark with the first view on it, LLVM
+with the first view that it compiles.
 """
 
 from importlib import import_module

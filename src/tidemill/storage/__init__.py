@@ -12,7 +12,7 @@
 - ``format``: the format number of a folder, and migrations.
 - ``runs``: Parquet files of weighted rows, checked against their checksums.
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
-
-Packages: ``compaction`` (merging runs, expired rows, vacuum), ``repair`` (examining and repairing damaged folders) and
-``filesystem`` (durable files, locks, links, checksums).
+- ``compaction``: merging runs, expired rows, vacuum.
+- ``repair``: examining and repairing damaged folders.
+- ``filesystem``: durable files, locks, links, checksums.
 """

@@ -1,9 +1,9 @@
 """Work that several views have in common is done once.
 
 What windows of different lengths over one feed keep of each slide is the same: its groups, and which slides there are.
-These are stages of their own (see ``compiler.sliding``), and equal stages of two views hold the same rows as long as
-both views have seen the same. So a view that is made before anything has come *shares* them: it follows the stage of a
-view that has it already, and neither runs nor stores its own.
+These are stages of their own (see ``compiler.rewrites.sliding_windows``), and equal stages of two views hold the same
+rows as long as both views have seen the same. So a view that is made before anything has come *shares* them: it follows
+the stage of a view that has it already, and neither runs nor stores its own.
 
 Scheduled views share as well, if they read the same. They are a *family* then, and have their turn together. One that
 cannot be refreshed leaves it, with a copy of what it shared.

@@ -4,7 +4,7 @@
 - ``eca_key``: ECA-Key, for views that show the key of every relation.
 - ``eca_local``: ECA-Local, which answers what it can without the source.
 - ``lca``: the Lazy Compensating Algorithm; complete consistency.
-- ``sweep``: SWEEP, for several sources; ``sweep_hops`` plans the queries from source to source.
+- ``sweep``: SWEEP, for several sources; ``sweep_hops``: the queries from source to source.
 - ``copies``: copies of the relations, stored here.
 - ``recompute``: the whole view, asked for again.
 """

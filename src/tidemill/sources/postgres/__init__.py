@@ -5,6 +5,6 @@
 - ``catalog``: the tables of a schema, and how its values become ours.
 - ``snapshot_position``: positions: the transactions that a state contains.
 - ``change_capture``: what both ways of capturing changes have in common: whole transactions.
-- ``replication_slot``: changes by logical decoding. ``pgoutput`` reads its messages.
+- ``replication_slot``: changes by logical decoding; ``pgoutput``: its messages.
 - ``outbox``: changes from a table that triggers fill.
 """

@@ -9,5 +9,6 @@
 - ``results``: results of jobs as changes: small ones collected as Arrow, large ones written to files of the store.
 - ``ad_hoc_queries``: queries over current contents, Spark's own answers, relations as DataFrames.
 - ``time_partitions``: time partitions of a stage, recomputed from the partitions that they read.
-- ``ingest``: DataFrames and streaming queries that users hand over, as changes of a table; records of nested files.
+- ``ingest``: DataFrames and streaming queries that users hand over, as changes of a table; ``nested_records``: records
+  of nested files.
 """

@@ -1,1 +1,0 @@
-"""Sliding windows: one meaning, several ways to make each partition from others."""
