@@ -14,6 +14,7 @@ line                                  meaning
 ``gap delta/spark Unsupported: why``  a strategy and a runtime, or a way of one (``llvm``), where the conversation ends
                                       with that very error (``*`` matches all); ``delta/llvm/rows``: row by row only
 ``alone: why``                        the file cannot share a warehouse with others
+``frames joingraph``                  `make test` runs these strategies as DataFrames too, not `make fuzz` alone
 ``batch whole: why``                  the blocks make sense as whole epochs only
 ``duckdb off: why``                   DuckDB means something else by this SQL
 ``spark off: why``                    Spark itself cannot be asked (its answer is an error, say)
@@ -161,7 +162,7 @@ class _Reader:
             self._step(number).sql = rest
         elif word == "gap":
             self._gap(rest)
-        elif word in ("alone:", "batch", "duckdb", "spark"):
+        elif word in ("alone:", "batch", "duckdb", "frames", "spark"):
             self._to.settings[word.rstrip(":")] = rest
         elif word == "!" and self._expecting:
             self._to.steps[-1].error = rest

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from tests.conversation import read
 from tests.matrix.cases import FILES, STRATEGIES, Way, groups, run
 from tests.matrix.expected import expected, require_duckdb_agrees
 from tests.matrix.table import FORMS
-from tests.ways import NATIVE, SPARK, interpreting
+from tests.ways import NATIVE, interpreting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,26 +30,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("group", parts, ids=[part[0].stem for part in parts])
 
 
-def hold(way: str, strategy: str, form: str, group: Sequence[Path], spark: SparkSession | None = None) -> None:
-    wrong = run(Way(strategy, way, form), group, spark)
-    assert not wrong, f"{len(wrong)} files, {strategy} on {way}, {form}:\n" + "\n".join(wrong)
+def require_right(wrong: list[str]) -> None:
+    assert not wrong, f"{len(wrong)} files:\n" + "\n".join(wrong)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("way", NATIVE)
 def test_native(way: str, strategy: str, form: str, group: list[Path]) -> None:
-    hold(way, strategy, form, group)
+    require_right(run(Way(strategy, way, form), group))
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(name, marks=[pytest.mark.long] if name != "delta" else []) for name in STRATEGIES]
-)
-@pytest.mark.parametrize("way", SPARK)
-def test_spark(way: str, strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
-    hold(way, strategy, form, group, spark)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_driver(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
+    require_right(run(Way(strategy, "driver", form), group, spark))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_frames(strategy: str, group: list[Path], spark: SparkSession) -> None:
+    """As DataFrames a stage is a job: whole blocks, with ``delta`` all files, else those with the same program."""
+    require_right(run(Way(strategy, "frames", "whole"), group, spark, costly=strategy == "delta"))
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_frames_of_all(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:
+    require_right(run(Way(strategy, "frames", form), group, spark))
 
 
 def test_duckdb_answers_the_same_texts(group: list[Path]) -> None:

@@ -59,6 +59,19 @@ def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":mem
         yield warehouse
 
 
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Within this block warehouses on ``spark`` run their queries as they are planned, and compile nothing."""
+    from tidemill.runtimes.spark import session
+
+    branch = interpreting(spark)
+    for key, value in session.FILES.items():
+        branch.conf.set(key, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(session._branches, id(spark), branch)
+        yield
+
+
 def interpreting(spark: SparkSession) -> SparkSession:
     """A session beside ``spark`` that compiles nothing: queries over a few rows are asked once."""
     from tidemill.runtimes.spark.execution.session import LATENCY_SETTINGS, SEMANTIC_SETTINGS

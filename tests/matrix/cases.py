@@ -7,6 +7,7 @@ counts for both. Whether programs are equal is seen when the second one's turn c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from tests.matrix.expected import expected
 from tests.matrix.programs import compiling_once, programs
 from tests.matrix.table import TABLE
 from tests.matrix.together import Talk, hold, verdict
-from tests.ways import SPARK, opened
+from tests.ways import SPARK, interpreted, opened
 from tidemill import Warehouse
 from tidemill.program.stages import Program
 
@@ -41,6 +42,12 @@ class Way:
     def runtime(self) -> str:
         return "spark" if self.way in SPARK else "native"
 
+    def session(self, spark: SparkSession | None) -> AbstractContextManager[None]:
+        """Spark as it is for ``delta`` with whole blocks; elsewhere without compiling, which takes most of the time."""
+        if spark is None or (self.strategy, self.form) == ("delta", "whole"):
+            return nullcontext()
+        return interpreted(spark)
+
     def takes(self, conversation: Conversation) -> bool:
         """Whether the strategy is for such views, and the form for such blocks."""
         fits = self.strategy != "partition" or conversation.by_partitions
@@ -62,14 +69,20 @@ def _is_alone(path: Path) -> bool:
     return any(line.startswith("alone:") for line in path.read_text().splitlines())
 
 
-def run(way: Way, files: Sequence[Path], spark: SparkSession | None = None) -> list[str]:
-    """Hold the conversations of ``files`` that there are in that way; what went wrong, a text for each."""
+def run(way: Way, files: Sequence[Path], spark: SparkSession | None = None, *, costly: bool = True) -> list[str]:
+    """Hold the conversations of ``files`` that there are in that way; what went wrong, a text for each.
+
+    Without ``costly`` those are left that would need a run of their own and do not ask for it.
+    """
     taken = [path for path in files if way.takes(read(path))]
     before = {path: known for path in taken for known in _known(path, way)}
-    wrong = list(_run([path for path in taken if path not in before], way, spark))
-    for path, failure in before.items():
-        _count(path, way, "shared", failure)
-    return wrong + [failure for failure in before.values() if failure is not None]
+    own = [path for path in taken if path not in before]
+    asked = [path for path in own if costly or way.strategy in read(path).settings.get(way.way, "").split(", ")]
+    for failure in before.values():
+        _count(way, "shared", failure)
+    for _ in range(len(own) - len(asked)):
+        _count(way, "left", None)
+    return [*_run(asked, way, spark), *(failure for failure in before.values() if failure is not None)]
 
 
 def _known(path: Path, way: Way) -> Iterator[str | None]:
@@ -84,7 +97,7 @@ def _known(path: Path, way: Way) -> Iterator[str | None]:
 def _run(files: Sequence[Path], way: Way, spark: SparkSession | None) -> Iterator[str]:
     if not files:
         return
-    with compiling_once(), opened(way.way, spark) as warehouse:
+    with compiling_once(), way.session(spark), opened(way.way, spark) as warehouse:
         talks = [Talk(warehouse, expected(path), way.strategy, way.form) for path in files]
         hold(talks)
         _count_stages(warehouse, way)
@@ -93,12 +106,12 @@ def _run(files: Sequence[Path], way: Way, spark: SparkSession | None) -> Iterato
         failure = verdict(talk, gap)
         if gap is None:
             _ran.setdefault((path, way.way, way.form), []).append((programs(path, way.strategy), failure))
-        _count(path, way, "run" if gap is None else "gaps", failure)
+        _count(way, "run" if gap is None else "gaps", failure)
         if failure is not None:
             yield failure
 
 
-def _count(path: Path, way: Way, what: str, failure: str | None) -> None:
+def _count(way: Way, what: str, failure: str | None) -> None:
     TABLE.at(way.strategy, way.way).of(way.form)["failed" if failure else what] += 1
 
 
