@@ -62,7 +62,7 @@ def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":mem
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Within this block warehouses on ``spark`` run their queries as they are planned, and compile nothing."""
-    from tidemill.runtimes.spark import session
+    from tidemill.runtimes.native.operators.frame_reach import session
 
     branch = interpreting(spark)
     for key, value in session.FILES.items():
