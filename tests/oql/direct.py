@@ -32,11 +32,22 @@ from tidemill.compiler.frontends.oql.calculus.terms import (
     RecordTerm,
     VariableTerm,
 )
+from tidemill.compiler.frontends.oql.calculus.translator import TermTranslator
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, RecordType, ReferenceType
+from tidemill.compiler.frontends.oql.syntax.parse import parse_statements
+from tidemill.compiler.frontends.text.source import SourceText
 from tidemill.model.classes import OID, Collection, ObjectSchema
+from tidemill.model.schema import RelationFields
 from tidemill.model.types import STRING
 
 Environment = Mapping[str, Any]
+
+
+def comprehension_of(text: str, schema: ObjectSchema, views: RelationFields) -> CalculusTerm:
+    """The term of the one query of ``text``, before it is brought into normal form."""
+    source = SourceText("oql", text)
+    (statement,) = parse_statements(source)
+    return TermTranslator(source, schema, views).term(statement.query, {})
 
 
 @dataclass

@@ -8,10 +8,13 @@ as the paper does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from enum import Enum
 
+from tidemill.compiler.frontends.oql.algebra.attributes_read import AttributeRead, attribute_read_by, attributes_read_in
 from tidemill.compiler.frontends.oql.algebra.operators import (
+    Combine,
     Get,
     MonoidJoin,
     MonoidUnnest,
@@ -20,13 +23,6 @@ from tidemill.compiler.frontends.oql.algebra.operators import (
     Operator,
     Reduce,
     walk,
-    with_inputs,
-)
-from tidemill.compiler.frontends.oql.algebra.view_classes import (
-    AttributeRead,
-    MonoidViewClass,
-    attribute_read_by,
-    view_class,
 )
 from tidemill.compiler.frontends.oql.calculus.functions import operation
 from tidemill.compiler.frontends.oql.calculus.terms import (
@@ -48,6 +44,50 @@ from tidemill.model.errors import Unsupported
 from tidemill.model.update_events import Listening, UpdateEvent
 
 ELEMENT_OID, ELEMENT = "elO", "el"
+
+
+class MonoidViewClass(Enum):
+    """The most complex operator of a view."""
+
+    REDUCE_GET = "ReduceGet"
+    REDUCE_GET_JOIN = "ReduceGetJoin"
+    UNNEST = "Unnest"
+    NEST = "Nest"
+
+
+def view_class(tree: Operator) -> MonoidViewClass:
+    """The class of a view."""
+    operators = {type(one) for one in walk(tree)}
+    if Nest in operators:
+        return MonoidViewClass.NEST
+    if MonoidUnnest in operators:
+        return MonoidViewClass.UNNEST
+    return MonoidViewClass.REDUCE_GET_JOIN if MonoidJoin in operators else MonoidViewClass.REDUCE_GET
+
+
+def condition_attributes(tree: Operator) -> frozenset[AttributeRead]:
+    """The attributes that decide which objects meet in the view: those in conditions, in keys, and within paths."""
+    return frozenset(step for operator in walk(tree) for step in attributes_read_in(_conditions(operator)))
+
+
+def _conditions(operator: Operator) -> Iterator[CalculusTerm]:
+    conditions = getattr(operator, "predicates", ())
+    yield from conditions
+    if isinstance(operator, Nest):
+        yield from (term for _, term in operator.keys)
+        yield from (term for made in operator.made for term in made.predicates)
+    for term in operator.terms:
+        yield from (one.base for one in terms_of(term) if isinstance(one, PathTerm))
+
+
+def with_inputs(tree: Operator, change: Callable[[Operator], Operator]) -> Operator:
+    """``tree`` over changed inputs."""
+    match tree:
+        case MonoidJoin() | Combine():
+            return replace(tree, left=change(tree.left), right=change(tree.right))
+        case MonoidUnnest() | Nest() | Reduce():
+            return replace(tree, input=change(tree.input))
+    return tree
 
 
 def oid_projecting_view(tree: Operator) -> Reduce:

@@ -20,14 +20,16 @@ from tests.oql.figures import (
     FIGURE_15,
     SCHEMA,
 )
-from tests.oql.movie_plans import join_with_oids, oid_projecting_view, oids_for_view, plant
-from tidemill.compiler.frontends.oql.algebra.view_classes import (
-    AttributeRead,
-    collection_roles,
+from tests.oql.movie_plans import (
     condition_attributes,
+    join_with_oids,
+    oid_projecting_view,
+    oids_for_view,
+    plant,
     view_class,
 )
-from tidemill.compiler.frontends.oql.statements import OqlView, translate_oql
+from tidemill.compiler.frontends.oql import OqlView, translate_oql
+from tidemill.compiler.frontends.oql.algebra.attributes_read import AttributeRead, collection_roles
 from tidemill.compiler.lineage.maintenance_plans import CollectionUse
 from tidemill.model.update_events import Listening, UpdateEvent
 

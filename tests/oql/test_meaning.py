@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from tests.oql.direct import Direct, random_objects
+from tests.oql.direct import Direct, comprehension_of, random_objects
 from tests.oql.examples import QUERIES, SCHEMA
 from tests.oql.kept import check_kept
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql.statements import comprehension_of, translate_oql
+from tidemill.compiler.frontends.oql import translate_oql
 
 
 @pytest.mark.parametrize("name", QUERIES)

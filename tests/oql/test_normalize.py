@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oql.direct import comprehension_of
 from tests.oql.examples import SCHEMA
 from tidemill.compiler.frontends.oql.algebra.unnest import unnest
 from tidemill.compiler.frontends.oql.calculus.normalize import normalize
-from tidemill.compiler.frontends.oql.statements import comprehension_of
 
 RULES = {
     "conjunctions": (

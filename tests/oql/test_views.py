@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.oql.direct import Direct, random_objects
+from tests.oql.direct import Direct, comprehension_of, random_objects
 from tests.oql.examples import SCHEMA
 from tidemill.algebra.evaluate import evaluate
-from tidemill.compiler.frontends.oql.statements import OqlAnswer, OqlView, comprehension_of, translate_oql
+from tidemill.compiler.frontends.oql import OqlAnswer, OqlView, translate_oql
 from tidemill.model.update_events import Listening, UpdateEvent
 
 BASE = "define kinds() as select struct(k: p.kind, s: p.size, links: p.links) from p in Parts"

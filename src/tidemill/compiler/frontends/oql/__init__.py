@@ -3,7 +3,7 @@
 - ``statements``: ``translate_oql``, the steps below one after the other
 - ``syntax``: the text as a syntax tree
 - ``calculus``: comprehensions of the monoid calculus, brought into normal form
-- ``algebra``: operators of the monoid algebra, by unnesting; events and classes of views
+- ``algebra``: operators of the monoid algebra, by unnesting; the events that can change a view
 - ``lowering``: these operators as the algebra that SQL becomes, too
 """
 

@@ -9,10 +9,8 @@ from tidemill.compiler.frontends.oql.algebra.events import monitored_events
 from tidemill.compiler.frontends.oql.algebra.operators import Operator
 from tidemill.compiler.frontends.oql.algebra.unnest import unnest
 from tidemill.compiler.frontends.oql.calculus.normalize import normalize
-from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm
 from tidemill.compiler.frontends.oql.calculus.translator import TermTranslator
 from tidemill.compiler.frontends.oql.lowering.lower import lower, lower_ordered
-from tidemill.compiler.frontends.oql.syntax import nodes as s
 from tidemill.compiler.frontends.oql.syntax.parse import parse_statements
 from tidemill.compiler.frontends.sql.query.order_by import ColumnOrder
 from tidemill.compiler.frontends.text.source import SourceText, locating_errors
@@ -51,7 +49,7 @@ def translate_oql(
     source = SourceText(name, text)
     known, defined, found = dict(views), set[str](), list[OqlView | OqlAnswer]()
     for statement in parse_statements(source):
-        term = _meaning(statement, source, schema, known)
+        term = TermTranslator(source, schema, known).term(statement.query, {})
         with locating_errors(source.span(*statement.query.span)):
             if statement.name in defined or statement.name in schema.extents():
                 raise NameTaken(f'there is "{statement.name}" already')
@@ -73,16 +71,3 @@ def translate_oql(
     if not found:
         raise ParseError("a query was expected", where=name)
     return found
-
-
-def comprehension_of(text: str, schema: ObjectSchema, views: RelationFields) -> CalculusTerm:
-    """The term of the one query of ``text``, before it is brought into normal form."""
-    source = SourceText("oql", text)
-    (statement,) = parse_statements(source)
-    return _meaning(statement, source, schema, views)
-
-
-def _meaning(
-    statement: s.OqlStatement, source: SourceText, schema: ObjectSchema, views: RelationFields
-) -> CalculusTerm:
-    return TermTranslator(source, schema, views).term(statement.query, {})

@@ -2,6 +2,6 @@
 
 - ``operators``: get, join, unnest, nest, reduce
 - ``unnest``: from comprehensions to operators
-- ``view_classes``: MOVIE's classes of views, and the attributes that a view reads
+- ``attributes_read``: the attributes that a view reads, and its use of collections
 - ``events``: the events that can change a view
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidemill.compiler.frontends.oql.calculus.terms import (
     CalculusTerm,
@@ -293,16 +293,6 @@ def walk(tree: Operator) -> Iterator[Operator]:
 def closed_operators(term: CalculusTerm) -> Iterator[ClosedTerm]:
     """The closed trees in a term."""
     return (one for one in terms_of(term) if isinstance(one, ClosedTerm))
-
-
-def with_inputs(tree: Operator, change: Callable[[Operator], Operator]) -> Operator:
-    """``tree`` over changed inputs."""
-    match tree:
-        case MonoidJoin() | Combine():
-            return replace(tree, left=change(tree.left), right=change(tree.right))
-        case MonoidUnnest() | Nest() | Reduce():
-            return replace(tree, input=change(tree.input))
-    return tree
 
 
 def with_terms(term: CalculusTerm, change: Callable[[CalculusTerm], CalculusTerm | None]) -> CalculusTerm:
