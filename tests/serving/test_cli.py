@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tidemill.changes.zset import ZSet
@@ -19,7 +21,7 @@ from tidemill.engine.results import Verification
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.serving.cli.app import main
 from tidemill.serving.cli.watch_changes import watch_changes
-from tidemill.serving.demo import run_demo
+from tidemill.serving.demo import recompute, run_demo
 from tidemill.serving.demo.shop import SHOP_TABLES, SHOP_VIEWS, Shop
 
 SCHEMA = """
@@ -396,6 +398,7 @@ def test_the_demo_verifies_every_view(tidemill: Tidemill, monkeypatch: pytest.Mo
     outcome = small_demo(tidemill, monkeypatch, "--runtime", "native", "--folder", "shop")
     assert (outcome.code, outcome.err) == (0, "")
     assert "6 of 6 views equal their recomputation" in outcome.out
+    assert re.search(r"refresh [\d,]+ ms; recompute on native [\d,]+ ms, .*; on DuckDB [\d,]+ ms, ", outcome.out)
     assert "\x1b" not in outcome.out  # plain lines in a pipe
     assert [json.loads(line)["name"] for line in tidemill("show", "-w", "shop", "--json").out.splitlines()][3:] == list(
         SHOP_VIEWS
@@ -403,6 +406,24 @@ def test_the_demo_verifies_every_view(tidemill: Tidemill, monkeypatch: pytest.Mo
     again = small_demo(tidemill, monkeypatch, "--runtime", "native", "--folder", "shop")
     assert again.code == 1
     assert "wants a new folder" in again.err
+
+
+def test_the_demo_says_that_duckdb_is_missing(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    outcome = small_demo(tidemill, monkeypatch, "--runtime", "native")
+    assert outcome.code == 0
+    assert outcome.out.count("DuckDB is not installed") == 1
+
+
+def test_duckdb_recomputes_what_the_views_show() -> None:
+    shop = Shop(seed=5, customers=8, orders=60)
+    with open_warehouse(":memory:") as wh, duckdb.connect() as connection:
+        wh.sql(SHOP_TABLES)
+        wh.apply(shop.opening())
+        recompute._by_duckdb(connection.cursor(), wh, SHOP_VIEWS)
+        for name, query in SHOP_VIEWS.items():
+            wh.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            assert len(wh.view(name)) == len(connection.execute(f"SELECT * FROM {name}").fetchall())
 
 
 def test_the_demo_says_when_a_view_differs(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:

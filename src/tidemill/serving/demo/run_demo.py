@@ -12,6 +12,7 @@ from tidemill.engine.warehouse import Warehouse
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import SetupError
 from tidemill.serving.demo.board import Board, DemoStatistics, board_for
+from tidemill.serving.demo.recompute import NO_DUCKDB, recompute_seconds, timed
 from tidemill.serving.demo.shop import SHOP_TABLES, SHOP_VIEWS, Shop
 from tidemill.serving.render import console
 
@@ -38,7 +39,7 @@ def run_demo(*, seconds: float, runtime: str, folder: Path | None, seed: int, sh
             if runtime == "spark"
             else "opening a shop"
         )
-        seconds_taken = _timed(lambda: _open_shop(wh, shop))
+        seconds_taken = timed(lambda: _open_shop(wh, shop))
         figures = DemoStatistics(tuple(SHOP_VIEWS), runtime, seconds, epoch=wh.epoch)
         figures.rows = {name: len(wh.view(name)) for name in SHOP_VIEWS}
         rows = sum(len(wh.table(name)) for name in wh.tables())
@@ -46,6 +47,8 @@ def run_demo(*, seconds: float, runtime: str, folder: Path | None, seed: int, sh
         with board_for(output) as board:
             _stream(wh, shop, figures, board)
         say(f"{figures.epoch} epochs, {figures.taken:,} row changes: {figures.comparison}")
+        if "DuckDB" not in figures.recomputes:
+            say(NO_DUCKDB)
         return _verify(wh, say)
 
 
@@ -64,7 +67,7 @@ def _stream(wh: Warehouse, shop: Shop, figures: DemoStatistics, board: Board) ->
         while figures.elapsed < figures.seconds:
             _epoch(wh, shop, figures)
             if figures.elapsed >= recompute_at:
-                figures.recomputes.append(_timed(lambda: _recompute(wh, figures.runtime)))
+                figures.note_recompute(recompute_seconds(wh, SHOP_VIEWS, figures.runtime))
                 recompute_at = figures.elapsed + RECOMPUTE_EVERY
             figures.elapsed = time.monotonic() - started
             board.update(figures)
@@ -75,24 +78,12 @@ def _stream(wh: Warehouse, shop: Shop, figures: DemoStatistics, board: Board) ->
 
 def _epoch(wh: Warehouse, shop: Shop, figures: DemoStatistics) -> None:
     change = shop.step(CHANGES_PER_EPOCH)
-    figures.refreshes.append(_timed(lambda: wh.apply(change)))
+    figures.refreshes.append(timed(lambda: wh.apply(change)))
     figures.taken += sum(len(pairs) for pairs in change.values())
     for name in SHOP_VIEWS:
         weights = [weight for weight, _ in wh.view(name).changes(since=figures.epoch)]
         figures.note(name, changed=len(weights), grown=sum(weights))
     figures.epoch = wh.epoch
-
-
-def _recompute(wh: Warehouse, runtime: str) -> None:
-    """What a pipeline without incremental views does after every change: compute each view again.
-
-    On Spark the queries are Spark's own to run; elsewhere the warehouse answers them as it would anybody's.
-    """
-    for name, query in SHOP_VIEWS.items():
-        if runtime == "spark":
-            wh.view(name).recompute()
-        else:
-            wh.sql(query)
 
 
 def _verify(wh: Warehouse, say: Callable[[str], None]) -> bool:
@@ -115,9 +106,3 @@ def _folder(folder: Path | None) -> Iterator[Path]:
         raise SetupError("the demo wants a new folder", where=str(folder), hint="Name one that does not exist yet.")
     else:
         yield folder
-
-
-def _timed(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -47,7 +47,7 @@ SHOP_VIEWS = {
     "region_summary": """
         SELECT region, SUM(spenders) AS big_spenders, SUM(total) AS total
         FROM (SELECT region, 0 AS spenders, total FROM customer_spend
-              UNION ALL SELECT region, 1 AS spenders, CAST(0 AS DECIMAL(31,2)) AS total FROM big_spenders) AS both
+              UNION ALL SELECT region, 1 AS spenders, CAST(0 AS DECIMAL(31,2)) AS total FROM big_spenders) AS sides
         GROUP BY region""",
 }
 """Six views of growing difficulty, each after those that it reads."""
