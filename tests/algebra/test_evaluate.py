@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.evaluate import evaluate, evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Case, Column, Literal, Named
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import (
     Aggregate,
     Change,

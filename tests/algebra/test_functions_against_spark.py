@@ -16,13 +16,14 @@ import pyarrow as pa
 import pytest
 
 from tests.algebra.grids import EDGES, GROUPS, READABLE, Group, spark_errs
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.partial_sums import PartialSum
+from tidemill.algebra.aggregates.registry import aggregate_type, finalize, partial_sums
 from tidemill.algebra.evaluate import aggregate_value, evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.derived_functions import DERIVED_FUNCTIONS
 from tidemill.algebra.expressions.scalars import Cast, Column, Literal, Scalar
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
 from tidemill.algebra.values.casts import can_cast
 from tidemill.changes.arrow import from_arrow, to_arrow
 from tidemill.model import types as t
@@ -152,8 +153,8 @@ def test_aggregates(spark: SparkSession, type_: Type, empty: bool) -> None:
     for function in ("sum", "avg", "count"):
         subject = AggregateCall("v", function, argument, aggregate_type(function, type_))
         mine = aggregate_value(subject, [({"a0": value}, 1) for value in values])
-        totals = [Literal(summed(part, values), part.of) for part in parts(subject)]
-        finished = expression_sql(finish(subject, totals, Literal(len(values), t.BIGINT)))
+        totals = [Literal(summed(part, values), part.of) for part in partial_sums(subject)]
+        finished = expression_sql(finalize(subject, totals, Literal(len(values), t.BIGINT)))
         frame = spark.sql(f"SELECT {function}(a0) AS v, {finished} AS w FROM grid")
         assert [f.dataType.simpleString().upper() for f in frame.schema] == [str(subject.of)] * 2
         assert [_inner(column, subject.of) for column in frame.toArrow().columns] == [[mine], [mine]], function

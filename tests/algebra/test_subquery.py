@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
+from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.evaluate import EvaluationContext, evaluate, evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, Subquery, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan, Values
 from tidemill.algebra.relational.walk import (
     children,

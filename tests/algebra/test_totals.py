@@ -10,10 +10,16 @@ import pyarrow as pa
 import pytest
 from duckdb import connect
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import AggregateFunction, same_type
+from tidemill.algebra.aggregates.registry import (
+    AGGREGATE_FUNCTIONS,
+    aggregate_multiset,
+    multiset_entries,
+    needs_multiset,
+)
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column
-from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, total
-from tidemill.algebra.relational.aggregates import AggregateCall, bag, needs_multiset
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.text import text_of
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -32,41 +38,44 @@ def rows(*values: Any) -> list[tuple[tuple[Any, ...], int]]:
 
 def test_extremes_of_doubles() -> None:
     values = rows(1.0, math.nan, -math.inf, None)
-    assert total(over("min", t.DOUBLE), values) == -math.inf
-    assert math.isnan(total(over("max", t.DOUBLE), values))
+    assert aggregate_multiset(over("min", t.DOUBLE), values) == -math.inf
+    assert math.isnan(aggregate_multiset(over("max", t.DOUBLE), values))
 
 
 @pytest.mark.parametrize(
     "function", ["min", "max", "min_by", "mode", "string_agg", "percentile_cont", "var_pop", "sum"]
 )
 def test_nothing_is_null(function: str) -> None:
-    assert total(over(function, others=(Y,)), [((1, None), 1)] if function == "min_by" else [((None, 1), 1)]) is None
+    assert (
+        aggregate_multiset(over(function, others=(Y,)), [((1, None), 1)] if function == "min_by" else [((None, 1), 1)])
+        is None
+    )
 
 
 def test_an_array_of_nothing_is_empty() -> None:
-    assert total(over("array_agg", t.Array(t.INT)), rows(None)) == ()
-    assert total(over("count", t.BIGINT), rows(None)) == 0
+    assert aggregate_multiset(over("array_agg", t.Array(t.INT)), rows(None)) == ()
+    assert aggregate_multiset(over("count", t.BIGINT), rows(None)) == 0
 
 
 def test_arrays_are_ascending() -> None:
     values = [((3,), 1), ((1,), 2), ((None,), 4)]
-    assert total(over("array_agg"), values) == (1, 1, 3)
-    assert total(over("array_agg", distinct=True), values) == (1, 3)
+    assert aggregate_multiset(over("array_agg"), values) == (1, 1, 3)
+    assert aggregate_multiset(over("array_agg", distinct=True), values) == (1, 3)
 
 
 def test_by_another_argument() -> None:
     members = [((1, 5), 1), ((None, 9), 1), ((3, None), 1), ((2, 5), 1)]
-    assert total(over("max_by", others=(Y,)), members) is None
-    assert total(over("min_by", others=(Y,)), members) == 1
-    assert total(over("max_by", others=(Y,)), [*members[:1], *members[3:]]) == 2
+    assert aggregate_multiset(over("max_by", others=(Y,)), members) is None
+    assert aggregate_multiset(over("min_by", others=(Y,)), members) == 1
+    assert aggregate_multiset(over("max_by", others=(Y,)), [*members[:1], *members[3:]]) == 2
 
 
 def test_texts_in_order() -> None:
     name = Column("name", t.STRING)
     members = [(("b", 2), 1), (("a", 2), 2), (("c", 1), 1), (("d", None), 1)]
     falling = over("string_agg", argument=name, order=(SortOrder(Y, True, False),), parameters=(", ",))
-    assert total(falling, members) == "a, a, b, c, d"
-    assert total(over("string_agg", argument=name, parameters=("",)), rows("b", "a")) == "ab"
+    assert aggregate_multiset(falling, members) == "a, a, b, c, d"
+    assert aggregate_multiset(over("string_agg", argument=name, parameters=("",)), rows("b", "a")) == "ab"
 
 
 @pytest.mark.parametrize(
@@ -74,39 +83,42 @@ def test_texts_in_order() -> None:
 )
 def test_shares(share: float, between: float, at: int) -> None:
     values = rows(40, 10, 30, None, 20)
-    assert total(over("percentile_cont", t.DOUBLE, parameters=(share, False)), values) == pytest.approx(between)
-    assert total(over("percentile_disc", t.INT, parameters=(share, False)), values) == at
+    assert aggregate_multiset(over("percentile_cont", t.DOUBLE, parameters=(share, False)), values) == pytest.approx(
+        between
+    )
+    assert aggregate_multiset(over("percentile_disc", t.INT, parameters=(share, False)), values) == at
 
 
 def test_several_shares_from_the_greatest_on() -> None:
     falling = over("percentile_disc", t.Array(t.DOUBLE), parameters=((0.0, 0.5), True))
-    assert total(falling, rows(1, 2, 3, 4)) == (4.0, 3.0)
+    assert aggregate_multiset(falling, rows(1, 2, 3, 4)) == (4.0, 3.0)
 
 
 def test_the_mode_of_several_is_the_least() -> None:
-    assert total(over("mode", parameters=(False,)), rows(2, 1, 2, 1, None, None, None)) == 1
-    assert total(over("mode", parameters=(True,)), rows(2, 1, 2, 1)) == 2
-    assert total(over("mode", parameters=(False,)), [((1,), 1), ((2,), 2)]) == 2
+    assert aggregate_multiset(over("mode", parameters=(False,)), rows(2, 1, 2, 1, None, None, None)) == 1
+    assert aggregate_multiset(over("mode", parameters=(True,)), rows(2, 1, 2, 1)) == 2
+    assert aggregate_multiset(over("mode", parameters=(False,)), [((1,), 1), ((2,), 2)]) == 2
 
 
 def test_squares_out_of_range_have_no_spread() -> None:
-    assert math.isnan(total(over("var_pop", t.DOUBLE), rows(1e200)))
+    assert math.isnan(aggregate_multiset(over("var_pop", t.DOUBLE), rows(1e200)))
 
 
 def test_bags_hold_what_is_looked_at() -> None:
-    found, condition = bag(over("max_by", others=(Y,), filter=Column("z", t.BOOLEAN)))
+    found, condition = multiset_entries(over("max_by", others=(Y,), filter=Column("z", t.BOOLEAN)))
     assert found == (X, Y)
     assert condition is not None
     assert text_of(condition) == "z AND y IS NOT NULL"
-    assert bag(over("min")) == bag(over("max"))
+    assert multiset_entries(over("min")) == multiset_entries(over("max"))
 
 
 def test_an_aggregate_that_is_registered_sees_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(AGGREGATE_KERNELS, "how_many", lambda call, members: len(members))
+    function = AggregateFunction("how_many", same_type, lambda call, members: len(members), sees_nulls=True)
+    monkeypatch.setitem(AGGREGATE_FUNCTIONS, "how_many", function)
     call = over("how_many")
     assert needs_multiset(call)
-    assert bag(call) == ((X,), None)
-    assert total(call, rows(1, None)) == 2
+    assert multiset_entries(call) == ((X,), None)
+    assert aggregate_multiset(call, rows(1, None)) == 2
 
 
 def _groups(count: int) -> list[list[int | None]]:
@@ -138,7 +150,7 @@ def test_answers_of_duckdb(call: AggregateCall, query: str) -> None:
         connection.register("t", table)
         answers = connection.execute(f"SELECT {query} FROM t GROUP BY g ORDER BY g").fetchall()
     for values, (answer,) in zip(GROUPS, answers, strict=True):
-        found = total(call, rows(*values))
+        found = aggregate_multiset(call, rows(*values))
         if isinstance(answer, list):
             assert found == tuple(answer)
         else:

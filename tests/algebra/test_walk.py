@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Case, Cast, Column, Literal, Named, Scalar, is_nullable
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Distinct, Filter, Join, Project, Scan, UnionAll
-from tidemill.algebra.relational.walk import (
-    children,
-    columns_in,
-    conjunction,
-    conjuncts,
-    scans,
-    substitute,
-    transform,
-    walk,
-    with_children,
-)
+from tidemill.algebra.relational.walk import children, columns_in, scans, substitute, transform, walk, with_children
 from tidemill.model import types as t
 from tidemill.model.types import Field
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_multiset, aggregate_type
+from tidemill.algebra.expressions.ordering import SortOrder, sort_key
 from tidemill.algebra.expressions.scalars import Column
-from tidemill.algebra.kernels.aggregates import total
 from tidemill.algebra.kernels.frames import spans_of
-from tidemill.algebra.kernels.moving_aggregates import aggregate_frames
+from tidemill.algebra.kernels.moving_frames import aggregate_frames
 from tidemill.algebra.kernels.windows import window_values
-from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.relational.ordering import SortOrder, sort_key
 from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -127,5 +127,7 @@ def test_moving_aggregates_say_what_plain_ones_say(function: str, of: Type) -> N
         ends = sorted(random_.randint(-3, 3) for _ in range(2))
         frame = Frame(random_.random() < 0.5, *(random_.choice([None, end]) for end in ends))
         spans = spans_of(frame, [(key,) for key in keys], UP)
-        plain = [total(call, [(row, 1) for row in rows[start:end] if row is not None]) for start, end in spans]
+        plain = [
+            aggregate_multiset(call, [(row, 1) for row in rows[start:end] if row is not None]) for start, end in spans
+        ]
         assert repr(aggregate_frames(call, rows, spans)) == repr(plain)

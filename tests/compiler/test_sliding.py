@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_type
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
-from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
 from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan
 from tidemill.algebra.relational.time_partitions import PartitionedInput, PartitionSlice, Subscript, TimePartitioned
 from tidemill.changes.zset import ZSet

@@ -9,8 +9,8 @@ import pytest
 
 import tidemill
 from tests.ways import NATIVE, SPARK, opened
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS
 from tidemill.model.errors import ArithmeticFault, NameTaken, ParseError, SetupError, TypeMismatch, Unsupported
 
 if TYPE_CHECKING:
@@ -158,11 +158,11 @@ def test_two_warehouses_have_functions_of_one_name() -> None:
 
 
 def test_a_closed_warehouse_leaves_nothing_behind() -> None:
-    before = set(FUNCTIONS), set(AGGREGATE_KERNELS)
+    before = set(FUNCTIONS), set(AGGREGATE_FUNCTIONS)
     with tidemill.open(":memory:", runtime="native") as warehouse:
         register(warehouse)
-        assert (set(FUNCTIONS), set(AGGREGATE_KERNELS)) != before
-    assert (set(FUNCTIONS), set(AGGREGATE_KERNELS)) == before
+        assert (set(FUNCTIONS), set(AGGREGATE_FUNCTIONS)) != before
+    assert (set(FUNCTIONS), set(AGGREGATE_FUNCTIONS)) == before
 
 
 def test_a_warehouse_that_is_opened_again_misses_its_functions(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from tests.matching.brute import Brute
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Literal
 from tidemill.algebra.matching.automaton import END, automaton_of
 from tidemill.algebra.matching.partial_matches import ListedRows, navigations_read
 from tidemill.algebra.matching.search import MatchedRows, Matcher
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch, Skip
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.row_patterns import Alternation, Concatenation, PatternVariable, Repetition, RowPattern
 from tidemill.model.errors import ArithmeticFault

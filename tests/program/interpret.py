@@ -15,9 +15,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.functions.comparison import compare
-from tidemill.algebra.relational.partial_sums import LOW
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t

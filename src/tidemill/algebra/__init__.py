@@ -6,8 +6,9 @@ Each package imports only those above it in this list.
 - ``values``: decimals, casts, text formats and type coercion, by Spark's rules
 - ``functions``: the declaration and Python meaning of every scalar function
 - ``expressions``: expression nodes, and how functions are applied to them
-- ``relational``: relational nodes, aggregate and window calls, and the walk over trees
-- ``kernels``: plain Python aggregates, frames and window functions over the rows of a group
+- ``aggregates``: the declaration and Python meaning of every aggregate, and aggregate calls
+- ``relational``: relational nodes, window calls, and the walk over trees
+- ``kernels``: plain Python frames and window functions over the rows of a partition
 - ``matching``: row pattern matching over an ordered partition
 - ``evaluate``: the evaluator: the rows of any relation, given its tables
 - ``user_functions``: functions and aggregates that users register in a warehouse

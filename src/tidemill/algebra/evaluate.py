@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_multiset
+from tidemill.algebra.expressions.conditions import conjuncts
+from tidemill.algebra.expressions.ordering import SortOrder, sort_key
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -21,17 +25,14 @@ from tidemill.algebra.expressions.scalars import (
 )
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.kernels.aggregates import total
 from tidemill.algebra.kernels.windows import window_values
 from tidemill.algebra.matching.partial_matches import Holds, ListedRows, navigations_read
 from tidemill.algebra.matching.search import Matcher
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.ordering import SortOrder, sort_key
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, TimePartitioned
-from tidemill.algebra.relational.walk import SubqueryExpression, columns_in, conjuncts
+from tidemill.algebra.relational.walk import SubqueryExpression, columns_in
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.algebra.values.casts import cast_value
 from tidemill.changes.zset import Row, ZSet
@@ -490,4 +491,4 @@ def aggregate_value(
         for values, weight in members
         if call.filter is None or evaluate_scalar(call.filter, values, around) is True
     ]
-    return total(call, seen)
+    return aggregate_multiset(call, seen)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.expressions.conditions import conjunction
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -22,9 +25,7 @@ from tidemill.algebra.expressions.scalars import (
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.walk import children, conjunction, substitute
+from tidemill.algebra.relational.walk import children, substitute
 from tidemill.algebra.values.formats import write
 from tidemill.model import types as t
 

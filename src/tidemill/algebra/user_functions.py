@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments
+from tidemill.algebra.aggregates.parameters import of_type
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.expressions.scalars import Call, Scalar
 from tidemill.algebra.functions.function import USER_FUNCTION_MARK, Function, always, takes
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, WeightedArguments
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.walk import expressions, walk, walk_all
@@ -123,7 +125,13 @@ class UserAggregate(Registered):
     def __init__(self, signature: FunctionSignature) -> None:
         super().__init__(signature)
         self.body: Accumulator | None = None
-        AGGREGATE_KERNELS[self.key] = self
+        AGGREGATE_FUNCTIONS[self.key] = AggregateFunction(
+            self.key,
+            lambda argument: signature.returns,
+            self,
+            parameters=tuple(map(of_type, signature.arguments)),
+            sees_nulls=True,
+        )
 
     def __call__(self, call: AggregateCall, members: WeightedArguments) -> Any:
         """The value of a group."""
@@ -169,7 +177,7 @@ class UserAggregate(Registered):
 
     def forget(self) -> None:
         """Take it out of the aggregates that calls may name."""
-        AGGREGATE_KERNELS.pop(self.key, None)
+        AGGREGATE_FUNCTIONS.pop(self.key, None)
 
 
 class Registry:
@@ -221,8 +229,8 @@ class Registry:
 
 def aggregate_of(call: AggregateCall) -> UserAggregate | None:
     """The aggregate that a user brought, where ``call`` is of one."""
-    found = AGGREGATE_KERNELS.get(call.function)
-    return found if isinstance(found, UserAggregate) else None
+    found = AGGREGATE_FUNCTIONS.get(call.function)
+    return found.kernel if found is not None and isinstance(found.kernel, UserAggregate) else None
 
 
 def is_registered(name: str) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from tidemill.algebra.user_functions import Registry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.shared_stages import shared_stage_users
-from tidemill.engine.catalog.user_functions import forget_functions
 from tidemill.model.errors import TidemillError
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.format import require_warehouse
@@ -154,7 +153,7 @@ class MapOwners:
         except TidemillError:
             catalog = Catalog(registry)
         finally:
-            forget_functions(registry)
+            registry.forget()
         return cls(catalog, {name: view.name for view in catalog.views.values() for name in view.map_names}, keys)
 
     def relation_of(self, name: str) -> str:

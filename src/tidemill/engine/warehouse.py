@@ -13,7 +13,6 @@ from tidemill.compiler.frontends.script.statements import ReplayLate
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.boundary import public_class, public_function
 from tidemill.engine.catalog.user_functions import (
-    forget_functions,
     register_aggregate,
     register_function,
     state_factory,
@@ -352,7 +351,7 @@ class Warehouse:
     def close(self) -> None:
         """Let go of the folder. Subscriptions end."""
         self._engine.close()
-        forget_functions(self._engine.registry)
+        self._engine.registry.forget()
         if self._temporary is not None:
             self._temporary.cleanup()
 

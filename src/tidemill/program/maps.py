@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemill.algebra.relational.partial_sums import LOW
+from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.model.types import BIGINT, DOUBLE, Field, Type
 
 SPECIALS = (".nan", ".inf", ".ninf")

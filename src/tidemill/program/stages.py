@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.scalars import Named, Scalar
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.time_partitions import PartitionSlice

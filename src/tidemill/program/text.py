@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import indent
 
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan, TopK, Window
-from tidemill.algebra.relational.walk import conjunction
 from tidemill.algebra.text import text_of, text_of_call
 from tidemill.model.schema import WEIGHT
 from tidemill.program.joingraph import Graph

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.partial_sums import LOW
 from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import columns_in, expressions, walk
 from tidemill.model import types as t

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import finalize
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Literal, Scalar
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.partial_sums import finish
 from tidemill.algebra.text import text_of
 from tidemill.compiler.viewlets.ring_calculus.conditions import NEVER, is_fragile, plain, settled
 from tidemill.compiler.viewlets.ring_calculus.ranges import bound_on, falls, is_empty, range_of
@@ -79,7 +79,7 @@ def test_two_limits_that_leave_nothing() -> None:
 # -------------------------------------------------------------------------------------------------- nested aggregates
 
 COUNT, SUM = Column("n1._weight", BIGINT, nullable=False), Column("n1.0", BIGINT, nullable=False)
-NULL_SUM = finish(AggregateCall("s", "sum", Column("y", BIGINT, nullable=False), BIGINT), [SUM], COUNT)
+NULL_SUM = finalize(AggregateCall("s", "sum", Column("y", BIGINT, nullable=False), BIGINT), [SUM], COUNT)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_cases_that_say_nothing_are_gone(condition: Scalar, text: str | None) ->
 def test_a_case_that_decides_everything_is_its_condition() -> None:
     holds = call("gt", A, number(3))
     one = Case(((holds, Literal(1, BIGINT)),), Literal(0, BIGINT), BIGINT)
-    counted = finish(AggregateCall("s", "sum", Literal(1, INT), BIGINT), [one], one)
+    counted = finalize(AggregateCall("s", "sum", Literal(1, INT), BIGINT), [one], one)
     assert plain(call("le", number(1), counted)) == holds
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from tests.compiler.shop import TABLES
 from tests.runtimes.native.harness import Harness
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_type
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Repeat, Scan, TopK, Window
 from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.changes.arrow import NAN

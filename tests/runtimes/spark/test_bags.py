@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named
-from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, WeightedArguments
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Repeat, Scan
 from tidemill.changes.arrow import NAN
 from tidemill.changes.zset import ZSet
@@ -91,7 +92,8 @@ def test_a_fault_in_a_worker_is_a_fault_of_the_view(drive, monkeypatch):
         if members:
             raise ArithmeticFault("no such thing", hint="Do without.")
 
-    monkeypatch.setitem(AGGREGATE_KERNELS, "odd", refuse)
+    odd = AggregateFunction("odd", lambda argument: t.INT, refuse, sees_nulls=True)
+    monkeypatch.setitem(AGGREGATE_FUNCTIONS, "odd", odd)
     view = drive([BIDS], Aggregate(SCAN, BY_ITEM, (AggregateCall("o", "odd", PRICE, t.INT),)))
     view.load()
     with pytest.raises(ArithmeticFault, match="no such thing") as raised:

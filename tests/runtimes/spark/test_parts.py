@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Literal
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Scan, TopK, Window
 from tidemill.algebra.relational.windows import WHOLE, Frame, WindowCall
 from tidemill.changes.zset import ZSet

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.functions.function import (
+    Failure,
     Function,
     Inference,
     StrictParameter,
@@ -235,8 +236,8 @@ def _zip_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 
 ARRAYS = (
-    Function("array_position", _with_value(t.BIGINT), array_position, "array_position({args})"),
-    Function("array_remove", _with_value(), array_remove, "array_remove({args})"),
+    Function("array_position", _with_value(t.BIGINT), array_position, "array_position({args})", fails=Failure.NEVER),
+    Function("array_remove", _with_value(), array_remove, "array_remove({args})", fails=Failure.NEVER),
     Function(
         "array_append",
         _with_value(),
@@ -244,6 +245,7 @@ ARRAYS = (
         "array_append({args})",
         strict=False,
         null_when=lambda nullable: nullable[0],
+        fails=Failure.NEVER,
     ),
     Function(
         "array_prepend",
@@ -252,17 +254,26 @@ ARRAYS = (
         "array_prepend({args})",
         strict=False,
         null_when=lambda nullable: nullable[0],
+        fails=Failure.NEVER,
     ),
     Function(
         "array_compact",
         _same(),
         lambda array: tuple(element for element in array if element is not None),
         "array_compact({0})",
+        fails=Failure.NEVER,
     ),
-    Function("array_union", _sets(), array_union, "array_union({args})"),
-    Function("array_intersect", _sets(), array_intersect, "array_intersect({args})"),
-    Function("array_except", _sets(), array_except, "array_except({args})"),
-    Function("arrays_overlap", _sets(t.BOOLEAN), arrays_overlap, "arrays_overlap({args})", null_when=always),
+    Function("array_union", _sets(), array_union, "array_union({args})", fails=Failure.NEVER),
+    Function("array_intersect", _sets(), array_intersect, "array_intersect({args})", fails=Failure.NEVER),
+    Function("array_except", _sets(), array_except, "array_except({args})", fails=Failure.NEVER),
+    Function(
+        "arrays_overlap",
+        _sets(t.BOOLEAN),
+        arrays_overlap,
+        "arrays_overlap({args})",
+        null_when=always,
+        fails=Failure.NEVER,
+    ),
     Function(
         "array_repeat",
         _repeat_types,
@@ -272,8 +283,8 @@ ARRAYS = (
         null_when=lambda nullable: nullable[1],
     ),
     Function("slice", _same(t.INT, t.INT), cut, "slice({args})"),
-    Function("flatten", _flatten_types, flatten, "flatten({0})", null_when=always),
-    Function("array_sort", _same(), array_sort, "array_sort({0})"),
+    Function("flatten", _flatten_types, flatten, "flatten({0})", null_when=always, fails=Failure.NEVER),
+    Function("array_sort", _same(), array_sort, "array_sort({0})", fails=Failure.NEVER),
     Function(
         "numbered",
         _numbered_types,
@@ -288,5 +299,7 @@ ARRAYS = (
         moments,
         "sequence({0}, {1}, make_interval(0, {2}, 0, {3}, 0, 0, {4} / 1000000))",
     ),
-    Function("arrays_zip", _zip_types, lambda *arrays: tuple(zip_longest(*arrays)), "arrays_zip({args})"),
+    Function(
+        "arrays_zip", _zip_types, lambda *arrays: tuple(zip_longest(*arrays)), "arrays_zip({args})", fails=Failure.NEVER
+    ),
 )

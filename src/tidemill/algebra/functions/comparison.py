@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.functions.function import Function, Inference, expect_count, never, takes
+from tidemill.algebra.functions.function import Failure, Function, Inference, expect_count, never, takes
 from tidemill.algebra.values.coercion import common_type, widest_type
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -115,7 +115,7 @@ def _comparison(name: str, symbol: str, python: str, holds: Callable[[int], bool
     def apply(left: Any, right: Any) -> bool:
         return holds(compare(left, right))
 
-    return Function(name, pair(), apply, f"({{0}} {symbol} {{1}})", specialize=_operator(python))
+    return Function(name, pair(), apply, f"({{0}} {symbol} {{1}})", specialize=_operator(python), fails=Failure.NEVER)
 
 
 def _is_nan(value: float) -> bool:
@@ -136,15 +136,32 @@ RELATIONS = (
         "({0} <=> {1})",
         strict=False,
         null_when=never,
+        fails=Failure.NEVER,
     ),
 )
 """The binary comparisons."""
 
 COMPARISON = (
     *RELATIONS,
-    Function("and", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), all_true, "({0} AND {1})", strict=False),
-    Function("or", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), any_true, "({0} OR {1})", strict=False),
-    Function("not", takes(t.BOOLEAN, gives=t.BOOLEAN), lambda value: not value, "(NOT {0})", python="(not {0})"),
+    Function(
+        "and",
+        takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN),
+        all_true,
+        "({0} AND {1})",
+        strict=False,
+        fails=Failure.NEVER,
+    ),
+    Function(
+        "or", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), any_true, "({0} OR {1})", strict=False, fails=Failure.NEVER
+    ),
+    Function(
+        "not",
+        takes(t.BOOLEAN, gives=t.BOOLEAN),
+        lambda value: not value,
+        "(NOT {0})",
+        python="(not {0})",
+        fails=Failure.NEVER,
+    ),
     Function(
         "is_null",
         anything(t.BOOLEAN),
@@ -152,6 +169,7 @@ COMPARISON = (
         "({0} IS NULL)",
         strict=False,
         null_when=never,
+        fails=Failure.NEVER,
     ),
     Function(
         "is_not_null",
@@ -160,6 +178,7 @@ COMPARISON = (
         "({0} IS NOT NULL)",
         strict=False,
         null_when=never,
+        fails=Failure.NEVER,
     ),
     Function(
         "isnan",
@@ -168,9 +187,26 @@ COMPARISON = (
         "isnan({0})",
         strict=False,
         null_when=never,
+        fails=Failure.NEVER,
     ),
-    Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False),
-    Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all),
-    Function("greatest", together(2, common=widest_type), greatest, "greatest({args})", strict=False, null_when=all),
-    Function("least", together(2, common=widest_type), least, "least({args})", strict=False, null_when=all),
+    Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False, fails=Failure.NEVER),
+    Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all, fails=Failure.NEVER),
+    Function(
+        "greatest",
+        together(2, common=widest_type),
+        greatest,
+        "greatest({args})",
+        strict=False,
+        null_when=all,
+        fails=Failure.NEVER,
+    ),
+    Function(
+        "least",
+        together(2, common=widest_type),
+        least,
+        "least({args})",
+        strict=False,
+        null_when=all,
+        fails=Failure.NEVER,
+    ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP
 from typing import Any, TypeVar
 
-from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_count, takes
+from tidemill.algebra.functions.function import Failure, Function, StrictParameter, always, expect_count, takes
 from tidemill.algebra.values.casts import MIDNIGHT, cast_value, microseconds, timestamp_of
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
@@ -152,14 +152,15 @@ def _moment_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 def _date_part(name: str, compute: Callable[[datetime.date], int], python: str = "", spark: str = "") -> Function:
     spelling = spark or f"{name}({{0}})"
-    return Function(name, takes(t.DATE, gives=t.INT), compute, spelling, python=python)
+    return Function(name, takes(t.DATE, gives=t.INT), compute, spelling, python=python, fails=Failure.NEVER)
 
 
 def _time_part(name: str) -> Function:
     def compute(instant: datetime.datetime) -> int:
         return int(getattr(instant, name))
 
-    return Function(name, takes(t.TIMESTAMP, gives=t.INT), compute, f"{name}({{0}})", python=f"{{0}}.{name}")
+    types, spelling = takes(t.TIMESTAMP, gives=t.INT), f"{name}({{0}})"
+    return Function(name, types, compute, spelling, python=f"{{0}}.{name}", fails=Failure.NEVER)
 
 
 _DAYS = takes(t.DATE, StrictParameter(t.INT, (t.STRING,)), gives=t.DATE)
@@ -190,7 +191,11 @@ TIME = (
     Function("date_add", _DAYS, add_days, "date_add({0}, {1})"),
     Function("date_sub", _DAYS, lambda day, days: add_days(day, -days), "date_sub({0}, {1})"),
     Function(
-        "datediff", takes(t.DATE, t.DATE, gives=t.INT), lambda end, start: (end - start).days, "datediff({0}, {1})"
+        "datediff",
+        takes(t.DATE, t.DATE, gives=t.INT),
+        lambda end, start: (end - start).days,
+        "datediff({0}, {1})",
+        fails=Failure.NEVER,
     ),
     Function("add_months", _MONTHS, add_months, "add_months({0}, {1})"),
     Function("add_months_to", _moment_types, add_months, "({0} + make_ym_interval(0, {1}))"),
@@ -221,6 +226,7 @@ TIME = (
         takes(StrictParameter(t.DATE), gives=t.INT),
         lambda day: day.toordinal() - EPOCH_DAY,
         "unix_date({0})",
+        fails=Failure.NEVER,
     ),
     Function(
         "date_from_unix_date",

@@ -9,8 +9,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from tidemill.algebra.expressions.ordering import SortOrder, sort_key
 from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.relational.ordering import SortOrder, sort_key
 from tidemill.algebra.relational.windows import Frame
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row

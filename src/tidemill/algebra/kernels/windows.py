@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.kernels.frames import Peers, spans_of
-from tidemill.algebra.kernels.moving_aggregates import aggregate_frames
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.windows import LISTS, OFFSETS, RANKINGS, SESSION, VALUES, WindowCall
+from tidemill.algebra.kernels.moving_frames import aggregate_frames
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, VALUES, WindowCall
 from tidemill.changes.zset import Row
 
 
@@ -39,8 +39,6 @@ def window_values(
     spans = spans_of(call.frame, places, order)
     if call.function in VALUES:
         return [_picked(call, seen[start:end]) for start, end in spans]
-    if call.function in LISTS:
-        return [_listed(call, arguments[start:end]) for start, end in spans]
     return aggregate_frames(_aggregate(call), arguments, spans)
 
 
@@ -127,13 +125,6 @@ def _sessions(arguments: Sequence[Row]) -> list[Any]:
             sessions.append([moment, end])
         found.append(sessions[-1])
     return [tuple(session) for session in found]
-
-
-def _listed(call: WindowCall, frame: Sequence[Row | None]) -> Any:
-    known = [row[0] for row in frame if row is not None and row[0] is not None]
-    if call.function == "array_agg":
-        return tuple(known)
-    return call.parameters[0].join(known) if known else None
 
 
 def _aggregate(call: WindowCall) -> AggregateCall:

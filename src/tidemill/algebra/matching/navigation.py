@@ -15,28 +15,12 @@ runs that have begun alike share them.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from copy import copy
 from typing import Any
 
-from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.kernels.moving_aggregates import MovingSum
-from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.folds import Fold
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.relational.match import Navigation
-
-
-class Fold(ABC):
-    """How a value goes on from row to row."""
-
-    start: Any = None
-
-    @abstractmethod
-    def add(self, state: Any, value: Any, variable: str) -> Any:
-        """The state after one more row, in which the argument has this value."""
-
-    @abstractmethod
-    def value(self, state: Any) -> Any:
-        """What is read."""
 
 
 class FirstFold(Fold):
@@ -60,9 +44,6 @@ class LatestFold(Fold):
     def add(self, state: Any, value: Any, variable: str) -> Any:
         return value
 
-    def value(self, state: Any) -> Any:
-        return state
-
 
 class LastFold(Fold):
     """The value so many rows before the last one."""
@@ -79,62 +60,11 @@ class LastFold(Fold):
         return state[0] if len(state) == self._kept else None
 
 
-class CountFold(Fold):
-    """COUNT, of rows or of values that are not NULL."""
-
-    start = 0
-
-    def __init__(self, rows: bool) -> None:
-        self._rows = rows
-
-    def add(self, state: Any, value: Any, variable: str) -> Any:
-        return state + 1 if self._rows or value is not None else state
-
-    def value(self, state: Any) -> Any:
-        return state
-
-
-class SumFold(Fold):
-    """SUM and AVG, exactly."""
-
-    def __init__(self, call: AggregateCall) -> None:
-        self.start = MovingSum(call)
-
-    def add(self, state: Any, value: Any, variable: str) -> Any:
-        if value is None:
-            return state
-        state = copy(state)
-        state.enter(value)
-        return state
-
-    def value(self, state: Any) -> Any:
-        return state.value()
-
-
-class ExtremeFold(Fold):
-    """MIN and MAX."""
-
-    def __init__(self, greatest: bool) -> None:
-        self._greatest = greatest
-
-    def add(self, state: Any, value: Any, variable: str) -> Any:
-        if value is None or state is None:
-            return state if value is None else value
-        one, other = order_key(state), order_key(value)
-        return value if (other > one if self._greatest else other < one) else state
-
-    def value(self, state: Any) -> Any:
-        return state
-
-
 class ClassifierFold(Fold):
     """CLASSIFIER()."""
 
     def add(self, state: Any, value: Any, variable: str) -> Any:
         return variable.upper()
-
-    def value(self, state: Any) -> Any:
-        return state
 
 
 class MatchNumberFold(Fold):
@@ -143,25 +73,19 @@ class MatchNumberFold(Fold):
     def add(self, state: Any, value: Any, variable: str) -> Any:
         return state
 
-    def value(self, state: Any) -> Any:
-        return state
 
-
-def fold_of(look: Navigation) -> Fold:
-    """How the value of ``look`` goes on."""
-    match look.function:
+def fold_of(navigation: Navigation) -> Fold:
+    """How the value of ``navigation`` goes on."""
+    match navigation.function:
         case "first":
-            return FirstFold(look.offset)
+            return FirstFold(navigation.offset)
         case "last":
-            return LastFold(look.offset) if look.offset else LatestFold()
-        case "count":
-            return CountFold(rows=look.argument is None)
-        case "sum" | "avg":
-            return SumFold(AggregateCall(look.name, look.function, look.argument, look.of))
-        case "min" | "max":
-            return ExtremeFold(greatest=look.function == "max")
+            return LastFold(navigation.offset) if navigation.offset else LatestFold()
         case "classifier":
             return ClassifierFold()
         case "match_number":
             return MatchNumberFold()
-    raise TypeError(f"a pattern cannot follow {look.function}")
+    fold = AGGREGATE_FUNCTIONS[navigation.function].fold
+    if fold is None:
+        raise TypeError(f"a pattern cannot follow {navigation.function}")
+    return fold(AggregateCall(navigation.name, navigation.function, navigation.argument, navigation.of))

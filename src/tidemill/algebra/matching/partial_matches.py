@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tidemill.algebra.aggregates.folds import Fold
 from tidemill.algebra.matching.automaton import automaton_of
-from tidemill.algebra.matching.navigation import Fold, LatestFold, fold_of
+from tidemill.algebra.matching.navigation import LatestFold, fold_of
 from tidemill.algebra.relational.match import MATCH_NUMBER, Match
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row

@@ -1,12 +1,9 @@
 """Relational nodes: frozen dataclasses, each a function from Z-sets to a Z-set.
 
 - ``relations``: scan, filter, project, join, aggregate, set operations, top-k, window, recursion
-- ``aggregates``: aggregate calls, their types, and which of them sums suffice for
-- ``partial_sums``: the ring values that an aggregate is computed from
 - ``windows``: window function calls and frames
-- ``ordering``: ORDER BY terms and sort keys
 - ``time_partitions``: relations defined time partition by time partition (ViewDF)
 - ``row_patterns``: row patterns as regular expressions over pattern variables
 - ``match``: rows that match a pattern (MATCH_RECOGNIZE), as a relation
-- ``walk``: children, transformation, columns read, conjuncts
+- ``walk``: children, transformation, columns read, substitution
 """

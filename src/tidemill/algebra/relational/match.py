@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Scalar
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Unary
 from tidemill.algebra.relational.row_patterns import RowPattern
 from tidemill.model.types import Field, Type
@@ -15,13 +16,8 @@ from tidemill.model.types import Field, Type
 ROW_NAVIGATIONS = frozenset(("first", "last"))
 """Functions that pick a row."""
 
-PATTERN_AGGREGATES = frozenset(("count", "sum", "avg", "min", "max"))
-"""Aggregates that go on from row to row."""
-
 CLASSIFIER = "classifier"
 MATCH_NUMBER = "match_number"
-
-NEVER_NULL = frozenset(("count", MATCH_NUMBER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,9 @@ class Navigation:
     @property
     def field(self) -> Field:
         """The column that this makes."""
-        return Field(self.name, self.of, nullable=self.function not in NEVER_NULL)
+        aggregate = AGGREGATE_FUNCTIONS.get(self.function)
+        never_null = self.function == MATCH_NUMBER if aggregate is None else not aggregate.nullable
+        return Field(self.name, self.of, not never_null)
 
     def sees(self, variable: str) -> bool:
         """Whether rows of that variable count."""

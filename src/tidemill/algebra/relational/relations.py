@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Named, Scalar
 from tidemill.algebra.node import Relation, memoized
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.model.types import Field
 
@@ -185,7 +186,7 @@ class Aggregate(Unary):
     @property
     @memoized
     def fields(self) -> tuple[Field, ...]:
-        return tuple(key.field for key in self.keys) + tuple(call.field for call in self.aggregates)
+        return tuple(key.field for key in self.keys) + tuple(map(aggregate_field, self.aggregates))
 
     @property
     def has_one_row(self) -> bool:

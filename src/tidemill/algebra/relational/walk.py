@@ -30,7 +30,6 @@ from tidemill.algebra.relational import relations as r
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.time_partitions import TimePartitioned
 from tidemill.algebra.relational.windows import WindowCall
-from tidemill.model.types import BOOLEAN
 
 AnyNode = TypeVar("AnyNode", Scalar, Relation)
 
@@ -306,24 +305,6 @@ def _read_and_bound(relation: Relation) -> tuple[frozenset[str], frozenset[str]]
     own = (field.name for field in relation.fields)
     read = frozenset().union(*(read for read, _ in below), *map(columns_in, expressions(relation)))
     return read, frozenset().union(*(bound for _, bound in below), own)
-
-
-def conjuncts(scalar: Scalar) -> list[Scalar]:
-    """The conditions that AND joins at the top of ``scalar``: all of them are true when it is."""
-    match scalar:
-        case Call(function="and", arguments=arguments):
-            return [part for argument in arguments for part in conjuncts(argument)]
-        case Literal(value=True):
-            return []
-    return [scalar]
-
-
-def conjunction(conditions: Sequence[Scalar]) -> Scalar | None:
-    """All ``conditions`` joined by AND; None for none at all."""
-    result: Scalar | None = None
-    for condition in conditions:
-        result = condition if result is None else Call("and", (result, condition), BOOLEAN)
-    return result
 
 
 def substitute(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:

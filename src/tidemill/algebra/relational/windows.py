@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
 from tidemill.algebra.expressions.scalars import Scalar
-from tidemill.algebra.relational.aggregates import NEVER_NULL
 from tidemill.model.types import Field, Type
 
 RANKINGS = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"))
@@ -31,9 +31,6 @@ OFFSETS = frozenset(("lag", "lead"))
 
 VALUES = frozenset(("first_value", "last_value", "nth_value"))
 """Functions that pick a row of the frame."""
-
-LISTS = frozenset(("array_agg", "string_agg"))
-"""Aggregates that put values one after another: here in the order of the rows."""
 
 SESSION = "session_window"
 
@@ -75,5 +72,7 @@ class WindowCall:
     @property
     def field(self) -> Field:
         """The column that this makes."""
-        always = self.function in RANKINGS | NEVER_NULL or self.function == SESSION
-        return Field(self.name, self.of, nullable=not always)
+        if self.function in RANKINGS or self.function == SESSION:
+            return Field(self.name, self.of, nullable=False)
+        aggregate = AGGREGATE_FUNCTIONS.get(self.function)
+        return Field(self.name, self.of, aggregate is None or aggregate.nullable)

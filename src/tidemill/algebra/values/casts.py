@@ -53,6 +53,28 @@ def can_cast(source: Type, target: Type) -> bool:
     return type(source) in _SOURCES.get(type(target), ())
 
 
+def widens(source: Type, target: Type) -> bool:
+    """Whether a CAST from ``source`` to ``target`` has a value for every value, so that it cannot fail."""
+    match source, target:
+        case _ if source == target or isinstance(source, t.Void):
+            return True
+        case t.Int(), t.BigInt() | t.Double():
+            return True
+        case t.BigInt(), t.Double():
+            return True
+        case t.Int() | t.BigInt(), t.Decimal(precision, scale):
+            return precision - scale >= (10 if source == t.INT else 19)
+        case t.Decimal(old_precision, old_scale), t.Decimal(precision, scale):
+            return scale >= old_scale and precision - scale >= old_precision - old_scale
+        case t.Decimal(), t.Double():
+            return True
+        case t.Date(), t.Timestamp():
+            return True
+        case t.Boolean() | t.Int() | t.BigInt() | t.Decimal() | t.Double() | t.Date() | t.Timestamp(), t.String():
+            return True
+    return False
+
+
 def checked(type_: Type, value: int) -> int:
     """``value`` where it is in the range of INT or BIGINT; else an error."""
     limit = LIMITS[type(type_)]

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Call, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Change, Filter, Join, Project, Scan, UnionAll, Unnest, Values
-from tidemill.algebra.relational.walk import columns_in, conjuncts, substitute
+from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.compiler.analysis.fold_constants import fold_constants
 from tidemill.program.statements import ArrayLoop

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import (
@@ -28,7 +29,6 @@ from tidemill.algebra.relational.relations import (
     Values,
     Window,
 )
-from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.analysis.rename import rename
 from tidemill.compiler.rewrites.replace_set_operations import replace_set_operations
 from tidemill.compiler.rewrites.row_identity import in_order

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.expressions.scalars import Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import MULTISET_AGGREGATES, SUMS, AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Project, UnionAll
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BOOLEAN
@@ -60,8 +61,7 @@ _THERE = Literal(True, BOOLEAN)
 
 def _hidden_by_null(call: AggregateCall) -> AggregateCall:
     """``call`` so that it does not see a row in which all that it looks at is NULL."""
-    if not call.scalars and call.function == "count":
+    if not call.scalars:
         return replace(call, argument=_THERE)
-    return (
-        call if call.function in SUMS | MULTISET_AGGREGATES or call.filter is not None else replace(call, filter=_THERE)
-    )
+    hidden = not function_of(call).sees_nulls or call.filter is not None
+    return call if hidden else replace(call, filter=_THERE)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Join, Project
-from tidemill.algebra.relational.walk import columns_in, conjunction, conjuncts, outer_columns, subqueries
+from tidemill.algebra.relational.walk import columns_in, outer_columns, subqueries
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.model.types import VOID
 

@@ -22,7 +22,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field, aggregate_multiset
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -34,15 +37,11 @@ from tidemill.algebra.expressions.scalars import (
     column,
     is_nullable,
 )
-from tidemill.algebra.kernels.aggregates import total as total_of
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project, UnionAll
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
-    conjunction,
-    conjuncts,
     expressions,
     outer_columns,
     subqueries,
@@ -159,12 +158,12 @@ class _Attachment:
         for call in total.aggregates:
             names.append(fresh(f"{self._alias}.{call.name.rpartition('.')[2]}", names))
         calls = tuple(replace(call, name=name) for call, name in zip(total.aggregates, names, strict=True))
-        columns = {old.name: column(new.field) for old, new in zip(total.aggregates, calls, strict=True)}
+        columns = {old.name: column(aggregate_field(new)) for old, new in zip(total.aggregates, calls, strict=True)}
         value = substitute(value, columns)
         total = replace(total, aggregates=calls)
         if _is_truth(value, names):
             return self._attach_truth(joined, total, value)
-        sums = [column(call.field) for call in calls if _over_nothing(call).value is None]
+        sums = [column(aggregate_field(call)) for call in calls if _over_nothing(call).value is None]
         self._rejecting = self._rejecting and is_null_over_nothing(value, sums)
         return self._attach_total(joined, total, _Told.of(calls)), value
 
@@ -227,7 +226,7 @@ class _Attachment:
         if not self._rejecting:
             counted = AggregateCall(f"{self._alias}.rows", "count", None, BIGINT)
             counts = padded(Aggregate(rows, domain.keys, (counted,)), Project(domain.relation, domain.keys))
-            none = Call("eq", (column(counted.field), Literal(0, BIGINT)), BOOLEAN)
+            none = Call("eq", (column(aggregate_field(counted)), Literal(0, BIGINT)), BOOLEAN)
             missing = Named(value.name, Literal(None, value.scalar.type))
             rows = UnionAll((rows, Project(Filter(counts, none), (*domain.keys, missing))))
         return self._joined_back(joined, rows, domain), Column(value.name, value.scalar.type)
@@ -247,7 +246,7 @@ class _Told:
     @staticmethod
     def of(calls: Sequence[AggregateCall]) -> _Told:
         """The aggregates as they are."""
-        outputs = tuple(Named(call.name, column(call.field)) for call in calls)
+        outputs = tuple(Named(call.name, column(aggregate_field(call))) for call in calls)
         return _Told(outputs, tuple(map(_over_nothing, calls)))
 
     def over(self, groups: Aggregate) -> Relation:
@@ -259,7 +258,7 @@ class _Told:
 
 
 def _over_nothing(call: AggregateCall) -> Literal:
-    return Literal(total_of(call, ()), call.of)
+    return Literal(aggregate_multiset(call, ()), call.of)
 
 
 def _is_truth(value: Scalar, names: Collection[str]) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar, column, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import (
     Aggregate,
@@ -28,8 +29,6 @@ from tidemill.algebra.relational.relations import (
 )
 from tidemill.algebra.relational.walk import (
     columns_in,
-    conjunction,
-    conjuncts,
     expressions,
     outer_columns,
     substitute,

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import needs_multiset, required_arguments
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall, known, needs_multiset
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project
-from tidemill.algebra.relational.walk import conjunction, transform
+from tidemill.algebra.relational.walk import transform
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN
@@ -64,7 +66,7 @@ def _shares(node: Aggregate) -> Iterator[Share]:
 def _known_share(node: Aggregate, calls: Sequence[AggregateCall], condition: Scalar | None) -> Share:
     """The distinct arguments in rows that the aggregates look at, and no others."""
     conditions = [] if condition is None else [condition]
-    conditions += [Call("is_not_null", (one,), BOOLEAN) for one in known(calls[0]) if is_nullable(one)]
+    conditions += [Call("is_not_null", (one,), BOOLEAN) for one in required_arguments(calls[0]) if is_nullable(one)]
     looked_at = conjunction(conditions)
     rows = node.input if looked_at is None else Filter(node.input, looked_at)
     return _share(node, rows, calls, calls[0].scalars[: 1 + len(calls[0].others)])

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
+from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Column, Exists, Literal, Named, Scalar, column, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, UnionAll, Values
-from tidemill.algebra.relational.walk import columns_in, conjunction, transform, walk_all
+from tidemill.algebra.relational.walk import columns_in, transform, walk_all
 from tidemill.compiler.analysis.blocks import count_blocks
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.correlation import equalities

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.relational.walk import conjunction, conjuncts
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.model.types import BOOLEAN
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Repeat, Scan
-from tidemill.algebra.relational.walk import children, conjunction, walk, with_children
+from tidemill.algebra.relational.walk import children, walk, with_children
 from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks, used_columns
 from tidemill.compiler.delta.joingraph import meetings
 from tidemill.model.types import BIGINT, BOOLEAN
@@ -66,7 +68,9 @@ def _tabled(block: QueryBlock) -> Relation | None:
     # As a condition this would be pushed down into the table, and take from it what has no partner.
     whole = conjunction([*here, *others])
     assert whole is not None, "there are leaves that must be there"
-    return Project(Repeat(table, Case(((whole, column(rows.field)),), Literal(0, BIGINT), BIGINT)), block.outputs)
+    return Project(
+        Repeat(table, Case(((whole, column(aggregate_field(rows))),), Literal(0, BIGINT), BIGINT)), block.outputs
+    )
 
 
 def _order(block: QueryBlock) -> Iterator[tuple[Leaf, list[Scalar]]]:

@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Project, TopK, Window
-from tidemill.algebra.relational.walk import (
-    children,
-    columns_in,
-    conjunction,
-    conjuncts,
-    with_children,
-    with_subqueries,
-)
+from tidemill.algebra.relational.walk import children, columns_in, with_children, with_subqueries
 from tidemill.algebra.relational.windows import WindowCall
 from tidemill.compiler.analysis.failures import is_exact
 

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Values
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
-    conjunction,
-    conjuncts,
     subqueries,
     substitute,
     transform,
@@ -25,7 +24,7 @@ from tidemill.algebra.relational.walk import (
     with_subqueries,
 )
 from tidemill.model.errors import ArithmeticFault
-from tidemill.model.types import BIGINT, BOOLEAN
+from tidemill.model.types import BOOLEAN
 
 
 def inline_subqueries(relation: Relation) -> Relation:
@@ -90,7 +89,7 @@ def _row(relation: Relation) -> InlinedRow | None:
             return replace(row, values={o.name: substitute(o.scalar, row.values) for o in outputs})
         case Distinct():
             return row
-        case Aggregate(keys=()) if all(call.function in SIMPLE for call in relation.aggregates):
+        case Aggregate(keys=()) if all(function_of(call).over_one_row for call in relation.aggregates):
             return InlinedRow((), {call.name: _aggregate(call, row) for call in relation.aggregates})
     return None
 
@@ -102,20 +101,16 @@ def _constant(relation: Values) -> InlinedRow | None:
     return InlinedRow((), {f.name: Literal(value, f.type) for f, value in pairs})
 
 
-SIMPLE = ("count", "sum", "min", "max")
-"""The aggregates whose value over one row needs no more than a conversion."""
-
-
 def _aggregate(call: AggregateCall, row: InlinedRow) -> Scalar:
-    """An aggregate over a row that may be there: how many rows it sees, or its argument in the only one."""
+    """An aggregate over a row that may be there: its value over that row, or over none."""
+    function = function_of(call)
+    assert function.over_one_row is not None
     seen = row.where(call.filter)
-    if call.function != "count":
-        assert call.argument is not None
-        value = convert(substitute(call.argument, row.values), call.of)
-        return _where(conjunction(seen.conditions), value, Literal(None, call.of))
     if call.argument is not None:
-        seen = seen.where(Call("is_not_null", (call.argument,), BOOLEAN))
-    return _where(conjunction(seen.conditions), Literal(1, BIGINT), Literal(0, BIGINT))
+        if not function.nullable:
+            seen = seen.where(Call("is_not_null", (call.argument,), BOOLEAN))
+        call = replace(call, argument=substitute(call.argument, row.values))
+    return _where(conjunction(seen.conditions), function.over_one_row(call), Literal(function.empty, call.of))
 
 
 def _where(condition: Scalar | None, value: Scalar, otherwise: Scalar) -> Scalar:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
@@ -31,7 +32,7 @@ from tidemill.algebra.relational.relations import (
     Window,
 )
 from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER, PartitionedInput, Subscript, TimePartitioned
-from tidemill.algebra.relational.walk import children, conjunction, expressions, subqueries, transform, walk
+from tidemill.algebra.relational.walk import children, expressions, subqueries, transform, walk
 
 
 def partitionwise(relation: Relation) -> Relation:

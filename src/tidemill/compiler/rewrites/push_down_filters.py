@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
@@ -26,7 +27,6 @@ from tidemill.algebra.relational.relations import (
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
-    conjunction,
     subqueries,
     substitute,
     with_children,

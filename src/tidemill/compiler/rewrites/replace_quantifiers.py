@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import (
     Call,
     Case,
@@ -29,13 +31,10 @@ from tidemill.algebra.expressions.scalars import (
     is_nullable,
 )
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, Project
 from tidemill.algebra.relational.walk import (
     children,
     columns_in,
-    conjunction,
-    conjuncts,
     subqueries,
     transform,
     walk_all,

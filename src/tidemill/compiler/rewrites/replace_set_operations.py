@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field
 from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Except, Filter, Intersect, Project, Repeat, UnionAll
 from tidemill.algebra.relational.walk import transform
 from tidemill.compiler.analysis.rename import fresh
@@ -52,7 +53,7 @@ def _counted(node: Intersect | Except) -> _RowCounts:
         AggregateCall(fresh(f"{side.name}_rows", names), "count", column(side), BIGINT) for side in (left, right)
     )
     groups = Aggregate(tagged, tuple(Named(f.name, column(f)) for f in keys), calls)
-    return _RowCounts(groups, *(column(call.field) for call in calls))
+    return _RowCounts(groups, *(column(aggregate_field(call)) for call in calls))
 
 
 def _tagged(side: Relation, names: list[str], sides: tuple[str, str], number: int) -> Relation:

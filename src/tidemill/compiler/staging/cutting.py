@@ -9,9 +9,9 @@ from functools import reduce
 from math import prod
 from operator import add, or_
 
+from tidemill.algebra.aggregates.registry import needs_multiset
 from tidemill.algebra.expressions.scalars import Literal, Named, column
 from tidemill.algebra.node import Relation, memoized
-from tidemill.algebra.relational.aggregates import needs_multiset
 from tidemill.algebra.relational.relations import (
     Aggregate,
     Filter,

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.partial_sums import PartialSum
+from tidemill.algebra.aggregates.registry import finalize, multiset_entries, needs_multiset, partial_sums
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall, bag, needs_multiset
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
 from tidemill.algebra.relational.relations import (
     Aggregate,
     Distinct,
@@ -29,15 +31,7 @@ from tidemill.algebra.relational.relations import (
     Window,
 )
 from tidemill.algebra.relational.time_partitions import TimePartitioned
-from tidemill.algebra.relational.walk import (
-    columns_in,
-    conjunction,
-    expressions,
-    subqueries,
-    substitute,
-    walk,
-    walk_all,
-)
+from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, substitute, walk, walk_all
 from tidemill.compiler.analysis.blocks import blocks, used_columns
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.unique_aliases import unique_aliases
@@ -219,12 +213,14 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
         if call.name not in above.asked:
             continue
         if needs_multiset(call):
-            found = bags.setdefault(bag(call), _bag(f"{name}/bag_{len(bags)}", node, call))
+            found = bags.setdefault(multiset_entries(call), _bag(f"{name}/bag_{len(bags)}", node, call))
             columns = map(column, found.map.keys[len(keys) :])
             peeks.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
         else:
-            values = [sums.setdefault(part, RingField(_sum_name(len(sums), keys), part.of)) for part in parts(call)]
-            results[call.name] = finish(call, [Column(v.name, v.type, nullable=False) for v in values], weight)
+            values = [
+                sums.setdefault(part, RingField(_sum_name(len(sums), keys), part.of)) for part in partial_sums(call)
+            ]
+            results[call.name] = finalize(call, [Column(v.name, v.type, nullable=False) for v in values], weight)
     map_ = Map(f"{name}/groups", keys, tuple(sums.values()))
     body = Project(node.input, (*node.keys, *(Named(value.name, part.argument) for part, value in sums.items())))
     above = above.over(results)
@@ -234,7 +230,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
 
 def _bag(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
     """The map of what ``call`` looks at in the rows of each group."""
-    seen, condition = bag(call)
+    seen, condition = multiset_entries(call)
     taken = {key.name for key in node.keys}
     entries = tuple(Named(fresh(f"value_{i}", taken), scalar) for i, scalar in enumerate(seen))
     rows = node.input if condition is None else Filter(node.input, condition)

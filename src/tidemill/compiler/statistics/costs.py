@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK, Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
@@ -128,13 +129,9 @@ def cost_of_emission(stage: Stage) -> Cost | None:
     return None
 
 
-EXTREMES = frozenset(("min", "max", "min_by", "max_by"))
-"""The aggregates that look at one end of their bag."""
-
-
 def _peeking(peek: MultisetRead) -> Cost:
     name = function_text(peek.call.function)
-    if peek.call.function in EXTREMES:
+    if function_of(peek.call).end is not None:
         return Cost(CostClass.LOGARITHMIC, f"{name} is one end of an ordered bag")
     registered = aggregate_of(peek.call)
     if registered is not None and registered.takes_back:

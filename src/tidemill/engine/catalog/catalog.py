@@ -29,7 +29,7 @@ from tidemill.engine.catalog.oql_queries import as_oql, oql_view
 from tidemill.engine.catalog.remote_subplans import keep
 from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
 from tidemill.engine.catalog.source_entry import SourceEntry
-from tidemill.engine.catalog.user_functions import declare_function, signature_from_json, signature_to_json
+from tidemill.engine.catalog.user_functions import signature_from_json, signature_to_json
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
@@ -380,7 +380,7 @@ class Catalog:
         catalog, outdated = cls(registry), []
         for item in _items(data, "functions"):
             with _read(item):
-                declare_function(registry, signature_from_json(item))
+                registry.declare(signature_from_json(item))
         for item in _items(data, "sources"):
             with _read(item):
                 catalog.connect(SourceEntry.from_json(item))

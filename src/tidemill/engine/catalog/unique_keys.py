@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.walk import conjuncts
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
 from tidemill.model.schema import Table

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from tidemill.algebra.user_functions import (
     Accumulator,
     FunctionSignature,
-    Registry,
     UserAggregate,
     UserFunction,
     functions_in,
 )
-from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES
 from tidemill.compiler.frontends.sql.registered_functions import (
-    aggregate_rule,
     check_function_name,
     read_type,
 )
@@ -33,7 +30,7 @@ def register_function(
     signature = FunctionSignature(
         check_function_name(name), tuple(map(read_type, arguments)), read_type(returns), strict
     )
-    known = declare_function(engine.registry, signature, _in_use(engine))
+    known = engine.registry.declare(signature, _in_use(engine))
     assert isinstance(known, UserFunction)
     known.body = function
 
@@ -46,7 +43,7 @@ def register_aggregate(
         raise TypeMismatch(f'aggregate "{name}" takes no argument', hint='Say what it takes: arguments=["INT"].')
     types = tuple(map(read_type, arguments))
     signature = FunctionSignature(check_function_name(name), types, read_type(returns), strict, aggregate=True)
-    known = declare_function(engine.registry, signature, _in_use(engine))
+    known = engine.registry.declare(signature, _in_use(engine))
     assert isinstance(known, UserAggregate)
     known.body = steps
 
@@ -54,26 +51,6 @@ def register_aggregate(
 def state_factory(zero: Any) -> Callable[[], Any]:
     """What gives each group a state of its own: ``zero`` is a function that makes one, or the state itself."""
     return zero if callable(zero) else lambda: deepcopy(zero)
-
-
-def declare_function(
-    registry: Registry, signature: FunctionSignature, used: Iterable[str] = ()
-) -> UserFunction | UserAggregate:
-    """Know a function by its signature, in SQL as in the algebra."""
-    before = registry.keys.get(signature.name, "")
-    known = registry.declare(signature, used)
-    if known.key != before:
-        AGGREGATES.pop(before, None)
-    if signature.aggregate:
-        AGGREGATES[known.key] = aggregate_rule(known.key, signature)
-    return known
-
-
-def forget_functions(registry: Registry) -> None:
-    """Let go of all functions of a warehouse that is closed."""
-    for key in registry.keys.values():
-        AGGREGATES.pop(key, None)
-    registry.forget()
 
 
 def _in_use(engine: Engine) -> set[str]:

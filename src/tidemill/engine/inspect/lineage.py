@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Literal, column
 from tidemill.algebra.relational.relations import Filter, Project
-from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.lineage.provenance import provenance
 from tidemill.engine.engine import Engine
 from tidemill.engine.results import present_rows

@@ -15,12 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Aggregate, TopK, Window
 from tidemill.algebra.relational.walk import walk_all
-from tidemill.algebra.relational.windows import LISTS, OFFSETS, RANKINGS, VALUES, WindowCall
+from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, VALUES, WindowCall
 from tidemill.algebra.user_functions import functions_in
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import ZSet
@@ -37,10 +38,6 @@ from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import Program, Stage
-
-ORDER_DEPENDENT_AGGREGATES = frozenset(("array_agg", "string_agg", "mode", "min_by", "max_by"))
-"""Lists, whose order is not fixed or not to the last, and picks of which several may be equally right."""
-
 
 SPARK, EVALUATOR = "spark", "evaluator"
 ORACLES = (SPARK, EVALUATOR)
@@ -158,9 +155,7 @@ def depends_on_row_order(relation: Relation) -> bool:
     """
     return any(
         isinstance(node, TopK)
-        or (
-            isinstance(node, Aggregate) and any(call.function in ORDER_DEPENDENT_AGGREGATES for call in node.aggregates)
-        )
+        or (isinstance(node, Aggregate) and any(function_of(call).depends_on_order for call in node.aggregates))
         or (isinstance(node, Window) and any(map(_counts_rows, node.calls)))
         or isinstance(node, Match)
         for node in walk_all(relation)
@@ -172,7 +167,9 @@ def _counts_rows(call: WindowCall) -> bool:
     if call.function in RANKINGS:
         return call.function in ("row_number", "ntile")
     over_rows = call.frame.rows and (call.frame.start, call.frame.end) != (None, None)
-    return over_rows or call.function in OFFSETS | VALUES | LISTS
+    aggregate = AGGREGATE_FUNCTIONS.get(call.function)
+    lists = aggregate is not None and aggregate.over_ordered is not None
+    return over_rows or lists or call.function in OFFSETS | VALUES
 
 
 def _is_on_spark(engine: Engine, view: View) -> bool:

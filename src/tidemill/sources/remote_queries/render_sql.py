@@ -19,9 +19,10 @@ from itertools import islice, product
 from typing import Any
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar
 from tidemill.algebra.relational.relations import Scan
-from tidemill.algebra.relational.walk import columns_in, conjuncts, walk
+from tidemill.algebra.relational.walk import columns_in, walk
 from tidemill.algebra.text import text_of
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t

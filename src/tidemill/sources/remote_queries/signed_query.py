@@ -13,10 +13,11 @@ from functools import cached_property
 from itertools import combinations
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Named, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Filter, Join, Project, Scan
-from tidemill.algebra.relational.walk import columns_in, conjunction
+from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import Field
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.algebra.relational.partial_sums import LOW
+from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.changes.arrow import from_arrow
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import DOUBLE, Array, Field, Struct, Type

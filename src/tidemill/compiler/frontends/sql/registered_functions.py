@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from sqlglot import exp
 
-from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.derived_functions import ALIASES, DERIVED_FUNCTIONS, VOLATILE
-from tidemill.algebra.functions.function import expect
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.user_functions import FunctionSignature
-from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments
+from tidemill.compiler.frontends.sql.aggregation.aggregates import is_aggregate
 from tidemill.compiler.frontends.sql.grammar.refusals import REFUSED_FUNCTIONS
 from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText, SqlText
 from tidemill.compiler.frontends.sql.names.data_types import from_type
 from tidemill.compiler.frontends.sql.rules import EXPRESSION_RULES
-from tidemill.model.errors import NameTaken, ParseError, TypeMismatch
+from tidemill.model.errors import NameTaken, ParseError
 from tidemill.model.types import Type
 
 
@@ -46,31 +42,7 @@ def check_function_name(name: str) -> str:
     name = name.lower()
     if not name.isidentifier():
         raise ParseError(f'"{name}" cannot be the name of a function', hint="Use letters, digits and underscores.")
-    if any(
-        name in known
-        for known in (
-            FUNCTIONS,
-            DERIVED_FUNCTIONS,
-            ALIASES,
-            VOLATILE,
-            AGGREGATES,
-            EXPRESSION_RULES.functions,
-            REFUSED_FUNCTIONS,
-        )
-    ):
+    scalars = (FUNCTIONS, DERIVED_FUNCTIONS, ALIASES, VOLATILE, EXPRESSION_RULES.functions, REFUSED_FUNCTIONS)
+    if is_aggregate(name) or any(name in known for known in scalars):
         raise NameTaken(f'"{name}" is a function of SQL', hint="Give yours another name.")
     return name
-
-
-def aggregate_rule(key: str, signature: FunctionSignature) -> Callable[[AggregateArguments], AggregateCall]:
-    """The rule for a registered aggregate: arguments are converted to its declared types."""
-
-    def rule(given: AggregateArguments) -> AggregateCall:
-        if len(given.arguments) != len(signature.arguments):
-            raise TypeMismatch(f"{signature.name.upper()} takes {len(signature.arguments)} arguments")
-        for argument, of in zip(given.arguments, signature.arguments, strict=True):
-            expect(argument.type, of)
-        first, *others = map(convert, given.arguments, signature.arguments)
-        return given.to_call(key, first, others, of=signature.returns)
-
-    return rule

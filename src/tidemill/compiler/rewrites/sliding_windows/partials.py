@@ -11,11 +11,11 @@ import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field, finalize, function_of, needs_multiset, partial_sums
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import EXTREMES, SUMS, AggregateCall
-from tidemill.algebra.relational.partial_sums import finish, parts
 from tidemill.algebra.relational.relations import Aggregate, Filter, Project, Scan, UnionAll
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, DOUBLE, Decimal, Field, Type
@@ -37,7 +37,7 @@ class Partial:
     @property
     def scalar(self) -> Scalar:
         """The column, given what ``call`` says."""
-        found = column(self.call.field)
+        found = column(aggregate_field(self.call))
         return call("coalesce", found, _zero(self.call.of)) if self.merge == "sum" else found
 
 
@@ -99,7 +99,7 @@ def partials(groups: Aggregate) -> Partials | str:
     found: dict[tuple[object, ...], Partial] = {}
     values: list[tuple[str, Scalar]] = []
     for one in groups.aggregates:
-        if one.distinct or (one.function not in SUMS and one.function not in EXTREMES):
+        if one.distinct or (needs_multiset(one) and not function_of(one).merges):
             return f"{one.function.upper()} needs all values of its window"
         calls = _calls(one, names)
         if any(partial.call.of == DOUBLE and partial.merge == "sum" for partial in calls):
@@ -111,15 +111,15 @@ def partials(groups: Aggregate) -> Partials | str:
 
 
 def _calls(one: AggregateCall, names: Iterator[str]) -> list[Partial]:
-    if one.function in EXTREMES:
+    if function_of(one).merges:
         return [Partial(replace(one, name=next(names)), one.function)]
-    return [Partial(AggregateCall(next(names), "sum", part.argument, part.of), "sum") for part in parts(one)]
+    return [Partial(AggregateCall(next(names), "sum", part.argument, part.of), "sum") for part in partial_sums(one)]
 
 
 def _value(one: AggregateCall, columns: Sequence[Column], rows: AggregateCall) -> Scalar:
-    if one.function in EXTREMES:
+    if function_of(one).merges:
         return columns[0]
-    return finish(one, columns, Column(rows.name, BIGINT, nullable=False))
+    return finalize(one, columns, Column(rows.name, BIGINT, nullable=False))
 
 
 def _zero(type_: Type) -> Literal:

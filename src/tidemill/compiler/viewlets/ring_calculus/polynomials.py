@@ -20,9 +20,10 @@ from itertools import product
 
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Literal, Scalar, is_nullable
 from tidemill.algebra.functions.registry import FUNCTIONS
-from tidemill.algebra.relational.walk import columns_in, conjunction, conjuncts, substitute
+from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.text import text_of
 from tidemill.algebra.values.decimals import unit
 from tidemill.compiler.analysis.failures import is_exact

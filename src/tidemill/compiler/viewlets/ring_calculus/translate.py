@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from tidemill.algebra.aggregates.registry import finalize, needs_multiset, partial_sums
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambda, Literal, Scalar, Subquery
-from tidemill.algebra.relational.aggregates import needs_multiset
-from tidemill.algebra.relational.partial_sums import finish, parts
 from tidemill.algebra.relational.relations import Aggregate, Recursive, Repeat
-from tidemill.algebra.relational.walk import children, columns_in, conjunction, substitute, walk, with_children
+from tidemill.algebra.relational.walk import children, columns_in, substitute, walk, with_children
 from tidemill.algebra.text import text_of
 from tidemill.compiler.analysis.blocks import QueryBlock, blocks
 from tidemill.compiler.analysis.common_subqueries import GROUPED
@@ -163,7 +163,7 @@ class _BlockTranslation:
     def sums(self, aggregate: Aggregate) -> list[tuple[Scalar, Type]]:
         """What a nested aggregate sums up over the block's rows, and in which ring."""
         outputs = {output.name: output.scalar for output in self.block.outputs}
-        found = [part for call in aggregate.aggregates for part in parts(call)]
+        found = [part for call in aggregate.aggregates for part in partial_sums(call)]
         if not all(is_ring(part.of) for part in found):
             raise NotViewlet("a nested aggregate sums up DOUBLEs")
         return [(self.lifted(substitute(part.argument, outputs)), part.of) for part in found]
@@ -256,8 +256,8 @@ def _results(aggregate: Aggregate, numbers: Sequence[Scalar]) -> dict[str, Scala
     weight, *sums = numbers
     results = {}
     for call in aggregate.aggregates:
-        own = len(parts(call))
-        results[call.name] = finish(call, sums[:own], weight)
+        own = len(partial_sums(call))
+        results[call.name] = finalize(call, sums[:own], weight)
         sums = sums[own:]
     return results
 

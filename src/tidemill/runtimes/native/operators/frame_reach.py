@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tidemill.algebra.expressions.ordering import SortOrder, sort_key
 from tidemill.algebra.kernels.frames import moved
-from tidemill.algebra.relational.ordering import SortOrder, sort_key
 from tidemill.algebra.relational.windows import Frame
 from tidemill.changes.zset import Row
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey, WeightedSortKeys

@@ -7,27 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidemill.algebra.kernels.aggregates import percentile_places, total
-from tidemill.algebra.relational.aggregates import AggregateCall
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import MultisetEnd
+from tidemill.algebra.aggregates.registry import aggregate_multiset, function_of
 from tidemill.algebra.user_functions import aggregate_of
 from tidemill.changes.zset import Row
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputRow
 from tidemill.runtimes.native.operators.retractable import RetractableStates
 from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, OrderedGroupIndex, SortKeyOf
-
-LEAST = frozenset(("min", "min_by"))
-"""The aggregates that are found at the first entry of their bag."""
-
-GREATEST = frozenset(("max", "max_by"))
-"""The aggregates that are found at the last entry of their bag."""
-
-
-PERCENTILES = frozenset(("percentile_cont", "percentile_disc"))
-"""The aggregates that look at the values at some places of their bag."""
-
-MIN_MAX_BY = frozenset(("min_by", "max_by"))
-"""The aggregates whose bag is in the order of their second argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +62,20 @@ class MultisetAggregate:
         """The value of the aggregate over a bag, before the epoch or after it."""
         if isinstance(bag, MaintainedValue):
             return bag.value()
-        if self.call.function in LEAST | GREATEST:
-            ends = bag.ascending() if self.call.function in LEAST else bag.descending()
+        function = function_of(self.call)
+        if function.end is not None:
+            ends = bag.ascending() if function.end is MultisetEnd.LEAST else bag.descending()
             found = next(ends, None)
             return None if found is None else self.seen(found[0][-1])[0]
-        # Places count every row; those among distinct values are found by looking at all of them.
-        if self.call.function in PERCENTILES and not self.call.distinct:
-            return total(self.call, self._around(bag))
-        return total(self.call, [(self.seen(place[-1]), weight) for place, weight in bag.ascending()])
+        # Positions count every row; those among distinct values are found by looking at all of them.
+        if function.positions is not None and not self.call.distinct:
+            return aggregate_multiset(self.call, self._around(bag, function.positions))
+        return aggregate_multiset(self.call, [(self.seen(place[-1]), weight) for place, weight in bag.ascending()])
 
-    def _around(self, bag: GroupVersion) -> list[tuple[Row, int]]:
-        """The entries at the places that a percentile looks at, each as often as there are rows up to the next one."""
+    def _around(self, bag: GroupVersion, positions: Callable[[AggregateCall, int], set[int]]) -> list[tuple[Row, int]]:
+        """The entries at the positions that are looked at, each as often as there are rows up to the next one."""
         count = bag.sums()[0]
-        found = sorted({bag.select(place) for place in percentile_places(self.call, count)} if count else ())
+        found = sorted({bag.select(place) for place in positions(self.call, count)} if count else ())
         starts = [0, *(bag.sums(place)[0] for place in found[1:]), count]
         return [(self.seen(place[-1]), starts[i + 1] - starts[i]) for i, place in enumerate(found)]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.kernels.frames import FrameSpan, spans_of
 from tidemill.algebra.kernels.windows import window_values
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.windows import Frame, WindowCall
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.frame_reach import FrameReach, SortKeyBound

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Scalar, is_nullable
-from tidemill.algebra.relational.partial_sums import LOW
 from tidemill.algebra.relational.walk import columns_in, transform
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

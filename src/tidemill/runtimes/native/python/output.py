@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tidemill.algebra.aggregates.registry import function_of
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Scalar, column
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import TopK
 from tidemill.model.schema import names_of
 from tidemill.model.types import Field
@@ -21,7 +22,7 @@ from tidemill.program.stages import (
 )
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputOperator, StoredRowOutput
 from tidemill.runtimes.native.operators.match import MatchOutput
-from tidemill.runtimes.native.operators.multisets import MIN_MAX_BY, MultisetAggregate, MultisetGroupOutput
+from tidemill.runtimes.native.operators.multisets import MultisetAggregate, MultisetGroupOutput
 from tidemill.runtimes.native.operators.partitions import PartitionOutput
 from tidemill.runtimes.native.operators.topk import TopKOutput
 from tidemill.runtimes.native.operators.windows import WindowOutput
@@ -73,7 +74,7 @@ def _write_multiset(
     places: dict[tuple[str, tuple[SortOrder, ...]], str],
 ) -> Callable[[Namespace], MultisetAggregate]:
     """Write what an aggregate needs; of several that look at one bag in one order, the first has written it."""
-    first = (SortOrder(column(map_.keys[width + 1])),) if peek.call.function in MIN_MAX_BY else ()
+    first = (SortOrder(column(map_.keys[width + 1])),) if function_of(peek.call).by_second else ()
     if (map_.name, first) not in places:
         places[map_.name, first] = _write_order(module, map_, total_order(map_.keys, width, first))
     place = places[map_.name, first]

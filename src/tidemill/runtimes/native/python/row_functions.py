@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 
+from tidemill.algebra.aggregates.partial_sums import PartialSum
+from tidemill.algebra.expressions.ordering import SortOrder, descending_key
 from tidemill.algebra.expressions.scalars import Column, Scalar, column, is_nullable
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.ordering import SortOrder, descending_key
-from tidemill.algebra.relational.partial_sums import PartialSum
 from tidemill.algebra.relational.relations import TopK
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.relational.windows import WindowCall

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.partial_sums import PartialSum
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, finalize, partial_sums
 from tidemill.algebra.expressions.scalars import Column, Literal
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
 from tidemill.algebra.relational.relations import Window
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, SESSION, WindowCall
 from tidemill.changes.zset import Row
@@ -47,9 +48,6 @@ from tidemill.runtimes.native.state.indexes import values_at
 from tidemill.runtimes.native.state.ordered_groups import AddendsOf
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
 
-SUMMABLE = frozenset(("count", "sum", "avg", "bool_and", "bool_or"))
-"""The aggregates that come from sums which can be kept exactly."""
-
 
 class WindowWriter:
     """Writes what the functions of a window need; ``bind`` puts them to work."""
@@ -63,7 +61,7 @@ class WindowWriter:
         self._zeros: list[Any] = []
         self._ordering = PartitionOrder(window.order, self._terms_of())
         # Sums that are kept move with the map, and nothing may fail while that happens: not half of it can be undone.
-        summed = [part for call in window.calls if call.function in SUMMABLE for part in parts(_aggregate(call))]
+        summed = [part for call in window.calls if _is_summed(call) for part in partial_sums(_aggregate(call))]
         self._steady = all(cannot_fail(part.argument) for part in summed)
         self._bindings = [self._write(call) for call in window.calls]
         self._amounts = self._write_amounts()
@@ -82,7 +80,7 @@ class WindowWriter:
         return readings, None, ()
 
     def _write(self, call: WindowCall) -> Callable[[Namespace, Any], WindowFunction]:
-        if call.function in SUMMABLE:
+        if _is_summed(call):
             return self._write_summed(call)
         looks = self._module.known.function(f"looks_of_{call.function}")
         self._module.add(looks, write_arguments(looks, self._map.name, self._map.keys, call, self._module.known))
@@ -138,10 +136,10 @@ class WindowWriter:
 
     def _write_summed(self, call: WindowCall) -> Callable[[Namespace, Any], WindowFunction]:
         aggregate = _aggregate(call)
-        slots = [self._slots(part) for part in parts(aggregate)]
-        sums = [Column(f"sum_{i}", part.of, nullable=False) for i, part in enumerate(parts(aggregate))]
+        slots = [self._slots(part) for part in partial_sums(aggregate)]
+        sums = [Column(f"sum_{i}", part.of, nullable=False) for i, part in enumerate(partial_sums(aggregate))]
         name = self._module.known.function(f"total_of_{call.function}")
-        value = finish(aggregate, sums, Column("weight", BIGINT, nullable=False))
+        value = finalize(aggregate, sums, Column("weight", BIGINT, nullable=False))
         self._module.add(name, write_total(name, call.function, value, sums, self._module.known))
         numbers = [number for places in slots for number in places]
         sight = self._reach(call)
@@ -161,7 +159,7 @@ class WindowWriter:
         return self._sums[part]
 
     def _write_amounts(self) -> str | None:
-        if not any(call.function in SUMMABLE for call in self._window.calls):
+        if not any(_is_summed(call) for call in self._window.calls):
             return None
         name = self._module.known.function("amounts")
         body = write_addends(name, self._map.name, self._map.keys, list(self._sums), self._module.known)
@@ -173,3 +171,9 @@ def _aggregate(call: WindowCall) -> AggregateCall:
     """The aggregate that is taken over each frame."""
     argument = call.arguments[0] if call.arguments else None
     return AggregateCall(call.name, call.function, argument, call.of, filter=call.filter)
+
+
+def _is_summed(call: WindowCall) -> bool:
+    """Whether the value over a frame comes from sums that are kept, of which the high halves are enough."""
+    aggregate = AGGREGATE_FUNCTIONS.get(call.function)
+    return aggregate is not None and aggregate.sums is not None and not aggregate.sums.reads_low

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemill.algebra.kernels.aggregates import total
-from tidemill.algebra.relational.aggregates import BY_OTHER, EXTREMES, AggregateCall
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_multiset, function_of
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.stages import MultisetRead
@@ -78,20 +78,13 @@ def _value(call: AggregateCall, times: str, workers: PythonUdfs) -> str:
     """The value of an aggregate over entries that are there so many ``times``; by SQL where that says just the same."""
     there = f"FILTER (WHERE {times} > 0)"
     entry = [expression_sql(scalar) for scalar in call.scalars]
-    if call.function in EXTREMES:
-        return f"{call.function}({entry[0]}) {there}"
-    if call.function in BY_OTHER:
-        # Of several with the same other argument, the least (or greatest) counts: Spark's own MIN_BY takes any.
-        pair = struct_sql({"by": entry[1], "of": entry[0]})
-        return f"({call.function.removesuffix('_by')}({pair}) {there}).of"
-    copies = "1" if call.distinct else f"CAST({times} AS INT)"
-    if call.function == "array_agg":
-        ordered = f"sort_array(collect_list({struct_sql({'of': entry[0], 'copies': copies})}) {there})"
-        return f"flatten(transform({ordered}, entry -> array_repeat(entry.of, entry.copies)))"
+    if spelling := function_of(call).spark:
+        copies = "1" if call.distinct else f"CAST({times} AS INT)"
+        return spelling.format(*entry, copies=copies, there=there)
     member = {str(i): text for i, text in enumerate(entry)} | {WEIGHT: times}
     return f"{workers.total(call)}(collect_list({struct_sql(member)}) {there})"
 
 
 def empty_multiset_value(call: AggregateCall) -> str:
     """The value of an aggregate over an empty bag."""
-    return literal_sql(total(call, ()), call.of)
+    return literal_sql(aggregate_multiset(call, ()), call.of)

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import AggregateFunction
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, aggregate_multiset
 from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.kernels.aggregates import AGGREGATE_KERNELS, AggregateKernel, total
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan, TopK, Window
 from tidemill.algebra.values.decimals import EXACT
@@ -46,7 +47,7 @@ class PythonUdfs:
         """The name of the function that computes ``call`` over the entries of a bag."""
         fields = tuple(Field(str(i), scalar.type) for i, scalar in enumerate(call.scalars))
         # Sent along, because an aggregate that a user has added is known to this process alone.
-        meaning = AGGREGATE_KERNELS[call.function]
+        meaning = AGGREGATE_FUNCTIONS[call.function]
         return self._known(call, lambda arrays: _totals(call, meaning, fields, arrays), call.of)
 
     def rows(self, node: TopK | Window | Match) -> str:
@@ -62,10 +63,10 @@ class PythonUdfs:
         return self._names[meaning]
 
 
-def _totals(call: AggregateCall, meaning: AggregateKernel, fields: Sequence[Field], arrays: pa.Array) -> pa.Array:
-    AGGREGATE_KERNELS.setdefault(call.function, meaning)
+def _totals(call: AggregateCall, meaning: AggregateFunction, fields: Sequence[Field], arrays: pa.Array) -> pa.Array:
+    AGGREGATE_FUNCTIONS.setdefault(call.function, meaning)
     with _computing():
-        values = [total(call, members) for members in _groups(arrays, fields)]
+        values = [aggregate_multiset(call, members) for members in _groups(arrays, fields)]
     return _column(values, call.of)
 
 

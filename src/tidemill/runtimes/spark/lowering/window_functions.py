@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.partial_sums import PartialSum
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, finalize, partial_sums
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column
-from tidemill.algebra.relational.aggregates import EXTREMES, SUMS, AggregateCall
-from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.partial_sums import PartialSum, finish, parts
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, VALUES, WHOLE, Frame, WindowCall
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
@@ -101,14 +102,17 @@ def lower_call(call: WindowCall, place: WindowSpec) -> str | None:
         text = f"{_called(call)} OVER ({place.full})"
     elif call.function in VALUES:
         text = _lower_value(call, place)
-    elif call.function in EXTREMES:
-        argument = _filtered(call, expression_sql(call.arguments[0]))
-        text = f"{call.function}({argument}) OVER ({place.with_frame(call.frame)})"
-    elif call.function in SUMS:
-        text = _lower_sum(call, place)
     else:
-        text = None
+        text = _lower_aggregate(call, place)
     return None if text is None else f"CAST({text} AS {type_sql(call.of)})"
+
+
+def _lower_aggregate(call: WindowCall, place: WindowSpec) -> str | None:
+    aggregate = AGGREGATE_FUNCTIONS.get(call.function)
+    if aggregate is not None and aggregate.spark_window:
+        argument = _filtered(call, expression_sql(call.arguments[0]))
+        return f"{aggregate.spark_window.format(argument)} OVER ({place.with_frame(call.frame)})"
+    return None if aggregate is None or aggregate.sums is None else _lower_sum(call, place)
 
 
 def _lower_ranking(call: WindowCall, place: WindowSpec) -> str | None:
@@ -138,13 +142,13 @@ def _lower_sum(call: WindowCall, place: WindowSpec) -> str | None:
     """A count, sum or average: from the sums of its parts, as for a group."""
     argument, *others = call.arguments or (None,)
     aggregate = AggregateCall(call.name, call.function, argument, call.of, filter=call.filter, others=tuple(others))
-    summed = parts(aggregate)
+    summed = partial_sums(aggregate)
     if any(part.of == DOUBLE for part in summed):
         return None
     over = f"OVER ({place.with_frame(call.frame)})"
     texts = {f"part {i}": _lower_part(part, over) for i, part in enumerate(summed)} | {WEIGHT: f"count(*) {over}"}
     columns = [Column(f"part {i}", part.of, nullable=False) for i, part in enumerate(summed)]
-    return expression_sql(finish(aggregate, columns, Column(WEIGHT, BIGINT, nullable=False)), texts)
+    return expression_sql(finalize(aggregate, columns, Column(WEIGHT, BIGINT, nullable=False)), texts)
 
 
 def _lower_part(part: PartialSum, over: str) -> str:

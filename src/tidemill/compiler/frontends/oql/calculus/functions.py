@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from tidemill.algebra.aggregates.registry import aggregate_type
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Case, Column, Literal, Scalar
-from tidemill.algebra.relational.aggregates import aggregate_type
 from tidemill.algebra.values.coercion import common_type
 from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, ConstantTerm, Monoid, Operation
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, OqlType, RecordType, ReferenceType, ValueType

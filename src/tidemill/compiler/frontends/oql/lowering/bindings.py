@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.walk import columns_in, conjunction, substitute
+from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.relational.walk import walk as scalars_of
 from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, PathTerm, VariableTerm, subterms
 from tidemill.compiler.frontends.oql.calculus.types import OqlType, RecordType

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.walk import conjunction, subqueries
+from tidemill.algebra.relational.walk import subqueries
 from tidemill.compiler.frontends.oql.algebra.operators import (
     Combine,
     Get,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.scalars import Column, Lambda, Literal, Scalar, is_nullable
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.walk import conjunction
+from tidemill.algebra.expressions.scalars import Column, Lambda, Literal, Scalar, column, is_nullable
 from tidemill.compiler.frontends.oql.calculus.terms import Monoid
 from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateArguments, aggregate_call
 from tidemill.model.errors import Unsupported
@@ -64,7 +65,7 @@ def monoid_aggregate(
 
 
 def _with_zero(monoid: Monoid, found: AggregateCall) -> Scalar:
-    made = Column(found.name, found.of, found.field.nullable)
+    made = column(aggregate_field(found))
     match monoid:
         case Monoid.SUM:
             return call("coalesce", made, convert(Literal(0, INT), found.of))

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational import relations as r
-from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.frontends.oql.algebra.operators import Nest, NestValue, Operator, walk
 from tidemill.compiler.frontends.oql.lowering.bindings import BoundRows, BoundValue, Demand, demands_of, of_value
 from tidemill.compiler.frontends.oql.lowering.lower_terms import TermLowering

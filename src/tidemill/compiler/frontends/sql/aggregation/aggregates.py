@@ -12,15 +12,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidemill.algebra.evaluate import evaluate_scalar
-from tidemill.algebra.expressions.call import call
-from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
-from tidemill.algebra.relational.aggregates import AggregateCall, aggregate_type
-from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.walk import columns_in, conjunction, subqueries
-from tidemill.algebra.text import function_text
-from tidemill.compiler.frontends.sql.aggregation.parameters import (
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import AggregateFunction
+from tidemill.algebra.aggregates.parameters import (
     ParameterType,
     anything,
     condition,
@@ -31,6 +25,15 @@ from tidemill.compiler.frontends.sql.aggregation.parameters import (
     text,
     whole,
 )
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, aggregate_type
+from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
+from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.ordering import SortOrder
+from tidemill.algebra.expressions.scalars import Case, Literal, Scalar, is_nullable
+from tidemill.algebra.relational.walk import columns_in, subqueries
+from tidemill.algebra.text import function_text
 from tidemill.model import types as t
 from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, STRING, Type
@@ -67,7 +70,7 @@ class AggregateSyntax:
 def read_aggregate(node: exp.Expr) -> AggregateSyntax | None:
     """The aggregate that ``node`` is, with all of its clauses; None where it is none."""
     match node:
-        case exp.Anonymous() if node.name.lower() in AGGREGATES:
+        case exp.Anonymous() if is_aggregate(node.name.lower()):
             return AggregateSyntax(node)
         case exp.Filter() if below := read_aggregate(node.this):
             return AggregateSyntax(below.node, node.expression.this, below.order)
@@ -125,7 +128,9 @@ AggregateRule = Callable[[AggregateArguments], AggregateCall]
 
 def aggregate_call(clauses: AggregateArguments) -> AggregateCall:
     """The call, without a name yet, that an aggregate of these arguments and clauses means."""
-    return AGGREGATES[clauses.name](clauses)
+    rule = _rule(clauses.name)
+    assert rule is not None, f"{clauses.name} is no aggregate"
+    return rule(clauses)
 
 
 def with_parameters(
@@ -180,47 +185,9 @@ def _restricted(given: AggregateArguments, condition: Scalar | None) -> Aggregat
     return AggregateArguments(given.name, given.arguments, given.distinct, conjunction(filters), given.order)
 
 
-def unary_aggregate(function: str) -> AggregateRule:
-    """An aggregate of one argument."""
-
-    def rule(given: AggregateArguments) -> AggregateCall:
-        return given.to_call(function, given.arguments[0])
-
-    return rule
-
-
-def binary_aggregate(function: str) -> AggregateRule:
-    """An aggregate of two numbers."""
-
-    def rule(given: AggregateArguments) -> AggregateCall:
-        one, other = given.arguments
-        return given.to_call(function, one, [other])
-
-    return rule
-
-
-def idempotent_aggregate(function: str) -> AggregateRule:
-    """An aggregate of one argument to which it makes no difference that some values come twice."""
-
-    def rule(given: AggregateArguments) -> AggregateCall:
-        return given.to_call(function, given.arguments[0], distinct=False)
-
-    return rule
-
-
 def from_any_value(given: AggregateArguments) -> AggregateCall:
     """ANY_VALUE: of all values the least that is not NULL, so that the answer is always one."""
     return given.to_call("min", given.arguments[0], distinct=False)
-
-
-def extreme_by_aggregate(function: str) -> AggregateRule:
-    """The first argument in the row in which the second is least or greatest."""
-
-    def rule(given: AggregateArguments) -> AggregateCall:
-        argument, by = given.arguments
-        return given.to_call(function, argument, [by], distinct=False)
-
-    return rule
 
 
 def from_collect_set(given: AggregateArguments) -> AggregateCall:
@@ -309,24 +276,7 @@ def from_count_distinct(given: AggregateArguments) -> AggregateCall:
     return given.to_call("count", argument, distinct=True)
 
 
-_CONDITIONS = {
-    **dict.fromkeys(("any", "bool_or", "some"), "bool_or"),
-    **dict.fromkeys(("bool_and", "every"), "bool_and"),
-}
-_NUMBERS = {
-    **dict.fromkeys(("avg", "mean"), "avg"),
-    **dict.fromkeys(("std", "stddev", "stddev_samp"), "stddev_samp"),
-    **dict.fromkeys(("variance", "var_samp"), "var_samp"),
-    **{name: name for name in ("sum", "stddev_pop", "var_pop")},
-}
-
-AGGREGATES: dict[str, AggregateRule] = {
-    **{name: with_parameters(idempotent_aggregate(function), condition) for name, function in _CONDITIONS.items()},
-    **{name: with_parameters(unary_aggregate(function), number) for name, function in _NUMBERS.items()},
-    **{name: with_parameters(binary_aggregate(name), number, number) for name in ("corr", "covar_pop", "covar_samp")},
-    **{name: with_parameters(idempotent_aggregate(name), anything) for name in ("min", "max")},
-    **{name: with_parameters(extreme_by_aggregate(name), anything, anything) for name in ("min_by", "max_by")},
-    **{name: with_parameters(unary_aggregate("array_agg"), anything) for name in ("array_agg", "collect_list")},
+RULES: dict[str, AggregateRule] = {
     **{name: with_parameters(from_string_agg, text, separator, optional=1) for name in ("listagg", "string_agg")},
     **{
         name: with_parameters(from_approx_percentile, number, anything, whole, optional=1)
@@ -345,4 +295,34 @@ AGGREGATES: dict[str, AggregateRule] = {
     "mode": with_parameters(from_mode, anything, optional=1, distinct=False),
     "percentile": with_parameters(from_percentile, number, anything),
 }
-"""Every aggregate by each of its names in SQL, with the kinds of arguments that it takes."""
+"""Names in SQL that are not just the name of an aggregate with its arguments, and the kinds of arguments they take."""
+
+
+def _declared_rule(function: AggregateFunction) -> AggregateRule:
+    """The rule of an aggregate that takes its arguments as they are declared."""
+
+    def rule(given: AggregateArguments) -> AggregateCall:
+        argument, *others = given.arguments
+        return given.to_call(function.name, argument, others, distinct=False if function.idempotent else None)
+
+    return with_parameters(rule, *function.parameters)
+
+
+def _rule(name: str) -> AggregateRule | None:
+    if name in RULES:
+        return RULES[name]
+    function = AGGREGATE_FUNCTIONS.get(name)
+    if function is None:
+        function = next((one for one in AGGREGATE_FUNCTIONS.values() if name in one.synonyms), None)
+    return _declared_rule(function) if function is not None and function.parameters else None
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether a function of this name, in lower case, is an aggregate."""
+    return _rule(name) is not None
+
+
+def aggregate_names() -> list[str]:
+    """Every name of an aggregate in SQL."""
+    declared = (function for function in AGGREGATE_FUNCTIONS.values() if function.parameters)
+    return [*RULES, *(name for function in declared for name in (function.name, *function.synonyms))]

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.registry import aggregate_field
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Aggregate
 from tidemill.algebra.relational.walk import children, columns_in, with_children
 from tidemill.algebra.text import function_text
 from tidemill.compiler.frontends.sql.aggregation.aggregates import (
-    AGGREGATES,
     AggregateArguments,
     AggregateSyntax,
     aggregate_call,
+    is_aggregate,
 )
 from tidemill.compiler.frontends.sql.aggregation.grouping_sets import GroupingSets
 from tidemill.compiler.frontends.sql.grammar import refusals
@@ -53,7 +54,7 @@ class SelectGrouping:
         """The column that holds an aggregate."""
         call = self.call(written)
         if call not in self.calls:
-            self.calls[call] = column(replace(call, name=self._name(_readable(call))).field)
+            self.calls[call] = column(aggregate_field(replace(call, name=self._name(_readable(call)))))
         return self.calls[call]
 
     def call(self, written: AggregateSyntax) -> AggregateCall:
@@ -148,7 +149,7 @@ def has_aggregate(node: exp.Expr) -> bool:
         return False
     if isinstance(node, exp.Window):
         return any(map(has_aggregate, _looked_at(node)))
-    if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
+    if isinstance(node, exp.Anonymous) and is_aggregate(node.name.lower()):
         return True
     return any(has_aggregate(child) for child in node.iter_expressions())
 

@@ -12,9 +12,9 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
+from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.scalars import Call, Case, Column, Literal, Named, Scalar, column, is_nullable
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.relational.relations import Aggregate, Project, UnionAll
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tidemill.algebra.expressions.conditions import conjuncts
 from tidemill.algebra.expressions.scalars import Call, Scalar
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, TopK, Values
-from tidemill.algebra.relational.walk import columns_in, conjuncts
+from tidemill.algebra.relational.walk import columns_in
 
 
 def is_single_row(relation: Relation) -> bool:

@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert, typed
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, Subquery
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.literals import from_literal
 from tidemill.compiler.frontends.sql.expressions.single_row import is_single_row

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
 from tidemill.algebra.expressions.scalars import Scalar, column
-from tidemill.algebra.relational.match import CLASSIFIER, MATCH_NUMBER, PATTERN_AGGREGATES, ROW_NAVIGATIONS, Navigation
-from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateArguments, aggregate_call
+from tidemill.algebra.relational.match import CLASSIFIER, MATCH_NUMBER, ROW_NAVIGATIONS, Navigation
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateArguments, aggregate_call, is_aggregate
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import MARK, mark_translated
 from tidemill.compiler.frontends.sql.names.scope import Binding, Scope
@@ -111,7 +112,7 @@ class NavigationCollector:
                 return Navigation("", node.name.lower(), None, of)
             case exp.Anonymous() if node.name.lower() in (*ROW_NAVIGATIONS, *NAVIGATION_OFFSETS):
                 return self._picked(node)
-            case exp.Anonymous() if node.name.lower() in AGGREGATES:
+            case exp.Anonymous() if is_aggregate(node.name.lower()):
                 return self._total(node)
             case exp.Filter() | exp.WithinGroup() | exp.Window():
                 raise Unsupported(
@@ -174,11 +175,12 @@ class NavigationCollector:
         given = tuple(self.rows.scalar(operand.node) for operand in operands if operand.node is not None)
         with source.locating(node):
             call = aggregate_call(AggregateArguments(node.name.lower(), given))
-        if call.function not in PATTERN_AGGREGATES or call.filter is not None:
+        if function_of(call).fold is None or call.filter is not None:
+            known = sorted(name.upper() for name, one in AGGREGATE_FUNCTIONS.items() if one.fold is not None)
             raise Unsupported(
                 f"in a pattern there is no {node.name.upper()}",
                 where=source.place(node),
-                hint=f"There is {', '.join(sorted(name.upper() for name in PATTERN_AGGREGATES))}.",
+                hint=f"There is {', '.join(known)}.",
             )
         meant = operands[0] if operands else NavigationOperand(None)
         return Navigation("", call.function, call.argument, call.of, self._meant(meant), earlier=meant.earlier)

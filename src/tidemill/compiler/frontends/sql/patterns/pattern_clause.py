@@ -14,12 +14,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
+from tidemill.algebra.expressions.conditions import conjunction
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Literal, Scalar
 from tidemill.algebra.matching.automaton import automaton_of
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import MATCH_NUMBER, Match, Navigation, RowsPerMatch
-from tidemill.algebra.relational.ordering import SortOrder
-from tidemill.algebra.relational.walk import conjunction
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.pattern_grammar import PatternOptions, pattern_options_of
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText

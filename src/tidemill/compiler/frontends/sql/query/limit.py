@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Project, TopK
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.sql_text import SqlText

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.conversions import convert
-from tidemill.algebra.relational.ordering import SortOrder
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.relational.windows import WHOLE, Frame
 from tidemill.algebra.values.casts import can_cast

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Project, Window
 from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, with_expressions
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, WHOLE, WindowCall
@@ -25,9 +26,6 @@ from tidemill.model.errors import ParseError, TypeMismatch, Unsupported
 
 PartitionAndOrder = tuple[tuple[Scalar, ...], tuple[SortOrder, ...]]
 """The expressions of PARTITION BY, and those of ORDER BY within a partition."""
-
-ORDER_INSENSITIVE = frozenset(("count", "sum", "avg", "min", "max"))
-"""Aggregates that have the same value for a whole partition in any order."""
 
 
 @dataclass
@@ -106,7 +104,7 @@ class SelectWindows:
             if order or host is None:
                 continue
             for call in calls:
-                if call.function in ORDER_INSENSITIVE and call.frame == WHOLE:
+                if call.frame == WHOLE and not _depends_on_order(call):
                     merged[host][call] = merged[partition, order].pop(call)
             if not merged[partition, order]:
                 del merged[partition, order]
@@ -157,3 +155,9 @@ def from_window(operands: ExpressionTranslator, node: exp.Window) -> Scalar:
 def named_windows(node: exp.Select) -> dict[str, exp.Window]:
     """The WINDOW clause of a SELECT."""
     return {window.this.name.lower(): window for window in node.args.get("windows") or ()}
+
+
+def _depends_on_order(call: WindowCall) -> bool:
+    """Whether a function may say something else of a whole partition when its rows stand in another order."""
+    aggregate = AGGREGATE_FUNCTIONS.get(call.function)
+    return aggregate is None or aggregate.depends_on_order

@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
+from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.expressions.scalars import Column, Literal, Scalar, column
 from tidemill.algebra.functions.time_windows import WINDOW
 from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.ordering import SortOrder
 from tidemill.algebra.relational.relations import Filter, Window
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.relational.windows import SESSION, WindowCall

@@ -13,7 +13,7 @@ from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in, subqueries
 from tidemill.algebra.relational.windows import WindowCall
-from tidemill.compiler.frontends.sql.aggregation.aggregates import AGGREGATES, AggregateSyntax
+from tidemill.compiler.frontends.sql.aggregation.aggregates import AggregateSyntax, aggregate_names, is_aggregate
 from tidemill.compiler.frontends.sql.aggregation.grouping import SelectGrouping
 from tidemill.compiler.frontends.sql.expressions.translator import ExpressionTranslator
 from tidemill.compiler.frontends.sql.grammar.translation_marks import mark_translated
@@ -34,9 +34,11 @@ def window_call(node: exp.Expr, operands: ExpressionTranslator) -> WindowCall:
                     detail="They belong to aggregates.",
                 )
             return rule(found)
-        if found.name in AGGREGATES:
+        if is_aggregate(found.name):
             return from_aggregate(found)
-    raise unknown_name("window function", found.name, [*WINDOW_FUNCTIONS, *AGGREGATES], operands.source.head(node))
+    raise unknown_name(
+        "window function", found.name, [*WINDOW_FUNCTIONS, *aggregate_names()], operands.source.head(node)
+    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""Aggregates over frames that move along a part: what enters is added, what leaves is taken away.
-
-The ends of frames only move forward, so sums, counts and extremes of all frames of a part cost O(rows). Every other
-aggregate is computed for each frame by itself.
-"""
+"""Aggregates of the values between two ends that move forward: what enters is added, what leaves is taken away."""
 
 from __future__ import annotations
 
@@ -10,54 +6,14 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from tidemill.algebra.functions.comparison import order_key
-from tidemill.algebra.kernels.aggregates import total
-from tidemill.algebra.kernels.frames import FrameSpan
-from tidemill.algebra.relational.aggregates import AggregateCall
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row
-from tidemill.model.types import is_numeric
-
-
-def aggregate_frames(call: AggregateCall, rows: Sequence[Row | None], spans: Sequence[FrameSpan]) -> list[Any]:
-    """The value of ``call`` over each span of ``rows``, of which None is not looked at.
-
-    >>> from tidemill.algebra.expressions.scalars import Column
-    >>> from tidemill.model.types import BIGINT, INT
-    >>> total = AggregateCall("s", "sum", Column("n", INT), BIGINT)
-    >>> aggregate_frames(total, [(1,), (2,), (4,)], [(0, 1), (0, 2), (1, 3)])
-    [1, 3, 6]
-    """
-    moving = _moving(call)
-    if moving is None:
-        return _one_by_one(call, rows, spans)
-    values = [None if row is None else row[0] if row else True for row in rows]
-    start = end = 0
-    found: list[Any] = []
-    for span in spans:
-        entering, leaving = values[end : span[1]], values[start : span[0]]
-        for value in entering:
-            if value is not None:
-                moving.enter(value)
-        for value in leaving:
-            if value is not None:
-                moving.leave(value)
-        start, end = span
-        found.append(moving.value() if entering or leaving or not found else found[-1])
-    return found
-
-
-def _one_by_one(call: AggregateCall, rows: Sequence[Row | None], spans: Sequence[FrameSpan]) -> list[Any]:
-    found: dict[FrameSpan, Any] = {}
-    for start, end in spans:
-        if (start, end) not in found:
-            found[start, end] = total(call, [(row, 1) for row in rows[start:end] if row is not None])
-    return [found[span] for span in spans]
 
 
 class MovingAggregate(ABC):
@@ -93,16 +49,19 @@ class MovingCount(MovingAggregate):
 
 
 class MovingSum(MovingAggregate):
-    """SUM and AVG. Sums are exact, so that what is taken away leaves no trace; NaN and infinities are counted apart."""
+    """SUM and AVG, by their kernel. Sums are exact, so that what is taken away leaves no trace.
 
-    def __init__(self, call: AggregateCall) -> None:
-        self._call = call
+    NaN and infinities are counted separately.
+    """
+
+    def __init__(self, value_of: Callable[[Sequence[tuple[Row, int]]], Any]) -> None:
+        self._value_of = value_of
         self._sum: Any = 0
         self._count = 0
         self._special: Counter[str] = Counter()
 
     def __copy__(self) -> MovingSum:
-        other = MovingSum(self._call)
+        other = MovingSum(self._value_of)
         other._sum, other._count, other._special = self._sum, self._count, self._special.copy()
         return other
 
@@ -132,7 +91,7 @@ class MovingSum(MovingAggregate):
         rest = self._count - sum(count for _, count in special)
         nothing = self._sum - self._sum
         summed: list[tuple[Row, int]] = [((self._whole(),), 1), ((nothing,), rest - 1)] if rest else []
-        return total(self._call, [*summed, *special])
+        return self._value_of([*summed, *special])
 
     def _whole(self) -> Any:
         """The sum; infinity where no double is as large."""
@@ -147,8 +106,8 @@ _GREATEST = Fraction(sys.float_info.max)
 class MovingExtreme(MovingAggregate):
     """MIN and MAX: of the values that are there, those with none after them that beats them."""
 
-    def __init__(self, call: AggregateCall) -> None:
-        self._sign = 1 if call.function == "max" else -1
+    def __init__(self, greatest: bool) -> None:
+        self._sign = 1 if greatest else -1
         self._leaders: deque[tuple[Any, Any]] = deque()
 
     def enter(self, value: Any) -> None:
@@ -166,12 +125,3 @@ class MovingExtreme(MovingAggregate):
 
     def value(self) -> Any:
         return self._leaders[0][1] if self._leaders else None
-
-
-def _moving(call: AggregateCall) -> MovingAggregate | None:
-    """The way to move ``call`` along; None where it must be computed anew."""
-    if call.function == "count" and not call.others:
-        return MovingCount()
-    if call.function in ("sum", "avg") and call.argument is not None and is_numeric(call.argument.type):
-        return MovingSum(call)
-    return MovingExtreme(call) if call.function in ("min", "max") else None

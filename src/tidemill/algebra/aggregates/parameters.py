@@ -33,26 +33,28 @@ def number(scalar: Scalar) -> Scalar:
     return scalar
 
 
-def _of(parameter: Parameter) -> ParameterType:
+def of_type(parameter: Parameter) -> ParameterType:
+    """A value of one type, or of those that Spark converts to it."""
+
     def kind(scalar: Scalar) -> Scalar:
         return convert(scalar, expect(scalar.type, parameter))
 
     return kind
 
 
-condition = _of(BOOLEAN)
+condition = of_type(BOOLEAN)
 """True, false or NULL; a text is read as one of them."""
 
-text = _of(STRING)
+text = of_type(STRING)
 """A text, or a value that can be written as one."""
 
-separator = _of(StrictParameter(STRING))
+separator = of_type(StrictParameter(STRING))
 """A text as it is."""
 
-flag = _of(StrictParameter(BOOLEAN, null=False))
+flag = of_type(StrictParameter(BOOLEAN, null=False))
 """True or false as it is."""
 
-whole = _of(StrictParameter(BIGINT, (INT,), null=False))
+whole = of_type(StrictParameter(BIGINT, (INT,), null=False))
 """A whole number."""
 
 

@@ -1,0 +1,17 @@
+"""The aggregates of Spark SQL: types, meaning in Python, partial sums, spelling in Spark.
+
+Add an aggregate by declaring an ``AggregateFunction`` in the module of its theme; ``registry`` collects them.
+
+- ``call``: an aggregate in a query
+- ``function``: ``AggregateFunction``, the declaration
+- ``parameters``: the kinds of arguments that aggregates declare
+- ``partial_sums``: the ring values that an aggregate is computed from
+- ``moving``: aggregates of values between two ends that move forward
+- ``folds``: aggregates of values that are added one by one and never leave
+- ``sums``: COUNT, SUM, AVG, BOOL_AND and BOOL_OR
+- ``statistics``: variances, covariances and correlation
+- ``extremes``: MIN, MAX, MIN_BY and MAX_BY
+- ``lists``: ARRAY_AGG and STRING_AGG
+- ``order_statistics``: MODE and percentiles
+- ``registry``: ``AGGREGATE_FUNCTIONS``, all of them by name, and what follows from a declaration
+"""

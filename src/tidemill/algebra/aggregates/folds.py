@@ -1,0 +1,66 @@
+"""Values that go on from row to row, at O(1) a row. A state is never changed in place, so that several may share it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import Any
+
+from tidemill.algebra.aggregates.moving import MovingAggregate
+from tidemill.algebra.functions.comparison import order_key
+
+
+class Fold(ABC):
+    """How a value goes on from row to row."""
+
+    start: Any = None
+
+    @abstractmethod
+    def add(self, state: Any, value: Any, variable: str) -> Any:
+        """The state after one more row, in which the argument has this value."""
+
+    def value(self, state: Any) -> Any:
+        """What is read: the state itself, unless a fold says otherwise."""
+        return state
+
+
+class CountFold(Fold):
+    """COUNT, of rows or of values that are not NULL."""
+
+    start = 0
+
+    def __init__(self, rows: bool) -> None:
+        self._rows = rows
+
+    def add(self, state: Any, value: Any, variable: str) -> Any:
+        return state + 1 if self._rows or value is not None else state
+
+
+class SumFold(Fold):
+    """SUM and AVG, exactly."""
+
+    def __init__(self, nothing: MovingAggregate) -> None:
+        self.start = nothing
+
+    def add(self, state: Any, value: Any, variable: str) -> Any:
+        if value is None:
+            return state
+        state = copy(state)
+        state.enter(value)
+        return state
+
+    def value(self, state: Any) -> Any:
+        return state.value()
+
+
+class ExtremeFold(Fold):
+    """MIN and MAX."""
+
+    def __init__(self, greatest: bool) -> None:
+        self._greatest = greatest
+
+    def add(self, state: Any, value: Any, variable: str) -> Any:
+        if value is None or state is None:
+            return state if value is None else value
+        one, other = order_key(state), order_key(value)
+        return value if (other > one if self._greatest else other < one) else state

@@ -1,0 +1,103 @@
+"""MODE and percentiles: values at positions that the whole multiset of a group decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments, double_type, same_type
+from tidemill.algebra.aggregates.sums import count_rows
+from tidemill.algebra.functions.comparison import order_key
+from tidemill.changes.arrow import canonical_double
+from tidemill.model import types as t
+
+
+def _mode(call: AggregateCall, members: WeightedArguments) -> Any:
+    """The value that comes most often: of several such the least, or the greatest where the order is descending."""
+    (descending,) = call.parameters
+    times: dict[Any, int] = {}
+    for row, weight in members:
+        times[row[0]] = times.get(row[0], 0) + weight
+    most = max(times.values())
+    often = [value for value, count in times.items() if count == most]
+    return (max if descending else min)(often, key=order_key)
+
+
+def _percentile(
+    value_at: Callable[[AggregateCall, WeightedArguments, float], Any], call: AggregateCall, members: WeightedArguments
+) -> Any:
+    """The value at a share of the way through all values in order, or one for each of several shares."""
+    share, descending = call.parameters
+    ordered = sorted(members, key=lambda member: order_key(member[0][0]), reverse=descending)
+    if isinstance(share, tuple):
+        return tuple(value_at(call, ordered, one) for one in share)
+    return value_at(call, ordered, share)
+
+
+def _between(call: AggregateCall, ordered: WeightedArguments, share: float) -> float:
+    """On the line between the two values around the position, in DOUBLE and by the very steps of Spark."""
+    position = _position(share, count_rows(call, ordered))
+    lower, higher = math.floor(position), math.ceil(position)
+    one, other = (float(_nth(ordered, place)) for place in (lower, higher))
+    if lower == higher or one == other:
+        return one
+    return canonical_double((higher - position) * one + (position - lower) * other)
+
+
+def _at(call: AggregateCall, ordered: WeightedArguments, share: float) -> Any:
+    """The first value up to which at least that share of all values lies."""
+    value = _nth(ordered, _reached(share, count_rows(call, ordered)))
+    element = call.of.element if isinstance(call.of, t.Array) else call.of
+    return float(value) if element == t.DOUBLE else value
+
+
+def _position(share: float, count: int) -> float:
+    return (count - 1) * share
+
+
+def _reached(share: float, count: int) -> int:
+    return max(math.ceil(count * share) - 1, 0)
+
+
+def _around(share: float, count: int) -> set[int]:
+    position = _position(share, count)
+    return {math.floor(position), math.ceil(position)}
+
+
+def _exactly(share: float, count: int) -> set[int]:
+    return {_reached(share, count)}
+
+
+def _positions(of_share: Callable[[float, int], set[int]], call: AggregateCall, count: int) -> set[int]:
+    """The positions, counted from 0, that a percentile looks at of so many values in ascending order.
+
+    >>> median = AggregateCall("m", "percentile_cont", None, t.DOUBLE, parameters=(0.5, False))
+    >>> _positions(_around, median, 10)
+    {4, 5}
+    """
+    share, descending = call.parameters
+    shares = share if isinstance(share, tuple) else (share,)
+    found = set[int]().union(*(of_share(one, count) for one in shares))
+    return {count - 1 - place for place in found} if descending else found
+
+
+def _nth(ordered: WeightedArguments, place: int) -> Any:
+    for row, weight in ordered:
+        place -= weight
+        if place < 0:
+            return row[0]
+    raise IndexError("there are not so many values")
+
+
+ORDER_STATISTICS = (
+    AggregateFunction("mode", same_type, _mode, depends_on_order=True),
+    AggregateFunction(
+        "percentile_cont", double_type, partial(_percentile, _between), positions=partial(_positions, _around)
+    ),
+    AggregateFunction(
+        "percentile_disc", double_type, partial(_percentile, _at), positions=partial(_positions, _exactly)
+    ),
+)

@@ -1,0 +1,123 @@
+"""All aggregates by name, and what follows from their declarations for a call.
+
+An aggregate whose value comes from sums costs the same for a row that leaves as for one that arrives. All others look
+at the multiset of values of their group, which is kept entry by entry. An aggregate of several names in SQL has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.extremes import EXTREMES
+from tidemill.algebra.aggregates.function import AggregateFunction, WeightedArguments
+from tidemill.algebra.aggregates.lists import LISTS
+from tidemill.algebra.aggregates.order_statistics import ORDER_STATISTICS
+from tidemill.algebra.aggregates.partial_sums import PartialSum, count_where, equals, filters, not_null, unless
+from tidemill.algebra.aggregates.statistics import STATISTICS
+from tidemill.algebra.aggregates.sums import SUMS
+from tidemill.algebra.expressions.conditions import conjunction
+from tidemill.algebra.expressions.scalars import Call, Scalar
+from tidemill.model.errors import TypeMismatch
+from tidemill.model.types import BOOLEAN, Field, Type
+
+AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {
+    function.name: function for function in (*SUMS, *STATISTICS, *EXTREMES, *LISTS, *ORDER_STATISTICS)
+}
+"""Every aggregate that an ``AggregateCall`` may name; those that users register are added by their keys."""
+
+
+def function_of(call: AggregateCall) -> AggregateFunction:
+    """The declaration of what ``call`` calls."""
+    return AGGREGATE_FUNCTIONS[call.function]
+
+
+def aggregate_type(name: str, argument: Type | None) -> Type:
+    """The type of an aggregate over an argument of that type, None for COUNT(*).
+
+    >>> from tidemill.model.types import INT, Decimal
+    >>> str(aggregate_type("sum", Decimal(12, 2))), str(aggregate_type("avg", INT))
+    ('DECIMAL(22,2)', 'DOUBLE')
+    """
+    function = AGGREGATE_FUNCTIONS[name]
+    of = function.infer(argument)
+    if of is None:
+        what = f"{name.upper()} takes {function.operands}, not {argument}"
+        raise TypeMismatch(what, hint="Convert the argument with CAST.")
+    return of
+
+
+def aggregate_field(call: AggregateCall) -> Field:
+    """The column that ``call`` makes."""
+    return Field(call.name, call.of, function_of(call).nullable)
+
+
+def required_arguments(call: AggregateCall) -> tuple[Scalar, ...]:
+    """The arguments that must not be NULL in a row that ``call`` looks at."""
+    function = function_of(call)
+    if call.argument is None or function.sees_nulls:
+        return ()
+    return function.required((call.argument, *call.others))
+
+
+# ---------------------------------------------------------------------------------------------------------- from sums
+
+
+def partial_sums(call: AggregateCall) -> tuple[PartialSum, ...]:
+    """The sums that ``call`` needs. Equal sums of several aggregates are one: AVG(x) with SUM(x) is free.
+
+    The last one counts the values that ``call`` sees; there is none where that is the weight itself.
+    """
+    rule = function_of(call).sums
+    assert rule is not None, f"{call.function} needs a multiset"
+    assert not call.distinct, "rewrites.expand_distinct_aggregates has made plain aggregates of those over DISTINCT"
+    conditions = [*filters(call), *not_null(required_arguments(call))]
+    return (*rule.parts(call), *([count_where(conditions)] if conditions else []))
+
+
+def finalize(call: AggregateCall, sums: Sequence[Scalar], weight: Scalar) -> Scalar:
+    """The value of ``call``, given expressions for its ``partial_sums`` and for the weight."""
+    function = function_of(call)
+    assert function.sums is not None, f"{call.function} needs a multiset"
+    own = len(function.sums.parts(call))
+    count = sums[own] if len(sums) > own else weight
+    value = function.sums.value(call, sums[:own], count)
+    return unless(equals(count, 0), value, call.of) if function.nullable else value
+
+
+# ----------------------------------------------------------------------------------------------------- from multisets
+
+
+def needs_multiset(call: AggregateCall) -> bool:
+    """Whether sums are not enough for ``call``: the greatest value is gone when it is taken away, and what is next?"""
+    return function_of(call).sums is None
+
+
+def multiset_entries(call: AggregateCall) -> tuple[tuple[Scalar, ...], Scalar | None]:
+    """What the entries of the multiset of ``call`` hold, and which rows are in it: NULLs are left out."""
+    seen = call.scalars if call.filter is None else call.scalars[:-1]
+    known = [Call("is_not_null", (scalar,), BOOLEAN) for scalar in required_arguments(call)]
+    return seen, conjunction([*filters(call), *known])
+
+
+def aggregate_multiset(call: AggregateCall, members: WeightedArguments) -> Any:
+    """The value of ``call`` over rows that its FILTER has let through."""
+    function = function_of(call)
+    if call.argument is not None:
+        members = _seen(call, members)
+    if not members and not function.sees_nulls:
+        return function.empty
+    return function.kernel(call, members)
+
+
+def _seen(call: AggregateCall, members: WeightedArguments) -> WeightedArguments:
+    """The rows that ``call`` looks at: without NULLs, and each once where it is over DISTINCT."""
+    arguments = (call.argument, *call.others)
+    seen = members
+    for place in [arguments.index(scalar) for scalar in required_arguments(call)]:
+        seen = [member for member in seen if member[0][place] is not None]
+    if call.distinct:
+        once = {row[: len(arguments)]: row for row, _ in seen}
+        seen = [(row, 1) for row in once.values()]
+    return seen

@@ -1,0 +1,264 @@
+"""COUNT, SUM, AVG, BOOL_AND and BOOL_OR."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from tidemill.algebra.aggregates.call import AggregateCall
+from tidemill.algebra.aggregates.folds import CountFold, SumFold
+from tidemill.algebra.aggregates.function import (
+    AggregateFunction,
+    AggregateKernel,
+    WeightedArguments,
+    converted_argument,
+)
+from tidemill.algebra.aggregates.moving import MovingCount, MovingSum
+from tidemill.algebra.aggregates.parameters import condition, number
+from tidemill.algebra.aggregates.partial_sums import (
+    PartialSum,
+    SumRule,
+    count_where,
+    equals,
+    filters,
+    where_seen,
+)
+from tidemill.algebra.expressions.scalars import Call, Cast, Literal, Scalar
+from tidemill.algebra.values.casts import checked
+from tidemill.algebra.values.decimals import EXACT, bounded, divided, quantized
+from tidemill.changes.arrow import canonical_double
+from tidemill.model import types as t
+from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, Type, is_numeric
+
+# --------------------------------------------------------------------------------------------------------- over values
+
+
+def count_rows(call: AggregateCall, members: WeightedArguments) -> int:
+    """How many rows there are."""
+    return sum(weight for _, weight in members)
+
+
+def _sum(call: AggregateCall, members: WeightedArguments) -> Any:
+    match call.of:
+        case t.Decimal():
+            return quantized(_sum_of_decimals(members), call.of)
+        case t.Double():
+            return _sum_of_doubles(members)
+    return checked(t.BIGINT, sum(row[0] * weight for row, weight in members))
+
+
+def _average(call: AggregateCall, members: WeightedArguments) -> Any:
+    count = count_rows(call, members)
+    assert call.argument is not None
+    match call.argument.type:
+        case t.Decimal(_, scale):
+            # Of DECIMAL(p, s) the sum is DECIMAL(p + 10, s) and the average DECIMAL(p + 4, s + 4), both cut at 38.
+            assert isinstance(call.of, t.Decimal)
+            summed = quantized(_sum_of_decimals(members), t.Decimal(t.MAX_PRECISION, scale))
+            return quantized(divided(summed, decimal.Decimal(count)), call.of)
+        case t.Double():
+            return canonical_double(_sum_of_doubles(members) / count)
+    return float(sum(row[0] * weight for row, weight in members)) / count
+
+
+def _sum_of_decimals(members: WeightedArguments) -> decimal.Decimal:
+    summed = decimal.Decimal(0)
+    for row, weight in members:
+        summed = EXACT.add(summed, EXACT.multiply(row[0], decimal.Decimal(weight)))
+    return summed
+
+
+def _sum_of_doubles(members: WeightedArguments) -> float:
+    """The double nearest to the exact sum. A NaN, or infinities of both signs, make it NaN."""
+    special = [row[0] for row, weight in members if not math.isfinite(row[0]) and weight > 0]
+    if special:
+        return canonical_double(sum(special))
+    summed = sum((Fraction(row[0]) * weight for row, weight in members if math.isfinite(row[0])), Fraction())
+    try:
+        return float(summed)
+    except OverflowError:
+        return math.inf if summed > 0 else -math.inf
+
+
+def _all_true(call: AggregateCall, members: WeightedArguments) -> bool:
+    return all(row[0] for row, _ in members)
+
+
+def _some_true(call: AggregateCall, members: WeightedArguments) -> bool:
+    return any(row[0] for row, _ in members)
+
+
+# -------------------------------------------------------------------------------------------------- over partial sums
+
+
+def _no_parts(call: AggregateCall) -> tuple[PartialSum, ...]:
+    return ()
+
+
+def _the_count(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    return count
+
+
+def _values(call: AggregateCall) -> tuple[PartialSum, ...]:
+    """The values themselves, in a type in which their sum cannot overflow."""
+    assert call.argument is not None
+    argument = call.argument
+    match argument.type:
+        case t.Int():
+            return (PartialSum(where_seen(call, Cast(argument, BIGINT)), BIGINT),)
+        case t.Decimal(_, scale):
+            return (PartialSum(where_seen(call, argument), t.Decimal(t.MAX_PRECISION, scale)),)
+        case of:
+            return (PartialSum(where_seen(call, argument), of),)
+
+
+def _averaged_values(call: AggregateCall) -> tuple[PartialSum, ...]:
+    """As for SUM, but Spark averages BIGINT in DOUBLE, which does not overflow; the exact sum must not either."""
+    assert call.argument is not None
+    if call.argument.type != BIGINT:
+        return _values(call)
+    wide = where_seen(call, Cast(call.argument, t.Decimal(20, 0)))
+    return (PartialSum(wide, t.Decimal(t.MAX_PRECISION, 0)),)
+
+
+def _spark_sum(call: AggregateCall, total: Scalar) -> Scalar:
+    """A sum in Spark's type for it, narrower than the ring's; a sum that does not fit is an error in Spark."""
+    assert call.argument is not None
+    if isinstance(call.argument.type, t.Decimal):
+        return Cast(total, bounded(call.argument.type.precision + 10, call.argument.type.scale))
+    return total
+
+
+def _sum_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    total = _spark_sum(call, sums[0])
+    return Call("bigint_checked", (total,), BIGINT) if call.of == BIGINT else total
+
+
+def _average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    function = "average" if isinstance(call.of, t.Decimal) else "mean"
+    return Call(function, (_spark_sum(call, sums[0]), count), call.of)
+
+
+def _false_values(call: AggregateCall) -> tuple[PartialSum, ...]:
+    """How many values are false: one decides."""
+    assert call.argument is not None
+    return (count_where([*filters(call), Call("not", (call.argument,), BOOLEAN)]),)
+
+
+def _true_values(call: AggregateCall) -> tuple[PartialSum, ...]:
+    assert call.argument is not None
+    return (count_where([*filters(call), call.argument]),)
+
+
+def _none_false(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    return equals(sums[0], 0)
+
+
+def _some_counted(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -> Scalar:
+    return Call("not", (equals(sums[0], 0),), BOOLEAN)
+
+
+# --------------------------------------------------------------------------------------------------------- row by row
+
+
+def _moving_count(call: AggregateCall) -> MovingCount | None:
+    return None if call.others else MovingCount()
+
+
+def _moving_sum(kernel: AggregateKernel, call: AggregateCall) -> MovingSum | None:
+    if call.argument is None or not is_numeric(call.argument.type):
+        return None
+    return MovingSum(partial(kernel, call))
+
+
+def _sum_fold(kernel: AggregateKernel, call: AggregateCall) -> SumFold:
+    return SumFold(MovingSum(partial(kernel, call)))
+
+
+# -------------------------------------------------------------------------------------------------------- declarations
+
+
+def _count_type(argument: Type | None) -> Type:
+    return BIGINT
+
+
+def _sum_type(argument: Type | None) -> Type | None:
+    match argument:
+        case t.Decimal(precision, scale):
+            return bounded(precision + 10, scale)
+        case t.Int() | t.BigInt():
+            return BIGINT
+        case t.Double():
+            return DOUBLE
+    return None
+
+
+def _average_type(argument: Type | None) -> Type | None:
+    match argument:
+        case t.Decimal(precision, scale):
+            return bounded(precision + 4, scale + 4)
+        case t.Int() | t.BigInt() | t.Double():
+            return DOUBLE
+    return None
+
+
+def _condition_type(argument: Type | None) -> Type | None:
+    return BOOLEAN if argument == BOOLEAN else None
+
+
+SUMS = (
+    AggregateFunction(
+        "count",
+        _count_type,
+        count_rows,
+        empty=0,
+        sums=SumRule(_no_parts, _the_count),
+        over_one_row=lambda call: Literal(1, BIGINT),
+        moving=_moving_count,
+        fold=lambda call: CountFold(rows=call.argument is None),
+    ),
+    AggregateFunction(
+        "sum",
+        _sum_type,
+        _sum,
+        parameters=(number,),
+        sums=SumRule(_values, _sum_value),
+        over_one_row=converted_argument,
+        moving=partial(_moving_sum, _sum),
+        fold=partial(_sum_fold, _sum),
+    ),
+    AggregateFunction(
+        "avg",
+        _average_type,
+        _average,
+        parameters=(number,),
+        synonyms=("mean",),
+        sums=SumRule(_averaged_values, _average_value),
+        moving=partial(_moving_sum, _average),
+        fold=partial(_sum_fold, _average),
+    ),
+    AggregateFunction(
+        "bool_and",
+        _condition_type,
+        _all_true,
+        operands="conditions",
+        parameters=(condition,),
+        synonyms=("every",),
+        idempotent=True,
+        sums=SumRule(_false_values, _none_false),
+    ),
+    AggregateFunction(
+        "bool_or",
+        _condition_type,
+        _some_true,
+        operands="conditions",
+        parameters=(condition,),
+        synonyms=("any", "some"),
+        idempotent=True,
+        sums=SumRule(_true_values, _some_counted),
+    ),
+)
