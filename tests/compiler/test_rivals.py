@@ -8,7 +8,8 @@ import tidemill
 from tests.compiler.shop import TABLES, relation_of
 from tests.compiler.social import SOCIAL, chain, social, social_program
 from tidemill.compiler.compare_strategies import compare_strategies
-from tidemill.compiler.statistics.predictions import Prediction, RelationSize, predict
+from tidemill.compiler.statistics.predictions import Prediction, predict
+from tidemill.compiler.statistics.sizes import RelationSize
 
 MANY_FOLLOWERS = {
     "follower": RelationSize(50_000, {"userid": 500, "followerid": 50_000}),

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tidemill.algebra.node import Relation
 from tidemill.compiler.passes import compile_view
-from tidemill.compiler.statistics.predictions import DistinctCounts, Prediction, RelationSize, relation_sizes
+from tidemill.compiler.statistics.predictions import Prediction
+from tidemill.compiler.statistics.sizes import DistinctCounts, RelationSize, relation_sizes
 from tidemill.compiler.strategies import STRATEGIES
 from tidemill.model.errors import Unsupported
 from tidemill.model.schema import Table

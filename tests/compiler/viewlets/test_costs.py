@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.compiler.viewlets.materialization_costs import FANOUT, MANY, MaterializationCosts, connected
+from tidemill.compiler.statistics.sizes import FANOUT, MANY
+from tidemill.compiler.viewlets.materialization_costs import MaterializationCosts, connected
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery
 from tidemill.model.types import BIGINT, Field
 

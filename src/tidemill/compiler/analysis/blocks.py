@@ -7,20 +7,29 @@ listed beside the leaves: they need no relation, only what their arrays read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
 from tidemill.algebra.expressions.conditions import conjuncts
-from tidemill.algebra.expressions.scalars import Call, Literal, Named, Scalar, column
+from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Change, Filter, Join, Project, Scan, UnionAll, Unnest, Values
 from tidemill.algebra.relational.walk import columns_in, substitute
-from tidemill.compiler.analysis.failures import may_fail
+from tidemill.compiler.analysis.failures import is_exact, may_fail
 from tidemill.compiler.analysis.fold_constants import fold_constants
+from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from tidemill.program.statements import ArrayLoop
 
 Leaf = Scan | Change
+
+RelationKeys = Mapping[str, frozenset[str]]
+"""For each relation with a known key: columns of which no two rows have the same values."""
+
+AliasPair = tuple[str, str]
+"""Two aliases in the order of their leaves, or a column of each."""
+
+_PLAIN = (BOOLEAN, INT, BIGINT, STRING, DATE, TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,31 @@ def used_columns(block: QueryBlock) -> Iterator[str]:
         yield from columns_in(each.array)
     for output in block.outputs:
         yield from columns_in(output.scalar)
+
+
+def meetings(condition: BlockCondition, block: QueryBlock, aliases: list[str]) -> Iterator[tuple[AliasPair, AliasPair]]:
+    """The two leaves that an equality of plain columns connects, and these columns."""
+    match condition.scalar:
+        case Call(function="eq", arguments=(left, right)) if not may_fail(condition.scalar):
+            one, other = _plain(left), _plain(right)
+            if one is None or other is None or not (indexable(left) and indexable(right)):
+                return
+            owners = block.aliases
+            sides = [(owners[side.name], side.name) for side in (one, other) if side.name in owners]
+            if len({alias for alias, _ in sides}) == 2 and all(alias in aliases for alias, _ in sides):
+                (a, x), (b, y) = sorted(sides, key=lambda side: aliases.index(side[0]))
+                yield (a, b), (x.removeprefix(f"{a}."), y.removeprefix(f"{b}."))
+
+
+def _plain(side: Scalar) -> Column | None:
+    """The column that a side of an equality is; an exact cast leaves its number what it is."""
+    found = side.input if isinstance(side, Cast) and is_exact(side) else side
+    return found if isinstance(found, Column) else None
+
+
+def indexable(key: Scalar) -> bool:
+    """Whether an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
+    return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
 
 
 def _constant(row: tuple[object, ...], values: Values) -> QueryBlock:

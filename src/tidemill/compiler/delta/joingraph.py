@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tidemill.algebra.expressions.scalars import Call, Cast, Column, Named, Scalar
-from tidemill.compiler.analysis.blocks import BlockCondition, QueryBlock
-from tidemill.compiler.analysis.failures import is_exact, may_fail
-from tidemill.compiler.delta.nested_loops import indexable
+from tidemill.algebra.expressions.scalars import Named
+from tidemill.compiler.analysis.blocks import AliasPair, BlockCondition, QueryBlock, meetings
 from tidemill.compiler.delta.stream_history import StreamHistory
 from tidemill.compiler.delta.sum_pushdown import column_of
 from tidemill.program.joingraph import Graph, GraphMember, Lookahead, Vertex
-
-AliasPair = tuple[str, str]
-"""Two aliases in the order of their leaves, or a column of each."""
 
 
 def graph_of(target: str, block: QueryBlock, pasts: Mapping[str, StreamHistory], lookahead: Lookahead) -> Graph:
@@ -49,26 +44,6 @@ def _outputs(block: QueryBlock, pasts: Mapping[str, StreamHistory]) -> tuple[Nam
     """What a path adds, with the sums that members hold in place of what they sum up; these are never keys."""
     held = {sum_.scalar: column_of(leaf.alias, sum_) for leaf in block.leaves for sum_ in pasts[leaf.alias].sums}
     return tuple(Named(output.name, held.get(output.scalar, output.scalar)) for output in block.outputs)
-
-
-def meetings(condition: BlockCondition, block: QueryBlock, aliases: list[str]) -> Iterator[tuple[AliasPair, AliasPair]]:
-    """The two leaves that an equality of plain columns connects, and these columns."""
-    match condition.scalar:
-        case Call(function="eq", arguments=(left, right)) if not may_fail(condition.scalar):
-            one, other = _plain(left), _plain(right)
-            if one is None or other is None or not (indexable(left) and indexable(right)):
-                return
-            owners = block.aliases
-            sides = [(owners[side.name], side.name) for side in (one, other) if side.name in owners]
-            if len({alias for alias, _ in sides}) == 2 and all(alias in aliases for alias, _ in sides):
-                (a, x), (b, y) = sorted(sides, key=lambda side: aliases.index(side[0]))
-                yield (a, b), (x.removeprefix(f"{a}."), y.removeprefix(f"{b}."))
-
-
-def _plain(side: Scalar) -> Column | None:
-    """The column that a side of an equality is; an exact cast leaves its number what it is."""
-    found = side.input if isinstance(side, Cast) and is_exact(side) else side
-    return found if isinstance(found, Column) else None
 
 
 def _tree(aliases: list[str], edges: list[AliasPair]) -> list[AliasPair]:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Scalar
 from tidemill.algebra.relational.relations import Change
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.analysis.blocks import BlockCondition, Leaf, QueryBlock
+from tidemill.compiler.analysis.blocks import BlockCondition, Leaf, QueryBlock, RelationKeys, indexable
 from tidemill.compiler.analysis.failures import is_exact, may_fail
-from tidemill.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from tidemill.program.linearity import scalars_of
 from tidemill.program.statements import ArrayLoop, Query, RelationLoop, Step, Version
 
-RelationKeys = Mapping[str, frozenset[str]]
-"""For each relation with a known key: columns of which no two rows have the same values."""
-
 MOST_LEAVES = 9
 """With more leaves than this still to place, the first good one is taken without comparing."""
-
-_PLAIN = (BOOLEAN, INT, BIGINT, STRING, DATE, TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +139,6 @@ def _sides(side: Scalar, key: Scalar, leaf: Leaf) -> Iterator[tuple[str, Scalar]
     # A comparison with a constant stays a filter: it would only widen the index that the other columns need anyway.
     if isinstance(found, Column) and found.name in own and read and own.keys().isdisjoint(read) and indexable(key):
         yield own[found.name], key
-
-
-def indexable(key: Scalar) -> bool:
-    """Whether an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
-    return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
 
 
 def _place(block: QueryBlock, loops: Sequence[LeafLoop]) -> Query:

@@ -18,8 +18,8 @@ from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.analysis.blocks import QueryBlock
 from tidemill.compiler.analysis.failures import may_fail
 from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.analysis.ring import is_ring, times
 from tidemill.compiler.delta.nested_loops import narrow
-from tidemill.compiler.viewlets.ring_calculus.polynomials import is_ring, times
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT
 from tidemill.program.maps import Map, RingField

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from tidemill.compiler.analysis.blocks import blocks
+from tidemill.compiler.analysis.blocks import RelationKeys, blocks
 from tidemill.compiler.delta.derive import derive
-from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.delta.stream_history import find_histories, histories_by_map, read_from_history
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft

@@ -19,8 +19,7 @@ from tidemill.algebra.expressions.scalars import Call, Case, Literal, Named, Sca
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Repeat, Scan
 from tidemill.algebra.relational.walk import children, walk, with_children
-from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks, used_columns
-from tidemill.compiler.delta.joingraph import meetings
+from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks, meetings, used_columns
 from tidemill.model.types import BIGINT, BOOLEAN
 from tidemill.program.maps import Map
 

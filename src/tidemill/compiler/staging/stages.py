@@ -15,24 +15,19 @@ from dataclasses import dataclass, replace
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.partial_sums import PartialSum
 from tidemill.algebra.aggregates.registry import finalize, multiset_entries, needs_multiset, partial_sums
-from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar, column
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import (
-    Aggregate,
-    Distinct,
-    Filter,
-    Project,
-    Recursive,
-    Repeat,
-    Scan,
-    TopK,
-    Window,
-)
+from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Project, Recursive, Scan, TopK, Window
 from tidemill.algebra.relational.time_partitions import TimePartitioned
-from tidemill.algebra.relational.walk import columns_in, expressions, subqueries, substitute, walk, walk_all
+from tidemill.algebra.relational.walk import (
+    expressions,
+    subqueries,
+    walk,
+    walk_all,
+)
 from tidemill.compiler.analysis.blocks import blocks, used_columns
+from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_post_aggregation
 from tidemill.compiler.analysis.rename import fresh
 from tidemill.compiler.rewrites.unique_aliases import unique_aliases
 from tidemill.compiler.staging.cutting import StageCutter
@@ -291,54 +286,3 @@ def _bare(scalar: Scalar) -> Scalar:
 def _sum_name(number: int, keys: Sequence[Field]) -> str:
     """A name for the next ring value that no grouping column has, nor begins with (files add suffixes to it)."""
     return fresh(f"sum_{number}", {f.name.partition(".")[0] for f in keys})
-
-
-@dataclass(frozen=True, slots=True)
-class PostAggregation:
-    """What stands above a grouping, all over its columns: the select list, the condition, how often a row comes."""
-
-    outputs: tuple[Named, ...]
-    condition: Scalar | None = None
-    times: Scalar | None = None
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The columns that come out."""
-        return tuple(output.field for output in self.outputs)
-
-    @property
-    def asked(self) -> set[str]:
-        """The columns of the grouping that are read."""
-        scalars = (*(output.scalar for output in self.outputs), self.condition, self.times)
-        return {name for scalar in scalars if scalar is not None for name in columns_in(scalar)}
-
-    def over(self, values: Mapping[str, Scalar]) -> PostAggregation:
-        """The same with expressions in place of columns of the grouping."""
-        return PostAggregation(
-            tuple(Named(o.name, substitute(o.scalar, values)) for o in self.outputs),
-            None if self.condition is None else substitute(self.condition, values),
-            None if self.times is None else substitute(self.times, values),
-        )
-
-    def finish(self, source: str) -> GroupEmission:
-        """The rows of the map ``source``."""
-        return GroupEmission(source, self.outputs, self.condition, times=self.times)
-
-
-def split_post_aggregation(relation: Relation) -> tuple[PostAggregation, Relation]:
-    """What stands above a grouping, and the grouping itself."""
-    if not isinstance(relation, Filter | Project | Repeat):
-        return PostAggregation(tuple(Named(f.name, column(f)) for f in relation.fields)), relation
-    above, node = split_post_aggregation(relation.input)
-    values = {output.name: output.scalar for output in above.outputs}
-    match relation:
-        case Filter():
-            added = substitute(relation.condition, values)
-            condition = conjunction([*([] if above.condition is None else [above.condition]), added])
-            return replace(above, condition=condition), node
-        case Project():
-            outputs = tuple(Named(o.name, substitute(o.scalar, values)) for o in relation.outputs)
-            return replace(above, outputs=outputs), node
-        case Repeat():
-            assert above.times is None, "rows are repeated once"
-            return replace(above, times=substitute(relation.times, values)), node

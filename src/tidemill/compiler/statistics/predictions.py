@@ -7,15 +7,14 @@ it goes by, and a map has as many entries as its keys can tell apart, or as rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import log2, prod
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.viewlets.materialization_costs import MANY, MATCHES, UPDATE
+from tidemill.compiler.statistics.sizes import MANY, UPDATE, RelationSize
 from tidemill.model import types as t
-from tidemill.model.schema import Table
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
@@ -31,21 +30,6 @@ ENTRY_BYTES = 16
 WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 16, t.String: 24}
 """Bytes of a value; those of other types take 8."""
 
-DistinctCounts = Callable[[str, str], int | None]
-"""How many values a column of a relation has, where somebody has counted them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RelationSize:
-    """How many rows a relation or map has, and how many values each of its columns."""
-
-    rows: float
-    values: Mapping[str, float] = field(default_factory=dict)
-
-    def distinct(self, name: str) -> float:
-        """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
-        return max(1.0, self.values.get(name, self.rows / MATCHES))
-
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -58,19 +42,6 @@ class Prediction:
     bytes: float
     work: Mapping[str, float]
     unread: Mapping[str, float] | None
-
-
-def relation_sizes(
-    columns: Mapping[str, Set[str]], tables: Mapping[str, Table], sizes: Mapping[str, int], distinct: DistinctCounts
-) -> dict[str, RelationSize]:
-    """What is known of relations, and of those of their columns that matter; one of unknown size is large."""
-    found = {}
-    for name, read in columns.items():
-        rows = float(sizes.get(name, MANY))
-        values = {column: float(n) for column in read if (n := distinct(name, column)) is not None}
-        key = tables[name].primary_key if name in tables else ()
-        found[name] = RelationSize(rows, values | (dict.fromkeys(key, rows) if len(key) == 1 else {}))
-    return found
 
 
 def predict(program: Program, tables: Mapping[str, RelationSize]) -> Prediction:

@@ -19,9 +19,9 @@ from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.relations import Change
 from tidemill.algebra.relational.walk import columns_in, substitute
-from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks
+from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, RelationKeys, blocks
 from tidemill.compiler.analysis.rename import fresh
-from tidemill.compiler.delta.nested_loops import RelationKeys, narrow, nested_loops
+from tidemill.compiler.delta.nested_loops import narrow, nested_loops
 from tidemill.compiler.delta.triggers import load_of
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import (

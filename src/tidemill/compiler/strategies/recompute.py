@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidemill.algebra.node import Relation
-from tidemill.compiler.analysis.blocks import QueryBlock, blocks
+from tidemill.compiler.analysis.blocks import QueryBlock, RelationKeys, blocks
 from tidemill.compiler.delta.derive import derive
-from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.staging.recursion import with_iteration_trigger
 from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.strategies.strategy import Reason, StageContext, Strategy

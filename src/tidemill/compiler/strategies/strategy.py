@@ -14,9 +14,10 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import TopK
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.analysis.blocks import RelationKeys
 from tidemill.compiler.staging.stages import StageDraft
-from tidemill.compiler.statistics.predictions import Prediction, RelationSize, predict
+from tidemill.compiler.statistics.predictions import Prediction, predict
+from tidemill.compiler.statistics.sizes import RelationSize
 from tidemill.model.schema import WEIGHT
 from tidemill.program.stages import (
     GroupEmission,

@@ -15,8 +15,9 @@ from math import factorial, prod
 from tidemill.algebra.expressions.scalars import Column, Scalar, is_nullable
 from tidemill.algebra.text import text_of
 from tidemill.compiler.analysis.rename import fresh
+from tidemill.compiler.analysis.ring import ring_type
 from tidemill.compiler.viewlets.ring_calculus.conditions import is_fragile
-from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, collected, ring_type, scalar_of
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, collected, scalar_of
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, NotViewlet, narrowed, renamed
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField

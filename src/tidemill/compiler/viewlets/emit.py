@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
 from tidemill.algebra.relational.walk import walk
-from tidemill.compiler.delta.nested_loops import indexable
+from tidemill.compiler.analysis.blocks import indexable
 from tidemill.compiler.viewlets.aliases import named, under
 from tidemill.compiler.viewlets.plans import (
     EventStep,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
 from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import columns_in, substitute
-from tidemill.compiler.analysis.blocks import BlockCondition, QueryBlock
+from tidemill.compiler.analysis.blocks import BlockCondition, QueryBlock, RelationKeys
 from tidemill.compiler.analysis.failures import may_fail
-from tidemill.compiler.delta.nested_loops import RelationKeys, nested_loops
+from tidemill.compiler.delta.nested_loops import nested_loops
 from tidemill.compiler.viewlets.ring_calculus.polynomials import as_value
 from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery
 from tidemill.model.types import BOOLEAN

@@ -15,20 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 
-from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.analysis.blocks import RelationKeys
+from tidemill.compiler.statistics.sizes import FANOUT, MANY, MATCHES, UPDATE
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, variables
-
-UPDATE = 2.0
-"""Entries that could be visited in the time in which one is updated."""
-
-FANOUT = 4.0
-"""Rows that refer to one row, where nothing better is known."""
-
-MATCHES = 10.0
-"""Rows that a lookup finds by columns that are no key of anything."""
-
-MANY = 1e6
-"""Rows of the largest relation."""
 
 
 class MaterializationCosts:

@@ -15,21 +15,15 @@ Which atoms of a part are looped over instead is a matter of costs (see ``costs`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
-from tidemill.algebra.expressions.scalars import Call, Scalar
-from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.delta.nested_loops import RelationKeys
+from tidemill.compiler.analysis.blocks import RelationKeys
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryViews
-from tidemill.compiler.viewlets.delta_queries import DeltaQuery
 from tidemill.compiler.viewlets.depths import Depth
 from tidemill.compiler.viewlets.materialization_costs import MaterializationCosts
-from tidemill.compiler.viewlets.plan_builder import PlanBuilder
-from tidemill.compiler.viewlets.plans import StatementPlan
 from tidemill.compiler.viewlets.ring_calculus.bindings import BindingPattern
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery, variables
-from tidemill.compiler.viewlets.ring_calculus.ranges import bound_on, is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +40,6 @@ class Materialization:
     each: bool
     grouped: bool
 
-    def plans(self, delta: DeltaQuery, relation: str | None, turning: bool = False) -> Iterator[StatementPlan]:
-        """How ``delta`` is computed when ``relation`` changes; without one, from what is there.
-
-        With ``turning`` a condition on a running sum is answered by a descent where it can be.
-        """
-        for part in self._disjoint(delta):
-            plan = PlanBuilder(self, part, relation, turning).plan()
-            if plan is not None:
-                yield plan
-
     def exposed(self, query: CalculusQuery, known: Set[str], apart: Set[str], relation: str | None) -> list[Atom]:
         """The atoms whose rows are looped over when ``relation`` changes: all, or where the costs say so."""
         if self.depth.base:
@@ -65,18 +49,6 @@ class Materialization:
         parts, rate = BindingPattern(query, known, apart).parts, self.costs.rate(relation)
         return [atom for part in parts for atom in self.costs.exposed(part.atoms, known, rate)]
 
-    def _disjoint(self, delta: DeltaQuery) -> Iterator[DeltaQuery]:
-        """``[a OR b] = [a] + [b] - [a AND b]``, wherever that turns a condition into ranges of one variable."""
-        for condition in delta.query.conditions if self.depth.ranges else ():
-            choices = _alternatives(condition, delta)
-            if choices:
-                rest = tuple(other for other in delta.query.conditions if other is not condition)
-                for added, sign in choices:
-                    query = replace(delta.query, conditions=(*rest, *added))
-                    yield from self._disjoint(replace(delta, query=query, sign=sign * delta.sign))
-                return
-        yield delta
-
 
 def _reachable(atoms: Sequence[Atom], known: Set[str]) -> list[Atom]:
     """The atoms in an order in which as many as can be are looked up by what is bound before them."""
@@ -85,16 +57,3 @@ def _reachable(atoms: Sequence[Atom], known: Set[str]) -> list[Atom]:
         reached = known | variables(chosen)
         chosen.append(max(left, key=lambda atom: len(reached & set(atom.variables))))
     return chosen
-
-
-def _alternatives(condition: Scalar, delta: DeltaQuery) -> list[tuple[tuple[Scalar, ...], int]]:
-    """The choices of conditions, with signs, whose sum is an OR of two limits on one unknown variable."""
-    match condition:
-        case Call(function="or", arguments=(one, other)):
-            known = variables(delta.query.events) | delta.bound.keys()
-            for name in columns_in(condition) - known:
-                first, second = bound_on(one, name), bound_on(other, name)
-                if first is not None and second is not None and columns_in(condition) <= known | {name}:
-                    both = [] if is_empty(first, second) else [((one, other), -1)]
-                    return [((one,), 1), ((other,), 1), *both]
-    return []

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Call, Column, Scalar, is_nullable
 from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.text import text_of
+from tidemill.compiler.analysis.ring import plus
 from tidemill.compiler.viewlets.auxiliary_views import ViewMatch
 from tidemill.compiler.viewlets.delta_queries import DeltaQuery
+from tidemill.compiler.viewlets.materialize import Materialization
 from tidemill.compiler.viewlets.plans import ROW, EventStep, LoopStep, PlanStep, ReadStep, StatementPlan, number, weight
 from tidemill.compiler.viewlets.range_sums import VariableRange, find_range
 from tidemill.compiler.viewlets.ring_calculus.bindings import BindingPattern, QueryPart
@@ -21,16 +22,13 @@ from tidemill.compiler.viewlets.ring_calculus.polynomials import (
     ProductTerm,
     collected,
     number_of,
-    plus,
     substituted,
 )
 from tidemill.compiler.viewlets.ring_calculus.queries import Atom, Lift, variables
+from tidemill.compiler.viewlets.ring_calculus.ranges import bound_on, is_empty
 from tidemill.model.types import BOOLEAN
 from tidemill.program.maps import RingField
 from tidemill.program.statements import RangeBound
-
-if TYPE_CHECKING:
-    from tidemill.compiler.viewlets.materialize import Materialization
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,45 @@ class _FactoredTerm:
     coefficient: int
     factors: tuple[Scalar, ...]
     shares: Mapping[QueryPart, int]
+
+
+def plans(
+    how: Materialization, delta: DeltaQuery, relation: str | None, turning: bool = False
+) -> Iterator[StatementPlan]:
+    """How ``delta`` is computed when ``relation`` changes; without one, from what is there.
+
+    With ``turning`` a condition on a running sum is answered by a descent where it can be.
+    """
+    for part in _disjoint(delta) if how.depth.ranges else (delta,):
+        plan = PlanBuilder(how, part, relation, turning).plan()
+        if plan is not None:
+            yield plan
+
+
+def _disjoint(delta: DeltaQuery) -> Iterator[DeltaQuery]:
+    """``[a OR b] = [a] + [b] - [a AND b]``, wherever that turns a condition into ranges of one variable."""
+    for condition in delta.query.conditions:
+        choices = _alternatives(condition, delta)
+        if choices:
+            rest = tuple(other for other in delta.query.conditions if other is not condition)
+            for added, sign in choices:
+                query = replace(delta.query, conditions=(*rest, *added))
+                yield from _disjoint(replace(delta, query=query, sign=sign * delta.sign))
+            return
+    yield delta
+
+
+def _alternatives(condition: Scalar, delta: DeltaQuery) -> list[tuple[tuple[Scalar, ...], int]]:
+    """The choices of conditions, with signs, whose sum is an OR of two limits on one unknown variable."""
+    match condition:
+        case Call(function="or", arguments=(one, other)):
+            known = variables(delta.query.events) | delta.bound.keys()
+            for name in columns_in(condition) - known:
+                first, second = bound_on(one, name), bound_on(other, name)
+                if first is not None and second is not None and columns_in(condition) <= known | {name}:
+                    both = [] if is_empty(first, second) else [((one, other), -1)]
+                    return [((one,), 1), ((other,), 1), *both]
+    return []
 
 
 class PlanBuilder:

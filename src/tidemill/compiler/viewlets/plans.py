@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.algebra.text import text_of
+from tidemill.compiler.analysis.ring import is_ring
 from tidemill.compiler.viewlets.auxiliary_views import AuxiliaryView
-from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, is_ring
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial
 from tidemill.compiler.viewlets.ring_calculus.queries import MARK
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, BOOLEAN, Field

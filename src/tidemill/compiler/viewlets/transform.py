@@ -17,6 +17,7 @@ from tidemill.compiler.viewlets.emit import guards_of, query_of
 from tidemill.compiler.viewlets.load import load_of
 from tidemill.compiler.viewlets.materialize import Materialization
 from tidemill.compiler.viewlets.merge_plans import merge_plans
+from tidemill.compiler.viewlets.plan_builder import plans
 from tidemill.compiler.viewlets.plans import ROW, StatementPlan
 from tidemill.compiler.viewlets.ring_calculus.bindings import is_restricted
 from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery
@@ -83,8 +84,7 @@ class Transform:
         if self.how.depth.again or not all(_is_incremental(query, relation) for query in readers):
             self.statements[relation].append(self._replacement())
             return
-        plans = [plan for query in readers for plan in self._plans(query, relation)]
-        self._add(self.target, relation, plans)
+        self._add(self.target, relation, [plan for query in readers for plan in self._plans(query, relation)])
 
     def _keep(self, view: AuxiliaryView) -> None:
         for relation in view.query.relations:
@@ -94,7 +94,7 @@ class Transform:
     def _plans(self, query: CalculusQuery, relation: str) -> Iterator[StatementPlan]:
         before = {view.name for view in self.how.views}
         for delta in delta_queries(query, relation):
-            yield from self.how.plans(delta, relation)
+            yield from plans(self.how, delta, relation)
         for view in self.how.views:
             assert view.name in before or self.how.depth.base or view.query.degree < query.degree, "degrees must fall"
 
@@ -111,8 +111,8 @@ class Transform:
         return s.Replace(self.target.name, queries, guards, scans)
 
     def _again(self, turning: bool) -> list[StatementPlan]:
-        plans = [plan for query in self.queries for plan in self.how.plans(DeltaQuery(query), None, turning)]
-        return merge_plans(plans, self.how.each)
+        found = [plan for query in self.queries for plan in plans(self.how, DeltaQuery(query), None, turning)]
+        return merge_plans(found, self.how.each)
 
 
 def _is_incremental(query: CalculusQuery, relation: str) -> bool:

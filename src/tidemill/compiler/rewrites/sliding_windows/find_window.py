@@ -20,7 +20,7 @@ from tidemill.algebra.relational.time_partitions import (
 )
 from tidemill.algebra.relational.walk import children, expressions, subqueries, walk, with_children
 from tidemill.compiler.analysis.canonical import canonical
-from tidemill.compiler.staging.stages import PostAggregation, split_post_aggregation
+from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_post_aggregation
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from decimal import Decimal
 from functools import reduce
 from itertools import product
 
-from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conditions import conjunction, conjuncts
 from tidemill.algebra.expressions.scalars import Call, Case, Cast, Literal, Scalar, is_nullable
@@ -27,12 +26,10 @@ from tidemill.algebra.relational.walk import columns_in, substitute
 from tidemill.algebra.text import text_of
 from tidemill.algebra.values.decimals import unit
 from tidemill.compiler.analysis.failures import is_exact
+from tidemill.compiler.analysis.ring import ONE, ZERO, is_ring, plus, times
 from tidemill.compiler.viewlets.ring_calculus.conditions import is_fragile
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, BOOLEAN, Type
-
-ZERO: Scalar = Literal(0, BIGINT)
-ONE: Scalar = Literal(1, BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +50,6 @@ ColumnOwner = Callable[[str], object]
 
 
 # ---------------------------------------------------------------------------------------------------- arithmetic
-
-
-def is_ring(type_: Type) -> bool:
-    """Whether sums of this type are exact, so that a product of sums is the sum of products."""
-    return isinstance(type_, t.Int | t.BigInt | t.Decimal)
-
-
-def ring_type(type_: Type) -> Type:
-    """The type in which numbers of ``type_`` are summed up; a condition is counted."""
-    return t.Decimal(t.MAX_PRECISION, type_.scale) if isinstance(type_, t.Decimal) else BIGINT
-
-
-def times(left: Scalar, right: Scalar) -> Scalar:
-    """The exact product."""
-    if left == ONE or right == ONE:
-        return right if left == ONE else left
-    result = call("ring_product", left, right)
-    both = isinstance(left, Literal) and isinstance(right, Literal)
-    return Literal(evaluate_scalar(result, {}), result.type) if both else result
-
-
-def plus(left: Scalar, right: Scalar) -> Scalar:
-    """The exact sum."""
-    if left == ZERO or right == ZERO:
-        return right if left == ZERO else left
-    return call("ring_sum", left, right)
 
 
 def as_ring(scalar: Scalar, type_: Type) -> Scalar:

@@ -24,14 +24,8 @@ from dataclasses import dataclass, replace
 
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.walk import columns_in, substitute
-from tidemill.compiler.viewlets.ring_calculus.polynomials import (
-    Polynomial,
-    columns_of,
-    is_ring,
-    ring_type,
-    scalar_of,
-    substituted,
-)
+from tidemill.compiler.analysis.ring import is_ring, ring_type
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, columns_of, scalar_of, substituted
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, BOOLEAN, Field, Type
 from tidemill.program.statements import RangeBound

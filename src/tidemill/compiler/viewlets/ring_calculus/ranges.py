@@ -16,7 +16,7 @@ from functools import reduce
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.analysis.failures import is_exact
-from tidemill.compiler.viewlets.ring_calculus.polynomials import ZERO, is_ring, plus, times
+from tidemill.compiler.analysis.ring import ZERO, is_ring, plus, times
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT
 from tidemill.program.statements import RangeBound

@@ -18,21 +18,14 @@ from tidemill.algebra.expressions.scalars import Call, Case, Cast, Column, Lambd
 from tidemill.algebra.relational.relations import Aggregate, Recursive, Repeat
 from tidemill.algebra.relational.walk import children, columns_in, substitute, walk, with_children
 from tidemill.algebra.text import text_of
-from tidemill.compiler.analysis.blocks import QueryBlock, blocks
+from tidemill.compiler.analysis.blocks import QueryBlock, blocks, indexable
 from tidemill.compiler.analysis.common_subqueries import GROUPED
 from tidemill.compiler.analysis.failures import is_exact
-from tidemill.compiler.delta.nested_loops import indexable
-from tidemill.compiler.staging.stages import StageDraft, split_post_aggregation
+from tidemill.compiler.analysis.post_aggregation import split_post_aggregation
+from tidemill.compiler.analysis.ring import ONE, is_ring
+from tidemill.compiler.staging.stages import StageDraft
 from tidemill.compiler.viewlets.ring_calculus.conditions import plain
-from tidemill.compiler.viewlets.ring_calculus.polynomials import (
-    ONE,
-    Polynomial,
-    as_ring,
-    expand,
-    is_ring,
-    scalar_of,
-    where,
-)
+from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, as_ring, expand, scalar_of, where
 from tidemill.compiler.viewlets.ring_calculus.queries import (
     MARK,
     Atom,

@@ -1,0 +1,48 @@
+"""Row counts and distinct counts of relations, and the estimates that stand in for unknown ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+
+from tidemill.model.schema import Table
+
+UPDATE = 2.0
+"""Entries that could be visited in the time in which one is updated."""
+
+FANOUT = 4.0
+"""Rows that refer to one row, where nothing better is known."""
+
+MATCHES = 10.0
+"""Rows that a lookup finds by columns that are no key of anything."""
+
+MANY = 1e6
+"""Rows of the largest relation."""
+
+DistinctCounts = Callable[[str, str], int | None]
+"""Number of distinct values of a column of a relation; None where it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSize:
+    """How many rows a relation or map has, and how many values each of its columns."""
+
+    rows: float
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def distinct(self, name: str) -> float:
+        """The values of a column; where nothing is known, a value is shared by ``MATCHES`` rows."""
+        return max(1.0, self.values.get(name, self.rows / MATCHES))
+
+
+def relation_sizes(
+    columns: Mapping[str, Set[str]], tables: Mapping[str, Table], sizes: Mapping[str, int], distinct: DistinctCounts
+) -> dict[str, RelationSize]:
+    """What is known of relations, and of those of their columns that matter; one of unknown size is large."""
+    found = {}
+    for name, read in columns.items():
+        rows = float(sizes.get(name, MANY))
+        values = {column: float(n) for column in read if (n := distinct(name, column)) is not None}
+        key = tables[name].primary_key if name in tables else ()
+        found[name] = RelationSize(rows, values | (dict.fromkeys(key, rows) if len(key) == 1 else {}))
+    return found
