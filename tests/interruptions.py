@@ -62,7 +62,7 @@ Rows = Counter[tuple[Any, ...]]
 
 @cache
 def _unreachable(file: str) -> tuple[frozenset[int], frozenset[int]]:
-    """Lines of ``with``, and lines of ``try`` and of ``finally`` that call nothing. Leaving a ``with`` is one step of the
+    """Lines of ``with``, and those of ``try`` and ``finally`` that call nothing. Leaving a ``with`` is one step of the
     interpreter, and it looks for signals when something is called: no exception comes at either. (One that a tracer
     raises at the word ``try`` is not even seen by the ``with`` around it, which then keeps its lock.)"""
     tree = ast.parse(Path(file).read_text())
