@@ -62,10 +62,10 @@ def opened(way: str, spark: SparkSession | None = None, path: str | Path = ":mem
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Within this block warehouses on ``spark`` run their queries as they are planned, and compile nothing."""
-    from tidemill.runtimes.native.operators.frame_reach import session
+    from tidemill.runtimes.spark.execution import session
 
     branch = interpreting(spark)
-    for key, value in session.FILES.items():
+    for key, value in session.HADOOP_SETTINGS.items():
         branch.conf.set(key, value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(session._branches, id(spark), branch)

@@ -54,6 +54,9 @@ class Way:
         return fits and (self.form == "whole" or "batch" not in conversation.settings)
 
 
+LEADING = 2
+"""Of files that begin with the same word, `make test` gives so many to Spark's DataFrames."""
+
 _ran: dict[tuple[Path, str, str], list[tuple[tuple[Program | str, ...], str | None]]] = {}
 """The programs that have run for a file on a way in a form, and what was wrong."""
 
@@ -67,6 +70,15 @@ def groups(files: Sequence[Path] = FILES) -> list[list[Path]]:
 
 def _is_alone(path: Path) -> bool:
     return any(line.startswith("alone:") for line in path.read_text().splitlines())
+
+
+def leading(files: Sequence[Path]) -> list[Path]:
+    """Those of ``files`` that come first among all that begin with the same word."""
+    families: dict[str, list[Path]] = {}
+    for path in FILES:
+        families.setdefault(path.stem.partition("_")[0], []).append(path)
+    first = {path for family in families.values() for path in family[:LEADING]}
+    return [path for path in files if path in first]
 
 
 def run(way: Way, files: Sequence[Path], spark: SparkSession | None = None, *, costly: bool = True) -> list[str]:
