@@ -1,4 +1,4 @@
-"""Changes that no table takes, whichever runtime looks: a row leaves that is not there, a constraint is violated."""
+"""Changes that no table accepts: a row leaves that is not there, a constraint is violated, a weight overflows."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _check_left(key: ForeignKey, left: Collection[Row], children: ZSet, held: We
 
 
 def count_by_key(rows: Mapping[Row, int], places: Sequence[int]) -> dict[Row, int]:
-    """How many rows come or go under each key; a NULL is no key."""
+    """The number of rows that come or go under each key; a NULL is no key."""
     totals: dict[Row, int] = {}
     for key, weight in zip(_keys(rows, places), rows.values(), strict=True):
         if None not in key:

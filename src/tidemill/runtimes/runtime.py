@@ -1,4 +1,4 @@
-"""What the engine asks of a runtime. Both runtimes answer alike, in rows and in errors."""
+"""The protocol of a runtime: all that the engine asks of it. Both runtimes give the same rows and errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Runtime(Protocol):
         """Add the change to the contents of ``relation`` as later triggers of this epoch see them."""
 
     def recompute_pending(self, stage: Stage) -> None:
-        """Let the state of ``stage`` be what it would be if the epoch ended here, as far as that is kept in memory."""
+        """Bring the state of ``stage`` up to date as if the epoch ended here, as far as it is kept in memory."""
 
     def emit(self, stage: Stage) -> ChangeSet:
         """The net change of the stage's rows: summed, no zero weights."""

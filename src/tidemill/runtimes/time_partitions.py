@@ -1,7 +1,7 @@
-"""Which partitions of a stage must be made anew in an epoch, and in which order (see ``program.stages``).
+"""The time partitions of a stage that must be recomputed in an epoch, and their order (see ``program.stages``).
 
 That a partition reads another one is arithmetic on numbers (``PartitionSlice.readers``), so what is not touched is not
-looked at. One that comes out as it was ends the matter: nothing follows from it.
+looked at. Where one comes out as it was, nothing follows from it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ TouchedPartitions = Mapping[str, Set[int]]
 
 
 RecomputePartitions = Callable[[Sequence[int]], bool]
-"""Makes partitions anew that do not read each other, and says whether one is another now. One that is no more goes."""
+"""Recomputes partitions that do not read each other, and returns whether one has changed; empty ones are removed."""
 
 PARTITIONS_PER_BATCH = 20
-"""So many partitions are made together where none reads another one."""
+"""Partitions that are computed together where none reads another one."""
 
 
 def recompute_partitions(
-    layers: TimePartitionEmission, before: range, now: range, touched: TouchedPartitions, make: RecomputePartitions
+    emission: TimePartitionEmission, before: range, now: range, touched: TouchedPartitions, make: RecomputePartitions
 ) -> None:
-    """Make every partition that must be, in the order of time.
+    """Recompute every partition that must be, in the order of time.
 
     ``before`` are the partitions that there were, ``now`` those that there are.
     """
@@ -38,38 +38,38 @@ def recompute_partitions(
     if len(now) - len(both) > MOST_PARTITIONS:
         raise too_many_partitions(now[0], now[-1])
     waiting = _PendingPartitions(before, now)
-    for first, last in chain(_readers(layers, touched), _moved(before, now)):
+    for first, last in chain(_readers(emission, touched), _moved(before, now)):
         waiting.add(first, last)
-    own = [layer for layer in layers.layers if layers.map_of(layer) == layers.kept]
+    own = [slice_ for slice_ in emission.layers if emission.map_of(slice_) == emission.kept]
     numbers = iter(waiting)
     while made := list(islice(numbers, 1 if own else PARTITIONS_PER_BATCH)):
         if make(made):
-            for layer in own:
-                waiting.add(*layer.readers(made[0]))
+            for slice_ in own:
+                waiting.add(*slice_.readers(made[0]))
 
 
-def partitions_read(layers: TimePartitionEmission, layer: PartitionSlice, number: int, now: range) -> range:
-    """The partitions that a layer has beside partition ``number``, as far as there can be rows in them."""
-    every = next((feed.every for feed in layers.feeds if feed.name == layer.feed), layers.every)
-    low, high = -(-now[0] * layers.every // every), ((now[-1] + 1) * layers.every - 1) // every
-    low = low if layer.low is None else max(low, layer.low.at(number))
-    high = high if layer.high is None else min(high, layer.high.at(number))
+def partitions_read(emission: TimePartitionEmission, slice_: PartitionSlice, number: int, now: range) -> range:
+    """The partitions that a slice has around partition ``number``, as far as there can be rows in them."""
+    every = next((feed.every for feed in emission.feeds if feed.name == slice_.feed), emission.every)
+    low, high = -(-now[0] * emission.every // every), ((now[-1] + 1) * emission.every - 1) // every
+    low = low if slice_.low is None else max(low, slice_.low.at(number))
+    high = high if slice_.high is None else min(high, slice_.high.at(number))
     return range(low, high + 1)
 
 
-def _readers(layers: TimePartitionEmission, touched: TouchedPartitions) -> Iterator[tuple[float, float]]:
+def _readers(emission: TimePartitionEmission, touched: TouchedPartitions) -> Iterator[tuple[float, float]]:
     """The partitions that read a partition of a feed in which something has changed."""
-    for feed in layers.feeds:
+    for feed in emission.feeds:
         numbers = touched.get(feed.name, frozenset())
         if numbers and not feed.every:
             yield -math.inf, math.inf
         else:
-            read = [layer for layer in layers.layers if layer.feed == feed.name]
-            yield from (layer.readers(number) for number in numbers for layer in read)
+            read = [slice_ for slice_ in emission.layers if slice_.feed == feed.name]
+            yield from (slice_.readers(number) for number in numbers for slice_ in read)
 
 
 def _moved(before: range, now: range) -> Iterator[tuple[int, int]]:
-    """The partitions that are new or no more, and those that were the first or are so now: these are made otherwise.
+    """The partitions that are new or gone, and those that were or are the first: the first is computed differently.
 
     >>> list(_moved(range(3, 9), range(2, 10))), list(_moved(range(3, 9), range(3, 9)))
     ([(2, 3), (9, 9)], [])
@@ -84,7 +84,7 @@ def _moved(before: range, now: range) -> Iterator[tuple[int, int]]:
 
 
 class _PendingPartitions:
-    """The numbers of partitions that wait to be made, given out in order; more may come in meanwhile, for later ones.
+    """The partitions that are to be recomputed, in order; later ones may be added meanwhile.
 
     They are held as ranges, of which one may be all later partitions, so what waits is never written out.
 
@@ -99,7 +99,7 @@ class _PendingPartitions:
         self._next: float = -math.inf
 
     def add(self, first: float, last: float) -> None:
-        """Let the numbers from ``first`` to ``last`` wait, as far as they are known and not past."""
+        """Schedule the partitions from ``first`` to ``last``, as far as they exist and are not past."""
         for known in self._known:
             if known:
                 low, high = max(first, known[0], self._next), min(last, known[-1])

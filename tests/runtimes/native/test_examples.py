@@ -79,7 +79,7 @@ def advance(harness: Harness, contents: dict[str, ZSet], moves: list[Any]) -> ZS
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_example_is_kept_fresh(make: Callable[[], Example], data: st.DataObject) -> None:
-    with patch.object(ordered_sums, "SMALLEST", 2):
+    with patch.object(ordered_sums, "MIN_BLOCK", 2):
         check_fresh(make(), data)
 
 

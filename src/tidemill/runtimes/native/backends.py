@@ -1,4 +1,4 @@
-"""Which stages run as compiled code and which as generated Python: asked for, or by how much work there is.
+"""The choice between machine code and generated Python for a stage: as configured, or by the amount of work.
 
 Compiling costs a few tenths of a second, once; after that a row costs a small part of what it does in Python. So a
 stage starts in Python and moves once it has taken in enough rows. It moves between epochs, when the store holds all of
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 BACKENDS = ("auto", "python", "llvm")
 
 BACKEND = os.environ.get("TIDEMILL_BACKEND", "auto")
-"""The back end of stages for which none is asked."""
+"""The default back end."""
 
-WORTH_ROWS = 20_000
-"""From so many rows on a stage is worth compiling."""
+COMPILE_AFTER_ROWS = 20_000
+"""Rows taken in after which a stage is compiled."""
 
 
 MIRRORED_ROWS = 2_000_000
 """Of larger relations no stage keeps a copy unless it is told to: Python fetches the few rows that it looks up."""
 
 
-WORTH_LOOPS = 1_000
+MAX_COMPILED_LOOPS = 1_000
 """Stages with more loops than this stay in Python unless told otherwise: compiling takes about a second per hundred."""
 
 
@@ -53,7 +53,7 @@ class StoredState:
         self.rows = rows
 
     def size(self, relation: str) -> int:
-        """How many rows a relation has at most."""
+        """An upper bound of the number of rows of a relation."""
         return self._store.rows(relation)
 
     def stored(self, map_: Map) -> pa.Table:
@@ -95,9 +95,9 @@ class Backends:
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self._runners.get(name)
         self._work[name] = self._work.get(name, 0) + rows
-        if self.choice == "llvm" or self._work[name] >= WORTH_ROWS:
+        if self.choice == "llvm" or self._work[name] >= COMPILE_AFTER_ROWS:
             loops = sum(1 for _ in sources_of(compiled.stage))
-            if self.choice == "auto" and loops > WORTH_LOOPS:
+            if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
                 self._reasons[name] = f"its {loops:,} loops would take long to compile"
                 return None
             self._compile(compiled)
@@ -125,14 +125,14 @@ class Backends:
         self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._shared, self._used)
 
     def explain(self, stage: Stage) -> str:
-        """How a stage runs, and why."""
+        """The back end of a stage, and why."""
         if stage.name in self._runners:
             return "compiled with LLVM"
         if stage.name in self._reasons:
             return f"generated Python: {self._reasons[stage.name]}"
         if self.choice == "python":
             return "generated Python, as asked for"
-        return f"generated Python, until it has taken in {WORTH_ROWS:,} rows"
+        return f"generated Python, until it has taken in {COMPILE_AFTER_ROWS:,} rows"
 
     def remove(self, name: str) -> None:
         """Forget a stage."""
@@ -150,7 +150,7 @@ class Backends:
                 runner.free()
 
     def free(self) -> None:
-        """Give the memory of all stages back; they read their state anew when they next need it."""
+        """Give the memory of all stages back; they read their state again when they next need it."""
         for runner in self._runners.values():
             runner.free()
 

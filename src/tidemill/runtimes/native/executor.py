@@ -47,7 +47,7 @@ from tidemill.runtimes.native.state.table_lookup import group_by_columns
 NO_TRIGGER = CompiledTrigger((), each=False)
 
 SnapshotBacked = OverlaidRelation | RowMap | RingMap
-"""What stands on a base: from there it takes what a routine is going to look up."""
+"""A relation or map with a snapshot, from which it loads the rows that a query will look up."""
 
 
 class PythonExecutor:
@@ -68,7 +68,7 @@ class PythonExecutor:
         self._replaces.clear()
 
     def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
-        """Run the trigger for ``relation``. A ``Replace`` waits until ``freshen``, when all inputs are new."""
+        """Run the trigger for ``relation``. A ``Replace`` waits for ``recompute_pending``, when all inputs are new."""
         with exact_evaluation(compiled):
             inputs = StatementInputs(self._state.maps(compiled), {}, change)
             if stage_graphs.walks(compiled.stage) and not self._state.left(compiled.stage):
@@ -77,14 +77,16 @@ class PythonExecutor:
                 self._fire(compiled, relation, inputs)
 
     def recompute_pending(self, compiled: CompiledStage) -> None:
-        """Compute anew what waits for all inputs, and settle what goes on in rounds or from partition to partition."""
+        """Recompute what waits for all inputs, and settle what goes on in iterations or from partition to partition."""
         with exact_evaluation(compiled):
             stage = compiled.stage
-            anew = self._replaces.pop(stage.name, {})
-            for step in anew.values():
+            recomputed = self._replaces.pop(stage.name, {})
+            for step in recomputed.values():
                 self._replace(step, stage, self._state.maps(compiled))
             if isinstance(stage.finish, IterationEmission):
-                self._settle(compiled, stage.finish, StatementInputs(self._state.maps(compiled), {}), anew=bool(anew))
+                self._settle(
+                    compiled, stage.finish, StatementInputs(self._state.maps(compiled), {}), recomputed=bool(recomputed)
+                )
             if isinstance(stage.finish, TimePartitionEmission):
                 self._make(compiled, stage.finish, self._state.maps(compiled))
 
@@ -136,7 +138,7 @@ class PythonExecutor:
     def follow(
         self, query: Sequence[CompiledStage], maps: Sequence[StageMaps], relation: str, rows: Iterable[WeightedRow]
     ) -> GroupRows:
-        """Let a change of ``relation`` go through a query that reads changes alone, and whose ``maps`` are kept.
+        """Apply a change of ``relation`` to a query that reads changes alone, and whose ``maps`` are kept.
 
         Gives the keys of its last stage that are touched, and the row of each.
         """
@@ -216,7 +218,7 @@ class PythonExecutor:
         self._add_all(stage, inputs.maps, sums)
 
     def _walk(self, compiled: CompiledStage, relation: str, inputs: StatementInputs) -> None:
-        """Let a change go through the join graphs of a stage, which finds what statements of several loops would.
+        """Apply a change to the join graphs of a stage; the result is that of statements with several loops.
 
         Those of a single loop are run as they are: the growth of the members' maps, and what meets no others.
         """
@@ -247,7 +249,7 @@ class PythonExecutor:
         """Add what a trigger has summed, by target, to maps and to the change of the stage's own rows.
 
         Only the sum of all terms of a change is a state that can be: between two of them a weight may be zero by
-        chance, and the map would let go of an entry that is not empty.
+        chance, and the map would remove an entry that is not empty.
         """
         for target, added in sums.items():
             if target in maps:
@@ -259,7 +261,7 @@ class PythonExecutor:
                     output[row] = output.get(row, 0) + weight
 
     def _replace(self, step: CompiledStatement, stage: Stage, maps: StageMaps) -> None:
-        """Run a statement that computes its target anew; what changed is the difference."""
+        """Run a statement that recomputes its target; what changed is the difference."""
         negative = any(maps[name].negatives(number) for name, number in step.guards)
         sums: dict[Row, Any] = {}
         self._sum(step.otherwise if negative else step.routines, stage, StatementInputs(maps, {}), sums)
@@ -271,10 +273,10 @@ class PythonExecutor:
         self._outputs[stage.name] = sums
 
     def _settle(
-        self, compiled: CompiledStage, rounds: IterationEmission, inputs: StatementInputs, *, anew: bool = False
+        self, compiled: CompiledStage, emission: IterationEmission, inputs: StatementInputs, *, recomputed: bool = False
     ) -> None:
-        """Let the rounds of a recursion follow from what was found in them."""
-        steps = compiled.triggers[rounds.kept].steps
+        """Bring the iterations of a recursion up to date with the rows found in them."""
+        steps = compiled.triggers[emission.kept].steps
 
         def go_on(change: dict[Row, int]) -> dict[Row, int]:
             found: dict[Row, int] = {}
@@ -283,13 +285,13 @@ class PythonExecutor:
                 self._sum(step.routines, compiled.stage, changed, found)
             return found
 
-        iterate(rounds, inputs.maps, go_on, anew=anew)
+        iterate(emission, inputs.maps, go_on, recomputed=recomputed)
 
-    def _make(self, compiled: CompiledStage, layers: TimePartitionEmission, maps: StageMaps) -> None:
+    def _make(self, compiled: CompiledStage, emission: TimePartitionEmission, maps: StageMaps) -> None:
         """Make the touched partitions of a stage."""
         columns = {map_.name: map_.keys for map_ in compiled.stage.maps}
         rows = {name: map_ for name, map_ in maps.items() if isinstance(map_, RowMap)}
-        make(layers, rows, columns, CompiledPartitionQueries(self, compiled.bodies))
+        make(emission, rows, columns, CompiledPartitionQueries(self, compiled.bodies))
 
     def _fire_whole(self, compiled: CompiledStage, maps: StageMaps, beside: Mapping[str, RowMap]) -> ZSet:
         """Fire the triggers of a stage with the contents of one input after the other."""
@@ -324,7 +326,7 @@ class PythonExecutor:
             routine.run(sums, *given)
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
-        """Whether the part of the change that a routine is for has no rows: then nothing at all is read for it."""
+        """True if the part of the change that a routine is for has no rows: then nothing at all is read for it."""
         return any(access.part is not None and not inputs.changed(access) for access in routine.accesses)
 
     def _counted(self, access: Access, rows: Any, stage: Stage, inputs: StatementInputs) -> Any:
@@ -340,7 +342,7 @@ class PythonExecutor:
     def _look_up(self, routine: CompiledQuery, stage: Stage, given: dict[Access, Any]) -> Iterator[PlannedLookup]:
         """Put in the place of large relations the rows that ``routine`` will ask for, source after source.
 
-        Each lookup is shown before it is made, so that somebody who follows many routines can make theirs together.
+        Each lookup is shown before it is made, so that a caller that runs many queries can make their lookups together.
         """
         large = {access: rows for access, rows in given.items() if isinstance(rows, SnapshotBacked)}
         # A remote relation is asked for the keys of all rows, also of those that filters leave out: so the lookups of
@@ -370,7 +372,7 @@ class PythonExecutor:
                     held.bring(probe.access.positions, sought)
 
     def _rows(self, access: Access, inputs: StatementInputs) -> Any:
-        """What a routine asks for, in the form that it wants; of a large relation the whole."""
+        """The argument that a query reads, in the form that it needs; of a large relation all rows."""
         if access.version is Version.CHANGE:
             return inputs.changed(access)
         own = inputs.held(access.relation)
@@ -390,19 +392,19 @@ class CompiledPartitionQueries:
     compiled: Mapping[str, Sequence[CompiledStage]]
 
     def answer(self, body: Program, rows: Mapping[str, RowMap]) -> ZSet:
-        """The rows of a query, given those of the layers that it reads."""
+        """The rows of a query, given those of the inputs that it reads."""
         return self.running.answer(self.compiled[body.view], rows)
 
-    def following(self, body: Program, layer: str) -> ApplyToQuery:
-        """A query over a layer that has no rows yet, with maps of its own."""
+    def following(self, body: Program, slice_: str) -> ApplyToQuery:
+        """A query over a slice that has no rows yet, with maps of its own."""
         query = self.compiled[body.view]
         maps = [compiled.empty_maps() for compiled in query]
-        return lambda rows: self.running.follow(query, maps, layer, rows)
+        return lambda rows: self.running.follow(query, maps, slice_, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedLookup:
-    """What a routine is about to ask a large relation or map for: the rows under ``keys``.
+    """A lookup that a query is about to make in a large relation or map: the rows under ``keys``.
 
     Of rows of a relation it reads ``columns``.
     """
@@ -420,7 +422,7 @@ class PlannedLookup:
 
 @dataclass(frozen=True, slots=True)
 class StatementInputs:
-    """What a statement reads beside the stored relations: maps of its stage, rows of this query only, the change."""
+    """The inputs of a statement besides stored relations: maps of its stage, rows of this query only, the change."""
 
     maps: StageMaps
     beside: Mapping[str, RowMap]
@@ -472,7 +474,7 @@ def exact_evaluation(compiled: CompiledStage) -> Iterator[None]:
 
 
 def _computed(step: statements.Step) -> list[Scalar]:
-    """What is computed to find the rows of a step, whatever its filters then say."""
+    """The scalars that are computed to find the rows of a step, before its filters."""
     return [step.array] if isinstance(step, ArrayLoop) else [key for _, key in step.lookup]
 
 

@@ -56,7 +56,7 @@ class NativeRuntime:
             resident = runtime_state.RESIDENT_ROWS
         elsewhere = base_of is not None
         self._state = RuntimeState(store, fields_of, base_of or column_snapshots(store), resident, elsewhere=elsewhere)
-        # Compiled code holds all that it reads in this process: not what a base leaves elsewhere.
+        # Compiled code holds all that it reads in this process: not what a snapshot leaves elsewhere.
         wanted = "python" if elsewhere else backend or backends.BACKEND
         self._backends = Backends(wanted, StoredState(store, self._state.whole), fields_of, room)
         self._fields_of = fields_of
@@ -82,7 +82,7 @@ class NativeRuntime:
         self._backends.forget(relation)
 
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
-        """Let go of what the store has forgotten of ``stage``; between epochs."""
+        """Release the state of ``stage`` that the store has removed; between epochs."""
         runner = self._backends.runner(stage.name)
         if runner is not None:
             runner.free()
@@ -90,7 +90,7 @@ class NativeRuntime:
             self._state.forget_entries(stage, one)
 
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
-        """Let go of what the store has forgotten of a relation; between epochs."""
+        """Release the rows of a relation that the store has removed; between epochs."""
         self._state.forget_rows(forgotten)
         self._backends.forget(forgotten.map)
 
@@ -105,7 +105,7 @@ class NativeRuntime:
         return self._compiled[stage.name].text
 
     def backend(self, stage: Stage) -> str:
-        """How an installed stage runs, and why."""
+        """The back end of an installed stage, and why."""
         return self._backends.explain(stage)
 
     def sizes(self, stage: Stage) -> dict[str, tuple[int, int | None]]:
@@ -160,7 +160,7 @@ class NativeRuntime:
         return net if net is not None and change is checked else net_rows(change.pairs())
 
     def _held_under(self, relation: str, places: ColumnPositions, keys: Collection[Row]) -> dict[Row, int]:
-        """How many rows a relation holds under each of ``keys``."""
+        """The number of rows that a relation holds under each of ``keys``."""
         held = self._state.relation(relation)
         # What else such rows have is of no interest, so nothing else is fetched.
         index = held.lookup(places, keys, places) if isinstance(held, OverlaidRelation) else held.index(places)
@@ -189,9 +189,9 @@ class NativeRuntime:
     def compiled(self, stage: Stage) -> LlvmStage | None:
         """``stage`` as machine code, for events that go there directly; None where it has no such form.
 
-        Between two epochs only. Whoever hands it events must say so with ``fed`` before the epoch ends.
+        Between two epochs only. A caller that hands it events must say so with ``fed`` before the epoch ends.
         """
-        runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.WORTH_ROWS)
+        runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.COMPILE_AFTER_ROWS)
         if runner is not None:
             self._state.release(stage)
         return runner
@@ -201,7 +201,7 @@ class NativeRuntime:
         self._ran[stage.name] = stage
 
     def recompute_pending(self, stage: Stage) -> None:
-        """Compute now what would be computed anew when ``stage`` emits."""
+        """Compute now what would be recomputed when ``stage`` emits."""
         runner = self._backends.runner(stage.name)
         if runner is not None:
             runner.recompute_pending()
@@ -307,7 +307,7 @@ class NativeRuntime:
         return ChangeSet.of(found.items(), program.stages[-1].output)
 
     def base_reads(self, stage: str) -> Mapping[str, int]:
-        """How many rows of each relation were read to keep a stage with lineage fresh."""
+        """The number of rows of each relation that were read to maintain a stage with lineage."""
         return self._running.base_reads[stage]
 
     def planned_lookups(self, stage: Stage, relation: str, change: ChangeSet) -> Iterator[Iterator[PlannedLookup]]:

@@ -1,4 +1,4 @@
-"""Where the native runtime's state comes from: read from the store when it is first used, then kept in step."""
+"""The state of the native runtime: read from the store when it is first used, then maintained."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ LOOKUP_FACTOR = 10
 """A map that triggers look up stays there only if it has so many times more rows: each lookup elsewhere is a job."""
 
 OVERLAY_ROWS = 500_000
-"""Once so many rows of a large relation have become rows all the same, it starts again from a new base."""
+"""Once so many rows of a large relation have become rows all the same, it starts again from a new snapshot."""
 
 SnapshotOf = Callable[[str, tuple[Field, ...], bool], RelationSnapshot]
-"""Where the stored rows of a large relation or map are found; in the order of their epochs where that is asked."""
+"""The snapshot of a large relation or map; in the order of epochs where that is requested."""
 
 
 def column_snapshots(store: ReadableStore) -> SnapshotOf:
@@ -134,17 +134,17 @@ class RuntimeState:
         return ChangeSet.of_arrow(pa.concat_tables([stored, *absorbed]), fields)
 
     def size(self, name: str) -> int:
-        """How many rows a relation has at most."""
+        """An upper bound of the number of rows of a relation."""
         return self._store.rows(name) + sum(map(len, self._absorbed.get(name, ())))
 
     def release(self, stage: Stage) -> None:
-        """Let go of the maps of a stage that is run by somebody else from now on; the store has them."""
+        """Release the maps of a stage that another back end runs from now on; the store has them."""
         self._maps.pop(stage.name, None)
 
     def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
         """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
 
-        ``net`` is the change once more, summed, where somebody has it at hand.
+        ``net`` is the same change, summed, where the caller has it.
         """
         self._used_relations.add(name)
         held = self._contents.get(name)
@@ -169,11 +169,11 @@ class RuntimeState:
         return self._maps[name]
 
     def left(self, stage: Stage) -> bool:
-        """Whether maps that triggers of ``stage`` read have been left in the store: entries must be looked up there."""
+        """True if maps that triggers of ``stage`` read have been left in the store: entries must be looked up there."""
         return stage.name in self._left and stage.name in self._maps
 
     def complete_maps(self, compiled: CompiledStage) -> StageMaps:
-        """The maps of a stage between epochs, with all of their entries: those that stand on a base, read for now."""
+        """The maps of a stage between epochs, with all of their entries: those that has a snapshot, read for now."""
         maps, whole = self.maps(compiled), compiled.empty_maps()
         for map_ in compiled.stage.maps:
             if maps[map_.name].is_partial:
@@ -209,14 +209,14 @@ class RuntimeState:
         return maps
 
     def forget(self, name: str) -> None:
-        """Let go of a relation, and of the maps of the stage of that name."""
+        """Release a relation, and the maps of the stage of that name."""
         self._contents.pop(name, None)
         self._maps.pop(name, None)
 
     def forget_entries(self, stage: Stage, forgotten: ExpiredEntries) -> None:
-        """Let go of entries of a map of ``stage``, or of its rows, that the store has let go of as well.
+        """Release entries of a map of ``stage``, or its rows, that the store has removed.
 
-        What stands on a base, or is followed by searches for patterns, is read again when it is next needed.
+        What has a snapshot, or is followed by searches for patterns, is read again when it is next needed.
         """
         maps = self._maps.get(stage.name, {})
         held = maps.get(forgotten.map)
@@ -228,7 +228,7 @@ class RuntimeState:
         self.forget_rows(forgotten)
 
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
-        """Let go of rows of a relation that the store has let go of as well."""
+        """Release rows of a relation that the store has removed."""
         rows = self._contents.get(forgotten.map)
         if isinstance(rows, RowMap):
             rows.forget(forgotten)
@@ -236,7 +236,7 @@ class RuntimeState:
             self._contents.pop(forgotten.map, None)
 
     def free(self) -> None:
-        """Let go of everything that the store has."""
+        """Release everything that the store has."""
         for held in (
             self._contents,
             self._maps,
@@ -277,7 +277,7 @@ class RuntimeState:
             journaled.rollback()
 
     def changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:
-        """What the epoch has done to each map of a stage, in the form in which it is stored."""
+        """The change of each map of a stage, in the form in which it is stored."""
         maps = self._maps.get(stage.name, {})
         for map_ in stage.maps:
             pairs = maps[map_.name].changes() if maps else []
@@ -311,10 +311,10 @@ def _changing(held: RowMap | OverlaidRelation) -> RowMap:
 
 
 def _loaded_entries(held: RowMap | RingMap) -> int:
-    """How many entries of a map that stands on a base are here."""
+    """The number of entries in memory of a map that has a snapshot."""
     return len(held.entries) if held.is_partial else 0
 
 
 def _replaces(stage: Stage) -> bool:
-    """Whether some trigger computes a map of ``stage`` anew, and so needs it whole."""
+    """True if some trigger recomputes a map of ``stage``, and so needs all of it."""
     return any(isinstance(statement, Replace) for trigger in stage.triggers for statement in trigger.statements)

@@ -52,9 +52,9 @@ class View:
     compiled: CompiledGraph
     joined: JoinGraph
 
-    def layer(self, alias: str) -> MemberTuples:
+    def member(self, alias: str) -> MemberTuples:
         """The join tuples of a member."""
-        return self.joined.layers[alias]
+        return self.joined.members[alias]
 
     def diffs(self, alias: str, change: Mapping[Row, int]) -> list[Diff]:
         """The base diff filter: what a change of the member's relation does to its join tuples."""
@@ -65,13 +65,13 @@ class View:
         sums: dict[Row, Any] = {}
         growth.routines[0].run(sums, list(change.items()))
         held = runtime._state.maps(stage)[member.map]
-        return diffs_of(self.layer(alias), (TupleChange(*move) for move in held.announce(sums)))
+        return diffs_of(self.member(alias), (TupleChange(*move) for move in held.announce(sums)))
 
     def change(self, alias: str, change: Mapping[Row, int]) -> tuple[ZSet, GraphWalk]:
         """Maintain the graph and generate the view diffs; the walk tells how far it went."""
-        layer, sums = self.layer(alias), dict[Row, Any]()
+        member, sums = self.member(alias), dict[Row, Any]()
         walk = generate_view_diffs(
-            self.compiled, layer, [maintain(layer, diff) for diff in self.diffs(alias, change)], sums
+            self.compiled, member, [maintain(member, diff) for diff in self.diffs(alias, change)], sums
         )
         return ZSet.summed(sums.items()), walk
 
@@ -87,6 +87,6 @@ def view_of(sql: str, rows: Mapping[str, Iterable[Row]], lookahead: str = "globa
     return View(harness, graph, joined_in(0, graph, harness.runtime._state.maps(compiled)))
 
 
-def join_tuples(layer: MemberTuples) -> dict[Row, dict[Row, Any]]:
+def join_tuples(member: MemberTuples) -> dict[Row, dict[Row, Any]]:
     """The join tuples of a member by their values, each with its projected tuples and their counts."""
-    return {values: found.projected for values, found in layer.join_tuples.items()}
+    return {values: found.projected for values, found in member.join_tuples.items()}

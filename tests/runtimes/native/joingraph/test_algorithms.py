@@ -51,38 +51,38 @@ def test_algorithm_1_takes_no_notice_of_columns_that_the_view_does_not_use(track
 
 def test_algorithm_2_counts_up_a_projected_tuple_that_is_there(tracker: View) -> None:
     (diff,) = tracker.diffs("r", {("t7", "alice", "t1"): 1})
-    modification = maintain(tracker.layer("r"), diff)
+    modification = maintain(tracker.member("r"), diff)
     assert (modification.kind, modification.projected) == (DiffKind.INSERT, [(("t1", "alice"), 1)])
-    assert join_tuples(tracker.layer("r"))[("t1",)] == {("t1", "bob"): 2, ("t1", "alice"): 2}
+    assert join_tuples(tracker.member("r"))[("t1",)] == {("t1", "bob"): 2, ("t1", "alice"): 2}
 
 
 def test_algorithm_2_makes_what_is_missing(tracker: View) -> None:
     (diff,) = tracker.diffs("r", {("t7", "alice", "t5"): 1})
-    modification = maintain(tracker.layer("r"), diff)
-    assert modification.join_tuple is tracker.layer("r").join_tuples[("t5",)]
-    assert modification.join_tuple.vertices == (tracker.layer("r").vertex_values[0][("t5",)],)
+    modification = maintain(tracker.member("r"), diff)
+    assert modification.join_tuple is tracker.member("r").join_tuples[("t5",)]
+    assert modification.join_tuple.vertices == (tracker.member("r").vertex_values[0][("t5",)],)
     assert modification.join_tuple.projected == {("t5", "alice"): 1}
 
 
 def test_algorithm_3_counts_down(tracker: View) -> None:
     (diff,) = tracker.diffs("r", {("t2", "bob", "t1"): -1})
-    assert maintain(tracker.layer("r"), diff).kind is DiffKind.DELETE
-    assert join_tuples(tracker.layer("r"))[("t1",)] == {("t1", "bob"): 1, ("t1", "alice"): 1}
+    assert maintain(tracker.member("r"), diff).kind is DiffKind.DELETE
+    assert join_tuples(tracker.member("r"))[("t1",)] == {("t1", "bob"): 1, ("t1", "alice"): 1}
 
 
 def test_algorithm_3_removes_what_is_left_empty(tracker: View) -> None:
     """The last retweet of t3 leaves, and nobody else has the vertex value; t1 is still a tweet."""
     for change in ({("t6", "bob", "t3"): -1}, {("t2", "bob", "t1"): -2, ("t4", "alice", "t1"): -1}):
         (diff,) = tracker.diffs("r", change)
-        assert not maintain(tracker.layer("r"), diff).join_tuple.projected
-    assert tracker.layer("r").join_tuples == {}
-    assert set(tracker.layer("r").vertex_values[0]) == {("t1",), ("t9",)}
+        assert not maintain(tracker.member("r"), diff).join_tuple.projected
+    assert tracker.member("r").join_tuples == {}
+    assert set(tracker.member("r").vertex_values[0]) == {("t1",), ("t9",)}
 
 
 def test_algorithm_4_keeps_the_join_tuple_where_join_columns_stay(tracker: View) -> None:
-    joe = tracker.layer("u").join_tuples[("joe",)]
+    joe = tracker.member("u").join_tuples[("joe",)]
     (diff,) = tracker.diffs("u", {JOE: -1, JOE_ABROAD: 1})
-    modification = maintain(tracker.layer("u"), diff)
+    modification = maintain(tracker.member("u"), diff)
     assert (modification.kind, modification.join_tuple) == (DiffKind.UPDATE, joe)
     assert sorted(modification.projected) == [(JOE_ABROAD, 1), (JOE, -1)]
     assert joe.projected == {JOE_ABROAD: 1}
@@ -90,9 +90,9 @@ def test_algorithm_4_keeps_the_join_tuple_where_join_columns_stay(tracker: View)
 
 def test_algorithm_4_moves_a_row_whose_join_columns_change(tracker: View) -> None:
     diffs = tracker.diffs("u", {JOE: -1, ("jim", "male", "USA"): 1})
-    assert [maintain(tracker.layer("u"), diff).kind for diff in diffs] == [DiffKind.DELETE, DiffKind.INSERT]
-    assert ("joe",) not in tracker.layer("u").join_tuples
-    assert join_tuples(tracker.layer("u"))[("jim",)] == {("jim", "male", "USA"): 1}
+    assert [maintain(tracker.member("u"), diff).kind for diff in diffs] == [DiffKind.DELETE, DiffKind.INSERT]
+    assert ("joe",) not in tracker.member("u").join_tuples
+    assert join_tuples(tracker.member("u"))[("jim",)] == {("jim", "male", "USA"): 1}
 
 
 def test_algorithm_5_multiplies_counts_along_complete_paths(tracker: View) -> None:
@@ -127,12 +127,12 @@ def test_algorithm_6_starts_from_the_member_with_the_fewest_join_tuples(tracker:
     walk = materialize(tracker.compiled, tracker.joined, sums)
     assert ZSet(sums) == ZSet({(*JOE, "t1", "2/2/15", "bob"): 2, (*JOE, "t1", "2/2/15", "alice"): 1})
     assert walk.visited == 2
-    assert [len(layer.join_tuples) for layer in tracker.joined.layers.values()] == [4, 2, 2]
+    assert [len(member.join_tuples) for member in tracker.joined.members.values()] == [4, 2, 2]
 
 
 def test_indices_find_join_tuples_projected_tuples_and_vertex_values(tracker: View) -> None:
     """Section 6.5."""
-    t1 = tracker.layer("t").join_tuples["joe", "t1"]
+    t1 = tracker.member("t").join_tuples["joe", "t1"]
     assert t1.projected["joe", "t1", "2/2/15"] == 1
     vertex = tracker.compiled.graph.vertices[1]
     assert tracker.joined.vertex_values[vertex][("t1",)] is t1.vertices[1]

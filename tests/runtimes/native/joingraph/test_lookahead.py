@@ -28,12 +28,12 @@ FIGURE_7_1 = {
 
 def reach(view: View) -> int:
     """How many join tuples a walk from the followers of charlie comes to."""
-    followers = view.layer("f").join_tuples[("charlie",)]
-    return GraphWalk(view.compiled.routes["f"], [followers], view.joined.ahead).visited
+    followers = view.member("f").join_tuples[("charlie",)]
+    return GraphWalk(view.compiled.routes["f"], [followers], view.joined.lookahead).visited
 
 
 def dead(view: View, alias: str) -> set[tuple[object, ...]]:
-    return {found.values for found in view.layer(alias).join_tuples.values() if found.dead}
+    return {found.values for found in view.member(alias).join_tuples.values() if found.dead}
 
 
 @pytest.mark.parametrize(("lookahead", "first", "later"), [("none", 6, 6), ("local", 4, 4), ("global", 4, 3)])

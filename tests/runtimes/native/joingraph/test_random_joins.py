@@ -145,7 +145,7 @@ class World:
         changes = self.step(moves)
         emitted = self.harness.apply(changes)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stage_graphs, "WALKS", False)
+            patch.setattr(stage_graphs, "USE_WALKS", False)
             assert self.twin.apply(changes) == emitted
         self.total += emitted
         assert self.total == evaluate(self.relation, self.contents)
@@ -213,14 +213,14 @@ def snapshot(joined: JoinGraph) -> Mapping[str, Any]:
         vertex.members: {v: tuple({j.values for j in side} for side in found.tuples) for v, found in index.items()}
         for vertex, index in joined.vertex_values.items()
     }
-    layers = {
+    members = {
         alias: {
             values: (dict(found.projected), [v.values for v in found.vertices])
-            for values, found in layer.join_tuples.items()
+            for values, found in member.join_tuples.items()
         }
-        for alias, layer in joined.layers.items()
+        for alias, member in joined.members.items()
     }
-    return {"vertices": vertices, "layers": layers}
+    return {"vertices": vertices, "members": members}
 
 
 def check_graphs(harness: Harness) -> None:
@@ -232,10 +232,10 @@ def check_graphs(harness: Harness) -> None:
             joined = joined_in(number, graph, maps)
             fresh = empty_graph(graph)
             for member in graph.graph.members:
-                fresh.layers[member.alias].fill(maps[member.map].entries.items())
+                fresh.members[member.alias].fill(maps[member.map].entries.items())
             assert snapshot(joined) == snapshot(fresh)
-            for layer in joined.layers.values():
-                assert all(map(is_rightly_dead, layer.join_tuples.values()))
+            for tuples in joined.members.values():
+                assert all(map(is_rightly_dead, tuples.join_tuples.values()))
 
 
 def is_rightly_dead(found: JoinTuple) -> bool:
@@ -244,7 +244,7 @@ def is_rightly_dead(found: JoinTuple) -> bool:
         at != entering
         and all(_entered(near, found.vertices[at]) in near.dead for near in found.vertices[at].tuples[1 - side])
         for entering, at in found.dead.items()
-        for side in [found.layer.sides[at]]
+        for side in [found.member.sides[at]]
     )
 
 

@@ -25,8 +25,8 @@ def test_vertex_values_are_there_once_for_all_rows_that_share_them() -> None:
 
 def test_join_tuples_are_made_of_shared_vertex_values() -> None:
     """Example 8: the user joe and both of his tweets touch in one object."""
-    joe = TRACKER.layer("u").join_tuples[("joe",)]
-    first, second = (TRACKER.layer("t").join_tuples["joe", tweet] for tweet in ("t1", "t9"))
+    joe = TRACKER.member("u").join_tuples[("joe",)]
+    first, second = (TRACKER.member("t").join_tuples["joe", tweet] for tweet in ("t1", "t9"))
     assert joe.vertices == (first.vertices[0],) == (second.vertices[0],)
     assert joe.vertices[0].tuples == ({joe: None}, {first: None, second: None})
     assert [vertex.values for vertex in first.vertices] == [("joe",), ("t1",)]
@@ -34,17 +34,17 @@ def test_join_tuples_are_made_of_shared_vertex_values() -> None:
 
 def test_projected_tuples_have_what_the_view_shows_and_how_often() -> None:
     """Examples 9 and 10: bob has retweeted t1 twice, so his projected tuple has the count 2."""
-    assert join_tuples(TRACKER.layer("u")) == {
+    assert join_tuples(TRACKER.member("u")) == {
         ("joe",): {("joe", "male", "USA"): 1},
         ("bob",): {("bob", "male", "USA"): 1},
         ("alice",): {("alice", "female", "USA"): 1},
         ("cathy",): {("cathy", "male", "Canada"): 1},
     }
-    assert join_tuples(TRACKER.layer("t")) == {
+    assert join_tuples(TRACKER.member("t")) == {
         ("joe", "t1"): {("joe", "t1", "2/2/15"): 1},
         ("joe", "t9"): {("joe", "t9", "2/3/15"): 1},
     }
-    assert join_tuples(TRACKER.layer("r")) == {
+    assert join_tuples(TRACKER.member("r")) == {
         ("t1",): {("t1", "bob"): 2, ("t1", "alice"): 1},
         ("t3",): {("t3", "bob"): 1},
     }
@@ -52,8 +52,8 @@ def test_projected_tuples_have_what_the_view_shows_and_how_often() -> None:
 
 def test_paths_are_complete_with_a_join_tuple_of_each_relation() -> None:
     """Examples 11 and 12: joe, t1 and its retweets are a complete path; joe and t9 a partial one."""
-    joe = TRACKER.layer("u").join_tuples[("joe",)]
-    walk = GraphWalk(TRACKER.compiled.routes["u"], [joe], TRACKER.joined.ahead)
+    joe = TRACKER.member("u").join_tuples[("joe",)]
+    walk = GraphWalk(TRACKER.compiled.routes["u"], [joe], TRACKER.joined.lookahead)
     assert [[met.values for met in path] for path in walk.paths(joe)] == [[("joe",), ("joe", "t1"), ("t1",)]]
 
 
@@ -73,7 +73,7 @@ def test_a_count_needs_one_projected_tuple_for_all_rows_of_a_join_tuple() -> Non
         FIGURE_5_2
         | {"retweets": [("t2", "bob", "t1"), ("t3", "bob", "t1"), ("t4", "alice", "t1"), ("t5", "joe", "t1")]},
     )
-    assert join_tuples(counter.layer("r")) == {("t1",): {("t1",): 4}}
+    assert join_tuples(counter.member("r")) == {("t1",): {("t1",): 4}}
 
 
 def test_an_extended_projected_tuple_has_a_sum_beside_its_count() -> None:
@@ -83,8 +83,8 @@ def test_an_extended_projected_tuple_has_a_sum_beside_its_count() -> None:
         "WHERE f.username = t.username GROUP BY f.follower",
         FIGURE_5_2,
     )
-    assert join_tuples(likes.layer("t")) == {("joe",): {("joe",): (2, 12)}}
+    assert join_tuples(likes.member("t")) == {("joe",): {("joe",): (2, 12)}}
     assert likes.harness.apply(
         {"tweets": ZSet({("joe", "t9", "2/3/15", 7): -1, ("joe", "t9", "2/3/15", 8): 1})}
     ) == ZSet({("bob", 12, 2): -1, ("bob", 13, 2): 1, ("alice", 12, 2): -1, ("alice", 13, 2): 1})
-    assert join_tuples(likes.layer("t")) == {("joe",): {("joe",): (2, 13)}}
+    assert join_tuples(likes.member("t")) == {("joe",): {("joe",): (2, 13)}}

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.runtimes.native.llvm.maplab import ENDS, Lab, Shape
+from tests.runtimes.native.llvm.map_harness import ENDS, Lab, Shape
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField

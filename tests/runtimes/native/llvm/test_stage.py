@@ -98,7 +98,7 @@ def test_columns_and_rows_give_the_same() -> None:
 
 
 def test_a_stage_moves_to_machine_code_once_there_is_enough_to_do() -> None:
-    with patch.object(backends, "BACKEND", "auto"), patch.object(backends, "WORTH_ROWS", 3):
+    with patch.object(backends, "BACKEND", "auto"), patch.object(backends, "COMPILE_AFTER_ROWS", 3):
         harness = Harness(program_of(VIEWS["group"], "delta"), TABLES)
         (stage,) = harness.program.stages
         reads = reads_of("group")

@@ -197,15 +197,15 @@ def test_what_leads_nowhere_is_followed_once() -> None:
     view = View("SELECT a.x, c.y FROM e a JOIN e b ON a.y = b.x JOIN e c ON b.y = c.x")
     # A thousand ways lead from 1 to dead ends, and everybody who comes to 1 would try them all.
     view.apply(_edges([(1, 100 + n) for n in range(1000)]))
-    assert view.runner.passed == 0
+    assert view.runner.skipped == 0
     view.apply(_edges([(0, 1)]))
     view.apply(_edges([(-1, 1)]))
-    assert view.runner.passed >= 1000
+    assert view.runner.skipped >= 1000
     view.apply(_edges([(500, 7777)]))  # one of them leads somewhere now
     assert view.total == view.expected() == ZSet({(0, 7777): 1, (-1, 7777): 1})
-    before = view.runner.passed
+    before = view.runner.skipped
     view.apply(_edges([(-2, 1)]))
-    assert view.runner.passed - before == 999
+    assert view.runner.skipped - before == 999
     assert view.total == view.expected()
 
 

@@ -370,7 +370,7 @@ class QueryCode:
         return result
 
     def _term(self, scalar: Scalar, ring: Type, weight: ir.Value) -> RingValue:
-        """What a row adds to a ring value: its value times the weight, or just as it stands where amounts are given."""
+        """The amount that a row adds to a ring value: its value times the weight, or its value alone."""
         cell = self._expressions.cell(scalar)
         amounts = self._query.weight is not None
         if isinstance(ring, t.Double):

@@ -1,4 +1,4 @@
-"""How the rows of a stage come from its maps: those that an epoch has changed, and all of them where it was filled."""
+"""Rows of a stage from its maps, one for each key: those that an epoch has changed, and all of them after a load."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from tidemill.changes.zset import Row, ZSet
 
 OutputRow = Any
 """A row, a row and how often it comes, or None for no row."""
-
-TouchedEntries = Iterable[tuple[Row, Any, Any]]
-"""Keys of a map with their entries before the epoch and now."""
 
 
 class OutputOperator(ABC):
@@ -96,7 +93,7 @@ def _difference_of_repeated(found: Iterable[tuple[tuple[Row, int] | None, tuple[
 class StoredRowOutput(OutputOperator):
     """The rows of a map that has rows, as often as they are there; ``row`` gives what comes out for one, or None.
 
-    Keys that differ only in what does not come out (the round of a recursion) add up.
+    Keys that differ only in what does not come out (the iteration of a recursion) add up.
     """
 
     def __init__(self, kept: str, row: Callable[[Row, int], Row | None]) -> None:
@@ -104,7 +101,7 @@ class StoredRowOutput(OutputOperator):
         self._row = row
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
-        """What the epoch has changed."""
+        """The change of the epoch."""
         row_of = self._row
         moved = [
             (row, weight)

@@ -1,7 +1,7 @@
-"""Recursion, round by round: what counts in each round, settled in order from the first that a change has touched.
+"""Recursion, iteration by iteration: the rows that count in each, in order from the first that a change has touched.
 
-A round is final once the rounds before it are: what counts in it only ever adds to later ones. So each row is looked at
-in the rounds in which something happened to it, and nowhere else.
+An iteration is final once those before it are: its rows only ever add to later ones. So each row is examined in the
+iterations in which something happened to it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tidemill.program.stages import IterationEmission
 from tidemill.runtimes.native.state.maps import RowMap
 
 IterationChange = dict[Row, int]
-"""Keys of a map, the round and then the row, with the weights that are added to them."""
+"""Keys of a map, the iteration and then the row, with the weights that are added to them."""
 
 NextIteration = Callable[[IterationChange], IterationChange]
-"""What is found because of a change of what counts in one round; all of it in later rounds."""
+"""The rows found because of a change of the rows that count in one iteration; all are in later iterations."""
 
 P = TypeVar("P", set[Row], IterationChange)
 
@@ -29,23 +29,25 @@ WEIGHT_LIMIT = 1 << 63
 """A weight is a BIGINT, in files and in COUNT(*)."""
 
 
-def iterate(rounds: IterationEmission, maps: Mapping[str, Any], go_on: NextIteration, *, anew: bool = False) -> None:
-    """Let every row count where it should, now that the epoch has changed what is found.
+def iterate(
+    emission: IterationEmission, maps: Mapping[str, Any], go_on: NextIteration, *, recomputed: bool = False
+) -> None:
+    """Bring the rows that count in each iteration up to date with the rows that the epoch has found.
 
-    To do so twice in an epoch does no harm: a row that counts where it should stays there. With ``anew``, what is found
-    was put in place of all that had been.
+    To do so twice in an epoch does no harm: a row that counts where it should stays there. With ``recomputed``, what is
+    found was put in place of all that had been.
     """
-    found, kept = maps[rounds.source], maps[rounds.kept]
-    if anew:
+    found, kept = maps[emission.source], maps[emission.kept]
+    if recomputed:
         kept.replace({})
-    if rounds.distinct:
-        _UnionDistinctIteration(found, kept, go_on).run(list(found.entries if anew else found.journal))
+    if emission.distinct:
+        _UnionDistinctIteration(found, kept, go_on).run(list(found.entries if recomputed else found.journal))
     else:
         _UnionAllIteration(found, kept, go_on).run(list(found.entries))
 
 
 class _Iteration(ABC, Generic[P]):
-    """A recursion on its way from round to round: ``pending`` is what waits for each of them."""
+    """A recursion under way: ``pending`` are the rows that are scheduled for each iteration."""
 
     def __init__(self, found: RowMap, kept: RowMap, go_on: NextIteration) -> None:
         self._found = found
@@ -55,7 +57,7 @@ class _Iteration(ABC, Generic[P]):
         self._order: list[int] = []
 
     def run(self, touched: Iterable[Row]) -> None:
-        """Settle all rounds that must be."""
+        """Run all iterations that must be."""
         self._begin(touched)
         while self._order:
             number = heapq.heappop(self._order)
@@ -65,22 +67,22 @@ class _Iteration(ABC, Generic[P]):
             if number >= MOST_ITERATIONS - 1 and max(change.values()) > 0:
                 raise endless()
             self._kept.add(change)
-            self._wait(self._go_on(change))
+            self._schedule(self._go_on(change))
 
     @abstractmethod
     def _begin(self, touched: Iterable[Row]) -> None:
-        """Let what was touched wait for its rounds."""
+        """Schedule touched rows for their iterations."""
 
     @abstractmethod
     def _counted(self, waiting: P) -> IterationChange:
-        """What changes in a round among the rows that count, now that all rounds before it are final."""
+        """The change of the rows that count in an iteration, now that all iterations before it are final."""
 
     @abstractmethod
-    def _wait(self, found: IterationChange) -> None:
-        """Let what was found wait for its round."""
+    def _schedule(self, found: IterationChange) -> None:
+        """Schedule rows that were found for their iteration."""
 
     def _at(self, number: int, nothing: Callable[[], P]) -> P:
-        """What waits for a round."""
+        """The rows that are scheduled for an iteration."""
         if number not in self._pending:
             self._pending[number] = nothing()
             heapq.heappush(self._order, number)
@@ -91,7 +93,7 @@ class _UnionAllIteration(_Iteration[IterationChange]):
     """UNION ALL: a row counts whenever it is found, so what is found moves on to what counts."""
 
     def _begin(self, touched: Iterable[Row]) -> None:
-        self._wait({key: self._found.entries[key] for key in touched})
+        self._schedule({key: self._found.entries[key] for key in touched})
         self._found.replace({})
 
     def _counted(self, waiting: IterationChange) -> IterationChange:
@@ -100,17 +102,17 @@ class _UnionAllIteration(_Iteration[IterationChange]):
             raise ArithmeticFault("a recursive query finds a row more often than can be counted", hint="Use UNION.")
         return change
 
-    def _wait(self, found: IterationChange) -> None:
+    def _schedule(self, found: IterationChange) -> None:
         for key, weight in found.items():
             waiting = self._at(key[0], dict)
             waiting[key] = waiting.get(key, 0) + weight
 
 
 class _UnionDistinctIteration(_Iteration[set[Row]]):
-    """UNION: a row counts once, in the first round in which it is found.
+    """UNION: a row counts once, in the first iteration in which it is found.
 
-    One that loses its round falls to the next in which it is found, and one that gains an earlier round loses that in
-    which it counted before.
+    One that loses its iteration falls to the next in which it is found, and one that gains an earlier iteration loses
+    that in which it counted before.
     """
 
     def _begin(self, touched: Iterable[Row]) -> None:
@@ -128,11 +130,11 @@ class _UnionDistinctIteration(_Iteration[set[Row]]):
             if now != (number in counted):
                 change[key] = 1 if now else -1
             if not before:
-                self._wake(key, counted, now)
+                self._schedule_later(key, counted, now)
         return change
 
-    def _wake(self, key: Row, counted: Sequence[int], now: bool) -> None:
-        """Let the later rounds of a row be looked at: that in which it no longer counts, or the next that it has."""
+    def _schedule_later(self, key: Row, counted: Sequence[int], now: bool) -> None:
+        """Schedule the later iterations of a row: that in which it no longer counts, or the next that it has."""
         number, row = key[0], key[1:]
         later = [other for other in counted if other > number]
         if not now:
@@ -141,6 +143,6 @@ class _UnionDistinctIteration(_Iteration[set[Row]]):
         for other in later:
             self._at(other, set).add((other, *row))
 
-    def _wait(self, found: IterationChange) -> None:
+    def _schedule(self, found: IterationChange) -> None:
         self._found.add(found)
         self._begin(found)

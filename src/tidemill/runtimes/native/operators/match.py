@@ -1,8 +1,8 @@
-"""Patterns over parts: the search stands at the last row of each part, and goes on from there.
+"""MATCH_RECOGNIZE over partitions: the search resumes where it ended in each partition.
 
-What an epoch adds at the end of a part is read, and nothing else: the cost does not grow with the rows before it. Where
-it changes something earlier, the search is taken up again at the last mark before that place, as the rows were and as
-they are, and the difference comes out.
+Of rows that an epoch appends to a partition only these are read: the cost does not grow with the rows before them.
+Where an epoch changes something earlier, the search resumes at the last checkpoint before the change, over the old rows
+and over the new ones, and the difference comes out.
 """
 
 from __future__ import annotations
@@ -22,55 +22,57 @@ from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedG
 
 @dataclass(frozen=True, slots=True)
 class CompiledMatch:
-    """A matcher, what it looks at in a row, and how many rows before and after a row it looks.
+    """A matcher, the values of a row that it reads, and how many rows before and after a row it reads.
 
-    ``counts`` says that what comes out for a match depends on how many there are before it.
+    ``counts``: the output of a match depends on the number of matches before it.
     """
 
     matcher: Matcher
-    seen: ValuesOf
-    back: int
-    ahead: int
+    values_of: ValuesOf
+    rows_before: int
+    rows_after: int
     counts: bool
 
 
 class NumberedRows:
-    """The rows of one side of a part, by numbers. ``place`` is where row ``first`` stands, or would stand.
+    """The rows of one version of a partition, by number. ``sort_key`` is that of row ``first``, or would be.
 
     Rows are fetched when they are asked for, in both directions from there.
     """
 
-    def __init__(self, side: GroupVersion, place: SortKey | None, span: tuple[int, int, int], seen: ValuesOf) -> None:
+    def __init__(
+        self, side: GroupVersion, sort_key: SortKey | None, span: tuple[int, int, int], values_of: ValuesOf
+    ) -> None:
         self.begin, self._first, self.end = span
         self._side = side
-        self._before = place
-        self._ahead = side.ascending(place)
-        self._seen = seen
+        self._before = sort_key
+        self._after = side.ascending(sort_key)
+        self._values_of = values_of
         self._rows: list[Row] = []
-        self._looked: dict[int, Row] = {}
+        self._values: dict[int, Row] = {}
 
     def seen(self, number: int) -> Row:
-        """What is looked at in a row."""
-        if number not in self._looked:
-            self._looked[number] = self._seen(self.row(number))
-        return self._looked[number]
+        """The values of a row that the pattern reads."""
+        if number not in self._values:
+            self._values[number] = self._values_of(self.row(number))
+        return self._values[number]
 
     def row(self, number: int) -> Row:
         """The row itself."""
         if number < self._first:
             self._fetch(number)
         while number >= self._first + len(self._rows):
-            place, weight = next(self._ahead)
-            self._rows += [place[-1]] * weight
+            sort_key, weight = next(self._after)
+            self._rows += [sort_key[-1]] * weight
         return self._rows[number - self._first]
 
     def _fetch(self, number: int) -> None:
         """Take in rows before those at hand, twice as many each time, so that going back row by row is cheap."""
         wanted = max(self._first - number, len(self._rows))
         earlier: list[Row] = []
-        for place, weight in self._side.descending(self._before):
-            earlier += [place[-1]] * weight
-            self._before = place
+        for sort_key, weight in self._side.descending(self._before):
+            earlier += [sort_key[-1]] * weight
+            self._before = sort_key
             if len(earlier) >= wanted:
                 break
         self._first -= len(earlier)
@@ -79,11 +81,11 @@ class NumberedRows:
 
 @dataclass
 class MatchState:
-    """Where the search stands in a part: at marks, the last of them after its ``last`` place.
+    """The search in a partition: its checkpoints, of which the last one is after the sort key ``last``.
 
     Rows are numbered from ``begin`` on: where a row has come or gone in their midst, those after it keep their numbers.
-    ``moved`` are the entries that have moved since, with their weights then and now: the marks are good for a part that
-    was as it was then.
+    ``moved`` are the entries that have changed since, with their weights then and now: the checkpoints are valid for a
+    partition that was as it was then.
     """
 
     marks: list[SearchCheckpoint]
@@ -91,13 +93,13 @@ class MatchState:
     last: SortKey
     moved: dict[Row, tuple[int, int]] = field(default_factory=dict)
 
-    def matches_old(self, pile: OrderedGroup) -> bool:
-        """Whether this is about the part as it was before the epoch."""
+    def matches_old(self, group: OrderedGroup) -> bool:
+        """True if this is the search over the partition as it was before the epoch."""
         moved = {key: old for key, (old, new) in self.moved.items() if old != new}
-        return moved == {place[-1]: old[0] for place, old, _ in pile.changed}
+        return moved == {sort_key[-1]: old[0] for sort_key, old, _ in group.changed}
 
     def parted(self, row: int) -> list[SearchCheckpoint]:
-        """The marks that depend on rows before ``row`` alone stay; the others are given."""
+        """Remove and return the checkpoints that depend on ``row`` or later ones."""
         first = bisect_right(self.marks, row, key=lambda mark: mark.read)
         others = self.marks[first:]
         del self.marks[first:]
@@ -105,143 +107,143 @@ class MatchState:
 
 
 class MatchStateIndex:
-    """Follows the map of rows: what has moved in a part since the search has stood at its end."""
+    """Observes the map of rows: the entries of each partition that have changed since its search ended."""
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._parts: dict[Row, MatchState] = {}
+        self._states: dict[Row, MatchState] = {}
 
     def fill(self, entries: Iterable[tuple[Row, int]]) -> None:
-        """Entries have come that were not there."""
-        if self._parts:
+        """Take in entries that are not there yet."""
+        if self._states:
             for key, weight in entries:
                 self.move(key, None, weight)
 
     def move(self, key: Row, old: int | None, new: int | None) -> None:
-        """An entry has another weight; one below zero is nowhere yet."""
-        part = self._parts.get(key[: self._width])
-        if part is not None:
-            then = part.moved[key][0] if key in part.moved else max(old or 0, 0)
-            part.moved[key] = (then, max(new or 0, 0))
+        """Change the weight of an entry; one with a negative weight is in no partition yet."""
+        partition = self._states.get(key[: self._width])
+        if partition is not None:
+            then = partition.moved[key][0] if key in partition.moved else max(old or 0, 0)
+            partition.moved[key] = (then, max(new or 0, 0))
 
-    def taken(self, prefix: Row) -> MatchState | None:
-        """Where the search stands in a part, if it does. It stands there no more: a condition may fail on the way."""
-        return self._parts.pop(prefix, None)
+    def take(self, prefix: Row) -> MatchState | None:
+        """Remove and return the search in a partition: a condition may fail before it is stored again."""
+        return self._states.pop(prefix, None)
 
-    def put(self, prefix: Row, standing: MatchState) -> None:
-        """Let the search stand in a part."""
-        self._parts[prefix] = standing
+    def store(self, prefix: Row, state: MatchState) -> None:
+        """Store the search in a partition."""
+        self._states[prefix] = state
 
 
 class MatchOutput(PartitionOutput):
-    """The rows at which rows of a part match a pattern, followed by what is measured."""
+    """The rows of a partition at which a match comes out, followed by its measures."""
 
     def __init__(
-        self, source: str, width: int, place_of: SortKeyOf, shown: OutputRowOf, recognizer: CompiledMatch
+        self, source: str, width: int, sort_key_of: SortKeyOf, shown: OutputRowOf, compiled: CompiledMatch
     ) -> None:
-        super().__init__(source, width, place_of, shown)
-        self._recognizer = recognizer
-        self._matcher = recognizer.matcher
+        super().__init__(source, width, sort_key_of, shown)
+        self._compiled = compiled
+        self._matcher = compiled.matcher
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
-        """What the touched parts give now less what they gave before."""
+        """The new rows of the touched partitions less the old ones."""
         net = ZSet()
         held = maps[self.source]
-        standings = self._standings(held)
-        for prefix, pile in self._piles(held).moved(held.touched()):
-            if pile.changed:
-                self._go_on(prefix, pile, standings, net)
+        states = self._states(held)
+        for prefix, group in self._groups(held).changed_groups(held.touched()):
+            if group.changed:
+                self._resume(prefix, group, states, net)
         return self._out(net)
 
     def whole(self, maps: Mapping[str, Any]) -> ZSet:
-        """What all parts give."""
+        """The rows of all partitions."""
         rows = ZSet()
         held = maps[self.source]
-        standings = self._standings(held)
-        for pile in self._piles(held).all():
-            last, _ = next(pile.now.descending())
-            standing = MatchState([self._matcher.begin()], 0, last)
-            self._add(self._excerpt(pile.now, None, 0), standing.marks, 1, rows)
-            standings.put(last[-1][: self._width], standing)
+        states = self._states(held)
+        for group in self._groups(held).all():
+            last, _ = next(group.new.descending())
+            state = MatchState([self._matcher.begin()], 0, last)
+            self._add(self._numbered(group.new, None, 0), state.marks, 1, rows)
+            states.store(last[-1][: self._width], state)
         return self._out(rows)
 
-    def _standings(self, held: RowMap) -> MatchStateIndex:
+    def _states(self, held: RowMap) -> MatchStateIndex:
         return held.states(self, lambda: MatchStateIndex(self._width))
 
-    def _go_on(self, prefix: Row, pile: OrderedGroup, standings: MatchStateIndex, net: ZSet) -> None:
-        """Add to ``net`` by how much the rows of a part are others now."""
-        standing = standings.taken(prefix)
-        place = pile.changed[0][0]
-        if standing is None or not standing.matches_old(pile):
-            standing = MatchState([self._matcher.begin()], 0, place)
-            self._again(pile, standing, net)
-        elif place > standing.last and not self._recognizer.ahead:
-            self._append(pile, standing, net)
+    def _resume(self, prefix: Row, group: OrderedGroup, states: MatchStateIndex, net: ZSet) -> None:
+        """Add to ``net`` the change of the rows of a partition."""
+        state = states.take(prefix)
+        sort_key = group.changed[0][0]
+        if state is None or not state.matches_old(group):
+            state = MatchState([self._matcher.begin()], 0, sort_key)
+            self._rescan(group, state, net)
+        elif sort_key > state.last and not self._compiled.rows_after:
+            self._append(group, state, net)
         else:
-            self._again(pile, standing, net)
-        last = next(pile.now.descending(), None)
+            self._rescan(group, state, net)
+        last = next(group.new.descending(), None)
         if last is not None:
-            standing.last = last[0]
-            standing.moved = {}
-            standings.put(prefix, standing)
+            state.last = last[0]
+            state.moved = {}
+            states.store(prefix, state)
 
-    def _append(self, pile: OrderedGroup, standing: MatchState, net: ZSet) -> None:
-        """Rows have come after all others: these are read, and others only where a run comes to nothing."""
-        first, place = standing.marks[-1].read, pile.changed[0][0]
-        come = sum(new[0] for _, _, new in pile.changed)
+    def _append(self, group: OrderedGroup, state: MatchState, net: ZSet) -> None:
+        """Read rows that were appended; earlier ones only where a partial match fails."""
+        first, sort_key = state.marks[-1].read, group.changed[0][0]
+        come = sum(new[0] for _, _, new in group.changed)
         if self._matcher.waits:
-            before = NumberedRows(pile.before, place, (standing.begin, first, first), self._recognizer.seen)
-            self._add(before, standing.marks[-1:], -1, net)
-        now = NumberedRows(pile.now, place, (standing.begin, first, first + come), self._recognizer.seen)
-        self._add(now, standing.marks, 1, net)
+            before = NumberedRows(group.old, sort_key, (state.begin, first, first), self._compiled.values_of)
+            self._add(before, state.marks[-1:], -1, net)
+        now = NumberedRows(group.new, sort_key, (state.begin, first, first + come), self._compiled.values_of)
+        self._add(now, state.marks, 1, net)
 
-    def _again(self, pile: OrderedGroup, standing: MatchState, net: ZSet) -> None:
-        """Read from the last mark before the change on, as the rows were and as they are, until both go on alike."""
-        begin, (place, _, _) = standing.begin, pile.changed[0]
-        # Before the first changed place nothing is different, but a look ahead from there may see what is.
-        others = standing.parted(begin + pile.now.sums(place)[0] - self._recognizer.ahead)
-        standing.marks = standing.marks or [self._matcher.begin(begin)]
-        after, distance = self._after(pile, begin)
+    def _rescan(self, group: OrderedGroup, state: MatchState, net: ZSet) -> None:
+        """Read the old and the new rows from the last checkpoint before the change on, until both searches agree."""
+        begin, (sort_key, _, _) = state.begin, group.changed[0]
+        # Rows before the first change are the same, but navigation from there may reach changed ones.
+        others = state.parted(begin + group.new.sums(sort_key)[0] - self._compiled.rows_after)
+        state.marks = state.marks or [self._matcher.begin(begin)]
+        after, distance = self._after(group, begin)
         meeting = [mark for mark in others if mark.search.is_fresh and mark.search.start >= after]
-        starts = {mark.search.start for mark in meeting if not self._recognizer.counts}
-        mark = standing.marks[-1]
-        now, before = self._excerpt(pile.now, place, begin), self._excerpt(pile.before, place, begin)
-        met = self._add(now, standing.marks, 1, net, {start + distance for start in starts})
+        starts = {mark.search.start for mark in meeting if not self._compiled.counts}
+        mark = state.marks[-1]
+        now, before = self._numbered(group.new, sort_key, begin), self._numbered(group.old, sort_key, begin)
+        met = self._add(now, state.marks, 1, net, {start + distance for start in starts})
         if met is None:
             self._add(before, [mark], -1, net)
         else:
             start = met.search.start - distance
             self._add(before, [mark], -1, net, {start})
-            self._join(standing, met, [other for other in others if other.search.start >= start], distance)
+            self._join(state, met, [other for other in others if other.search.start >= start], distance)
 
-    def _after(self, pile: OrderedGroup, begin: int) -> tuple[int, int]:
-        """The first row that sees no change, by its old number, and how much larger its number would be now."""
-        place, old, new = pile.changed[-1]
-        was, now = pile.before.sums(place)[0] + old[0], pile.now.sums(place)[0] + new[0]
-        return begin + was + self._recognizer.back, now - was
+    def _after(self, group: OrderedGroup, begin: int) -> tuple[int, int]:
+        """The first row that reaches no change, by its old number, and by how much its new number is larger."""
+        sort_key, old, new = group.changed[-1]
+        was, now = group.old.sums(sort_key)[0] + old[0], group.new.sums(sort_key)[0] + new[0]
+        return begin + was + self._compiled.rows_before, now - was
 
-    def _join(self, standing: MatchState, met: SearchCheckpoint, others: list[SearchCheckpoint], distance: int) -> None:
-        """The search has met an old one: from there on all marks are good, and rows have their old numbers."""
+    def _join(self, state: MatchState, met: SearchCheckpoint, others: list[SearchCheckpoint], distance: int) -> None:
+        """Continue with the old search at ``met``: later checkpoints stay, and rows keep their old numbers."""
         if distance:
-            fresh = [mark for mark in standing.marks if mark.search.is_fresh]
-            standing.marks = [self._matcher.moved(mark, -distance) for mark in fresh]
-            standing.begin -= distance
+            fresh = [mark for mark in state.marks if mark.search.is_fresh]
+            state.marks = [self._matcher.moved(mark, -distance) for mark in fresh]
+            state.begin -= distance
             met = self._matcher.moved(met, -distance)
-        standing.marks.append(met)
+        state.marks.append(met)
         later = [mark for mark in others if mark.search.at > met.search.at]
-        standing.marks += [mark for mark in later if mark.read >= met.read]
+        state.marks += [mark for mark in later if mark.read >= met.read]
 
-    def _excerpt(self, side: GroupVersion, place: SortKey | None, begin: int) -> NumberedRows:
-        """The rows of a side, of which the first has number ``begin``, fetched from ``place`` on."""
-        first = begin if place is None else begin + side.sums(place)[0]
-        return NumberedRows(side, place, (begin, first, begin + side.sums()[0]), self._recognizer.seen)
+    def _numbered(self, side: GroupVersion, sort_key: SortKey | None, begin: int) -> NumberedRows:
+        """The rows of a version, of which the first has number ``begin``, fetched from ``sort_key`` on."""
+        first = begin if sort_key is None else begin + side.sums(sort_key)[0]
+        return NumberedRows(side, sort_key, (begin, first, begin + side.sums()[0]), self._compiled.values_of)
 
     def _add(
         self, rows: NumberedRows, marks: list[SearchCheckpoint], times: int, net: ZSet, until: Container[int] = ()
     ) -> SearchCheckpoint | None:
-        """Add to ``net`` what comes out from the last of ``marks`` on, so many times, and go on with the marks.
+        """Add to ``net`` the output after the last of ``marks``, with the weight ``times``, and append checkpoints.
 
-        Where the search has begun afresh at a row of ``until``, it ends there and is given.
+        Where the search begins afresh at a row of ``until``, it ends there and is returned.
         """
         found: MatchedRows = []
         start = marks[-1]
@@ -256,5 +258,5 @@ class MatchOutput(PartitionOutput):
             net.add(rows.row(number) + values, times)
         return mark if met else None
 
-    def _take(self, part: GroupVersion, times: int, net: ZSet) -> None:
-        self._add(self._excerpt(part, None, 0), [self._matcher.begin()], times, net)
+    def _take(self, partition: GroupVersion, times: int, net: ZSet) -> None:
+        self._add(self._numbered(partition, None, 0), [self._matcher.begin()], times, net)

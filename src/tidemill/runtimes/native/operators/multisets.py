@@ -1,4 +1,4 @@
-"""Aggregates that need more than sums: their values are read from bags, which are piles of what they look at."""
+"""Aggregates that need more than sums, over multisets: ordered groups of the values that they aggregate."""
 
 from __future__ import annotations
 
@@ -20,116 +20,121 @@ from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedG
 
 @dataclass(frozen=True, slots=True)
 class MaintainedValue:
-    """A bag that need not be looked into, because the state of its aggregate is kept."""
+    """A value that needs no read of the multiset, because the state of its aggregate is maintained."""
 
     value: Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class MultisetAggregate:
-    """A bag that an aggregate looks at: the entries of ``map`` under a key of ``width`` columns.
+    """An aggregate over a multiset: the entries of ``map`` under a key of ``width`` columns.
 
-    ``seen`` gives what the aggregate sees of an entry. The least and the greatest are at an end, percentiles at places
-    that are found by their number, all others look at the whole bag.
+    ``values_of`` gives the arguments of the aggregate in an entry. The least and the greatest are at an end,
+    percentiles at rows that are found by number; all others read the whole multiset.
     """
 
     map: str
     width: int
-    place_of: SortKeyOf
+    sort_key_of: SortKeyOf
     call: AggregateCall
-    seen: Callable[[Row], Row]
+    values_of: Callable[[Row], Row]
 
     @property
     def group_index_name(self) -> tuple[str, SortKeyOf]:
         """The map and the order in which its entries are read."""
-        return self.map, self.place_of
+        return self.map, self.sort_key_of
 
     def ordered_groups(self, maps: Mapping[str, RowMap]) -> OrderedGroupIndex:
-        """The bags of all keys."""
-        return maps[self.map].ordered_groups(self.width, self.place_of)
+        """The multisets of all keys."""
+        return maps[self.map].ordered_groups(self.width, self.sort_key_of)
 
     def sides(
-        self, key: Row, pile: OrderedGroup, maps: Mapping[str, RowMap]
+        self, key: Row, group: OrderedGroup, maps: Mapping[str, RowMap]
     ) -> tuple[GroupVersion | MaintainedValue, GroupVersion | MaintainedValue]:
-        """What the aggregate is to be computed from, before the epoch and after it."""
+        """The multiset before the epoch and after it, or the aggregate's maintained value."""
         aggregate = aggregate_of(self.call)
         if aggregate is None or not aggregate.takes_back or self.call.distinct:
-            return pile.before, pile.now
-        states = maps[self.map].states(self.call, lambda: RetractableStates(self.width, aggregate, self.seen))
-        return MaintainedValue(partial(states.before, key, pile)), MaintainedValue(partial(states.now, key, pile))
+            return group.old, group.new
+        states = maps[self.map].states(self.call, lambda: RetractableStates(self.width, aggregate, self.values_of))
+        return MaintainedValue(partial(states.before, key, group)), MaintainedValue(partial(states.now, key, group))
 
-    def value(self, bag: GroupVersion | MaintainedValue) -> Any:
-        """The value of the aggregate over a bag, before the epoch or after it."""
-        if isinstance(bag, MaintainedValue):
-            return bag.value()
+    def value(self, multiset: GroupVersion | MaintainedValue) -> Any:
+        """The value of the aggregate over a multiset, before the epoch or after it."""
+        if isinstance(multiset, MaintainedValue):
+            return multiset.value()
         function = function_of(self.call)
         if function.end is not None:
-            ends = bag.ascending() if function.end is MultisetEnd.LEAST else bag.descending()
+            ends = multiset.ascending() if function.end is MultisetEnd.LEAST else multiset.descending()
             found = next(ends, None)
-            return None if found is None else self.seen(found[0][-1])[0]
-        # Positions count every row; those among distinct values are found by looking at all of them.
+            return None if found is None else self.values_of(found[0][-1])[0]
+        # Positions count every row; those among distinct values are found by reading all of them.
         if function.positions is not None and not self.call.distinct:
-            return aggregate_multiset(self.call, self._around(bag, function.positions))
-        return aggregate_multiset(self.call, [(self.seen(place[-1]), weight) for place, weight in bag.ascending()])
+            return aggregate_multiset(self.call, self._around(multiset, function.positions))
+        entries = [(self.values_of(sort_key[-1]), weight) for sort_key, weight in multiset.ascending()]
+        return aggregate_multiset(self.call, entries)
 
-    def _around(self, bag: GroupVersion, positions: Callable[[AggregateCall, int], set[int]]) -> list[tuple[Row, int]]:
-        """The entries at the positions that are looked at, each as often as there are rows up to the next one."""
-        count = bag.sums()[0]
-        found = sorted({bag.select(place) for place in positions(self.call, count)} if count else ())
-        starts = [0, *(bag.sums(place)[0] for place in found[1:]), count]
-        return [(self.seen(place[-1]), starts[i + 1] - starts[i]) for i, place in enumerate(found)]
+    def _around(
+        self, multiset: GroupVersion, positions: Callable[[AggregateCall, int], set[int]]
+    ) -> list[tuple[Row, int]]:
+        """The entries at the positions that are read, each with the number of rows up to the next one."""
+        count = multiset.sums()[0]
+        found = sorted({multiset.select(number) for number in positions(self.call, count)} if count else ())
+        starts = [0, *(multiset.sums(sort_key)[0] for sort_key in found[1:]), count]
+        return [(self.values_of(sort_key[-1]), starts[i + 1] - starts[i]) for i, sort_key in enumerate(found)]
 
 
 class MultisetGroupOutput(GroupOutput):
-    """One row for each key of a map, computed from its entry and from bags of what belongs to the key."""
+    """One row for each key of a map, computed from its entry and from the multisets of the key."""
 
     def __init__(
         self,
         source: str,
         row: Callable[..., OutputRow],
-        bags: Sequence[MultisetAggregate],
+        multisets: Sequence[MultisetAggregate],
         *,
         always: bool,
         repeats: bool,
     ) -> None:
         super().__init__(source, row, always=always, repeats=repeats)
-        self._bags = bags
+        self._multisets = multisets
 
     def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, OutputRow]]:
-        """Each touched key with what it gives now; nobody asks how its bags were."""
-        held = {bag.group_index_name: bag.ordered_groups(maps) for bag in self._bags}
-        moved = [{key[: bag.width]: None for key in maps[bag.map].journal} for bag in self._bags]
+        """Each touched key with its new row; old versions of multisets are not read."""
+        held = {multiset.group_index_name: multiset.ordered_groups(maps) for multiset in self._multisets}
+        moved = [{key[: multiset.width]: None for key in maps[multiset.map].journal} for multiset in self._multisets]
         for key, (_, after) in self._touched(maps, moved).items():
-            here = {name: piles.pile(key) for name, piles in held.items()}
-            sides = [bag.sides(key, here[bag.group_index_name], maps)[1] for bag in self._bags]
+            here = {name: groups.group(key) for name, groups in held.items()}
+            sides = [multiset.sides(key, here[multiset.group_index_name], maps)[1] for multiset in self._multisets]
             yield key, self._found(key, after, sides)
 
     def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[OutputRow, OutputRow]]:
-        # Aggregates that look at one bag in one order share its piles.
-        held = {bag.group_index_name: bag.ordered_groups(maps) for bag in self._bags}
-        moved = {name: dict(piles.moved(maps[name[0]].touched())) for name, piles in held.items()}
+        # Aggregates over one multiset in one order share its groups.
+        held = {multiset.group_index_name: multiset.ordered_groups(maps) for multiset in self._multisets}
+        moved = {name: dict(groups.changed_groups(maps[name[0]].touched())) for name, groups in held.items()}
         for key, (before, after) in self._touched(maps, moved.values()).items():
-            here = {name: piles[key] if key in piles else held[name].pile(key) for name, piles in moved.items()}
-            sides = [bag.sides(key, here[bag.group_index_name], maps) for bag in self._bags]
+            here = {name: groups[key] if key in groups else held[name].group(key) for name, groups in moved.items()}
+            sides = [multiset.sides(key, here[multiset.group_index_name], maps) for multiset in self._multisets]
             old = self._found(key, before, [side for side, _ in sides])
             yield old, self._found(key, after, [side for _, side in sides])
 
     def _touched(self, maps: Mapping[str, Any], moved: Collection[Iterable[Row]]) -> dict[Row, tuple[Any, Any]]:
-        """The entries before and now of all keys that the epoch has touched, in the map itself or in a bag only."""
+        """The old and new entries of all keys that the epoch has touched, in the map itself or in a multiset."""
         held = maps[self.source]
         touched = {key: (before, after) for key, before, after in held.touched()}
-        others = [key for key in dict.fromkeys(key for piles in moved for key in piles) if key not in touched]
-        for name in {self.source, *(bag.map for bag in self._bags)}:
+        others = [key for key in dict.fromkeys(key for groups in moved for key in groups) if key not in touched]
+        for name in {self.source, *(multiset.map for multiset in self._multisets)}:
             maps[name].fill([*touched, *others])
         return touched | {key: (held.entries.get(key), held.entries.get(key)) for key in others}
 
     def _all(self, maps: Mapping[str, Any]) -> Iterator[OutputRow]:
-        piles = [bag.ordered_groups(maps) for bag in self._bags]
+        groups = [multiset.ordered_groups(maps) for multiset in self._multisets]
         for key, entry in self._entries(maps):
-            yield self._found(key, entry, [held.pile(key).now for held in piles])
+            yield self._found(key, entry, [held.group(key).new for held in groups])
 
-    def _found(self, key: Row, entry: Any, bags: Sequence[GroupVersion | MaintainedValue]) -> OutputRow:
-        """The row of a key; bags are looked into only where there is one."""
+    def _found(self, key: Row, entry: Any, multisets: Sequence[GroupVersion | MaintainedValue]) -> OutputRow:
+        """The row of a key; multisets are read only where there is one."""
         if entry is None and not self._always:
             return None
-        return self._row(key, entry, *[bag.value(held) for bag, held in zip(self._bags, bags, strict=True)])
+        return self._row(
+            key, entry, *[multiset.value(held) for multiset, held in zip(self._multisets, multisets, strict=True)]
+        )

@@ -1,4 +1,4 @@
-"""Rows that come from parts of a map: top-k and windows, for the parts that an epoch has touched."""
+"""Operators over partitions of a map: the change of the rows of the partitions that an epoch has touched."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from tidemill.runtimes.native.state.ordered_groups import (
 )
 
 OutputRowOf = Callable[[Row], Row | None]
-"""What comes out for a row of a top-k or of a window; None where nothing does."""
+"""The output row for a row of a top-k, a window or a match; None where there is none."""
 
 
 class PartitionOutput(OutputOperator):
-    """The rows of the parts of the map ``source``, which have ``width`` columns in common."""
+    """The rows of the partitions of the map ``source``, by its first ``width`` columns."""
 
-    def __init__(self, source: str, width: int, place_of: SortKeyOf, shown: OutputRowOf) -> None:
+    def __init__(self, source: str, width: int, sort_key_of: SortKeyOf, shown: OutputRowOf) -> None:
         self.source = source
         self._width = width
-        self._place_of = place_of
+        self._sort_key_of = sort_key_of
         self._shown = shown
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
-        """What the touched parts give now less what they gave before."""
+        """The new rows of the touched partitions less the old ones."""
         net = ZSet()
         held = maps[self.source]
-        for _, pile in self._piles(held).moved(held.touched()):
-            if pile.changed:
-                self._change(pile, net)
+        for _, group in self._groups(held).changed_groups(held.touched()):
+            if group.changed:
+                self._change(group, net)
         return self._out(net)
 
     def whole(self, maps: Mapping[str, Any]) -> ZSet:
-        """What all parts give."""
+        """The rows of all partitions."""
         rows = ZSet()
-        for pile in self._piles(maps[self.source]).all():
-            self._take(pile.now, 1, rows)
+        for group in self._groups(maps[self.source]).all():
+            self._take(group.new, 1, rows)
         return self._out(rows)
 
-    def _piles(self, held: RowMap) -> OrderedGroupIndex:
-        return held.ordered_groups(self._width, self._place_of)
+    def _groups(self, held: RowMap) -> OrderedGroupIndex:
+        return held.ordered_groups(self._width, self._sort_key_of)
 
-    def _change(self, pile: OrderedGroup, net: ZSet) -> None:
-        """Add to ``net`` by how much the rows of a part are others now."""
-        self._take(pile.before, -1, net)
-        self._take(pile.now, 1, net)
+    def _change(self, group: OrderedGroup, net: ZSet) -> None:
+        """Add to ``net`` the change of the rows of a partition."""
+        self._take(group.old, -1, net)
+        self._take(group.new, 1, net)
 
     @abstractmethod
-    def _take(self, part: GroupVersion, times: int, net: ZSet) -> None:
-        """Add to ``net`` the rows that a part gives, so many times."""
+    def _take(self, partition: GroupVersion, times: int, net: ZSet) -> None:
+        """Add to ``net`` the rows of a version of a partition, with the weight ``times``."""
 
     def _out(self, rows: ZSet) -> ZSet:
-        """What comes out for rows, with their weights."""
+        """The output rows, with their weights."""
         shown = ((self._shown(row), weight) for row, weight in rows.items())
         return ZSet.summed(pair for pair in shown if pair[0] is not None)

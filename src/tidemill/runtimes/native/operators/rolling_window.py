@@ -2,7 +2,7 @@
 
 That serves aggregates of which no partials can be kept, such as a median: each group's values stand in order, and a row
 that comes or leaves costs the logarithm of how many they are. Just one window is kept, the one that was made last, and
-it can be made anew from its rows at any time. So nothing of it is stored, and a late row need not be looked for in it.
+it can be recomputed from its rows at any time. So nothing of it is stored, and a late row need not be looked for in it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RollingWindow:
             self.move(row, 0, weight)
 
     def move(self, row: Row, old: int | None, new: int | None) -> None:
-        """Let a row be there as often as ``new`` says."""
+        """Change the weight of a row."""
         if row[0] in self._held:
             self._waiting[row] = self._waiting.get(row, 0) + (new or 0) - (old or 0)
 

@@ -12,38 +12,38 @@ from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKeyO
 
 
 class TopKOutput(PartitionOutput):
-    """The first rows of each part. Only these are read, before and now: O(k) after O(log n) to find them.
+    """The first rows of each partition. Only these are read, old and new: O(k) after O(log n) to find them.
 
-    ``terms`` is how many items of a place come from the order that was asked for: rows that are equal in these are
+    ``terms`` is how many items of a sort key come from the order that was asked for: rows that are equal in these are
     peers.
     """
 
-    def __init__(self, source: str, top: TopK, place_of: SortKeyOf, shown: OutputRowOf, terms: int) -> None:
-        super().__init__(source, len(top.partition), place_of, shown)
+    def __init__(self, source: str, top: TopK, sort_key_of: SortKeyOf, shown: OutputRowOf, terms: int) -> None:
+        super().__init__(source, len(top.partition), sort_key_of, shown)
         self._top = top
         self._terms = terms
 
-    def _take(self, part: GroupVersion, times: int, net: ZSet) -> None:
-        for row, weight in self._first(part.ascending()):
+    def _take(self, partition: GroupVersion, times: int, net: ZSet) -> None:
+        for row, weight in self._first(partition.ascending()):
             net.add(row, times * weight)
 
     def _first(self, entries: WeightedSortKeys) -> Iterator[tuple[Row, int]]:
         """The rows of the top-k among ``entries``, and how often each one is in it."""
         skip, limit, ties = self._top.offset, self._top.limit, self._top.ties
         last: Any = None
-        for place, weight in entries:
+        for sort_key, weight in entries:
             left = weight - skip
             if left <= 0:
                 skip -= weight
                 continue
             skip = 0
             if limit is None:
-                yield place[-1], left
+                yield sort_key[-1], left
             elif limit:
-                last = place[: self._terms]
-                yield place[-1], left if ties else min(left, limit)
+                last = sort_key[: self._terms]
+                yield sort_key[-1], left if ties else min(left, limit)
                 limit -= min(left, limit)
-            elif ties and last == place[: self._terms]:
-                yield place[-1], left
+            elif ties and last == sort_key[: self._terms]:
+                yield sort_key[-1], left
             else:
                 return

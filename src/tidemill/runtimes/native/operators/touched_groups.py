@@ -1,7 +1,7 @@
-"""Groups of a partition that a late row touches: only these are made anew, where the rest cannot have changed.
+"""Groups of a partition that a late row touches: only these are recomputed, where the rest cannot have changed.
 
-A query that sums rows of layers by columns of theirs makes each group from the rows that have its key. So rows that
-have changed say which groups are others, and of all layers just the rows of these groups are looked at.
+A query that sums rows of inputs by columns of theirs makes each group from the rows that have its key. So rows that
+have changed say which groups are others, and of all inputs just the rows of these groups are looked at.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tidemill.program.statements import Add, RelationLoop
 from tidemill.runtimes.native.state.indexes import values_at
 from tidemill.runtimes.native.state.maps import WeightedRow
 
-FEW = 4
-"""Where more than one in so many groups is touched, all are made anew."""
+TOUCHED_FRACTION = 4
+"""All groups are recomputed where more than one in this many is touched."""
 
 KeyOf = Callable[[Row], Any]
 """The key of the group that a row belongs to."""
@@ -28,7 +28,7 @@ KeyOf = Callable[[Row], Any]
 
 @dataclass(frozen=True, slots=True)
 class QueryGrouping:
-    """How a query groups: the keys of rows of each layer, once for each time that it is scanned, and of its own rows.
+    """The grouping of a query: the keys of rows of each input, once for each scan, and of its own rows.
 
     All rows have the number of their partition in front.
     """
@@ -44,8 +44,8 @@ class TouchedGroups:
     grouping: QueryGrouping
     keys: Set[Any]
 
-    def of_layer(self, name: str, rows: Iterable[WeightedRow]) -> Iterator[WeightedRow]:
-        """The rows of a layer that belong to these groups, whichever way they are grouped."""
+    def of_slice(self, name: str, rows: Iterable[WeightedRow]) -> Iterator[WeightedRow]:
+        """The rows of a slice that belong to these groups, whichever way they are grouped."""
         return (pair for pair in rows if any(key_of(pair[0]) in self.keys for key_of in self.grouping.scanned[name]))
 
     def of_output(self, rows: Iterable[WeightedRow]) -> list[WeightedRow]:
@@ -58,29 +58,29 @@ class TouchedFeedRows:
     """The rows of feeds that belong to groups which are touched in any partition.
 
     Many partitions may read the same one of a feed, which does not change meanwhile. So it is searched once, for all of
-    these groups. ``changed`` has, by layer, the rows that are others.
+    these groups. ``changed`` has, by slice, the rows that are others.
     """
 
     def __init__(self, grouping: QueryGrouping, changed: Mapping[str, Iterable[Row]]) -> None:
-        keys = {key_of(row) for layer, rows in changed.items() for row in rows for key_of in grouping.scanned[layer]}
+        keys = {key_of(row) for slice_, rows in changed.items() for row in rows for key_of in grouping.scanned[slice_]}
         self._everywhere = TouchedGroups(grouping, keys)
         self._found: dict[tuple[str, int], list[WeightedRow]] = {}
 
     def of_groups(
-        self, touched: TouchedGroups, layer: str, number: int, rows: Iterable[WeightedRow]
+        self, touched: TouchedGroups, slice_: str, number: int, rows: Iterable[WeightedRow]
     ) -> Iterator[WeightedRow]:
-        """The rows of ``touched`` groups among those that a layer has in partition ``number``."""
+        """The rows of ``touched`` groups among those that a slice has in partition ``number``."""
         if touched.keys <= self._everywhere.keys:
-            if (layer, number) not in self._found:
-                self._found[layer, number] = list(self._everywhere.of_layer(layer, rows))
-            rows = self._found[layer, number]
-        return touched.of_layer(layer, rows)
+            if (slice_, number) not in self._found:
+                self._found[slice_, number] = list(self._everywhere.of_slice(slice_, rows))
+            rows = self._found[slice_, number]
+        return touched.of_slice(slice_, rows)
 
 
 def grouping_of(
-    body: Program, layers: TimePartitionEmission, columns: Mapping[str, tuple[Field, ...]]
+    body: Program, emission: TimePartitionEmission, columns: Mapping[str, tuple[Field, ...]]
 ) -> QueryGrouping | None:
-    """How ``body`` groups the rows of layers; None where a group may come from other rows than those of its key.
+    """The grouping of ``body``; None where a group may come from other rows than those of its key.
 
     ``columns`` are those of the maps that have the rows.
     """
@@ -91,8 +91,8 @@ def grouping_of(
     shown = {output.scalar.name: i for i, output in enumerate(finish.outputs, 1) if isinstance(output.scalar, Column)}
     if not all(key.name in shown for key in keys):
         return None
-    scanned: dict[str, tuple[KeyOf, ...]] = {layer.name: () for layer in layers.layers}
-    names = {layer.name: names_of(columns[layers.map_of(layer)]) for layer in layers.layers}
+    scanned: dict[str, tuple[KeyOf, ...]] = {slice_.name: () for slice_ in emission.layers}
+    names = {slice_.name: names_of(columns[emission.map_of(slice_)]) for slice_ in emission.layers}
     for add in stage.load:
         places = _places(add, len(keys), names)
         if places is None:
@@ -103,7 +103,7 @@ def grouping_of(
 
 
 def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple[str, list[int]] | None:
-    """The layer that a statement loops over, and where its rows have the key; None where it does anything else."""
+    """The slice that a statement loops over, and where its rows have the key; None where it does anything else."""
     match add.query.sources:
         case (RelationLoop(relation=relation, alias=alias),) if relation in names:
             own = {f"{alias}.{name}": place for place, name in enumerate(names[relation])}

@@ -1,4 +1,4 @@
-"""What generated functions read, and in which form they are given it."""
+"""Access: the rows and entries that generated functions read, and their form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_PLACES = SplitColumns((), (), ())
 
 
 class AccessForm(Enum):
-    """How a function wants the rows that it reads."""
+    """The form in which a function reads rows."""
 
     ROWS = "all rows, with their entries"
     INDEX = "rows by some of their columns"
@@ -31,7 +31,7 @@ class AccessForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a function reads: rows of a relation or entries of a map, in some form.
+    """A read of a function: rows of a relation or entries of a map, in some form.
 
     ``positions`` are the columns that are looked up. ``column`` is where the column of an order stands, ``floats``
     whether that is a DOUBLE. Of a change that is split, one ``part`` is read, found by ``places``.
@@ -48,13 +48,13 @@ class Access:
 
     @property
     def changes(self) -> bool:
-        """Whether these are rows of a change, and not what was there before."""
+        """True if these are rows of a change, and not what was there before."""
         return self.version is Version.CHANGE
 
 
 @dataclass(frozen=True)
 class RowShapes:
-    """What rows look like: the maps of the stage, and the columns of everything else that it reads."""
+    """The columns of rows: the maps of the stage, and the columns of everything else that it reads."""
 
     maps: Mapping[str, Map]
     others: FieldsOf
@@ -64,11 +64,11 @@ class RowShapes:
         return self.maps[relation].keys if relation in self.maps else self.others(relation)
 
     def has_sums(self, relation: str) -> bool:
-        """Whether the entries of a row are tuples of numbers; otherwise they are its weight alone."""
+        """True if the entries of a row are tuples of numbers; otherwise they are its weight alone."""
         return relation in self.maps and bool(self.maps[relation].values)
 
     def places(self, map_: str) -> dict[str, int]:
-        """Where an entry holds the weight and each exact sum; a DOUBLE takes three places."""
+        """The positions of the weight and of each exact sum in an entry; a DOUBLE takes three."""
         places, place = {WEIGHT: 0}, 1
         for value in self.maps[map_].values:
             places[value.name] = place

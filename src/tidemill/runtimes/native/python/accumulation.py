@@ -1,4 +1,4 @@
-"""What a loop has found, added to the sums of its key: the innermost lines of a generated function."""
+"""Accumulation: the innermost lines of a generated function, which add a row to the sums of its key."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class CompiledQuery:
 
 @dataclass(frozen=True, slots=True)
 class KeyProbe:
-    """What a query looks up in one of its sources: ``keys`` sums exactly the keys that its loops will ask for."""
+    """A lookup of a query in one of its sources: ``keys`` sums exactly the keys that its loops will read."""
 
     access: Access
     keys: CompiledQuery
@@ -131,10 +131,10 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     )
 
 
-def _compile_bodies(layers: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
-    """The queries that make partitions, over layers whose rows have the keys of their maps."""
-    read = {layer.name: maps[layers.map_of(layer)].keys for layer in layers.layers}
-    return {body.view: compile_query(body, read.__getitem__, follows=layers.rolls) for body in layers.bodies}
+def _compile_bodies(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
+    """The queries that make partitions, over inputs whose rows have the keys of their maps."""
+    read = {slice_.name: maps[emission.map_of(slice_)].keys for slice_ in emission.layers}
+    return {body.view: compile_query(body, read.__getitem__, follows=emission.rolls) for body in emission.bodies}
 
 
 def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = False) -> tuple[CompiledStage, ...]:
@@ -152,7 +152,7 @@ def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = Fals
 
 
 def _row_by_row(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
-    """Whether a trigger takes the rows of a change one after the other.
+    """True if a trigger takes the rows of a change one after the other.
 
     Where a change meets itself, as in a self join, that is cheaper too: the pairs of its rows would be its square. What
     the rows before have added must then be in maps of the stage; the contents of a relation change only later.
@@ -261,7 +261,7 @@ class _StageModule:
 
 
 def execute_generated(text: str, file: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What generated code defines, by name; tracebacks show its lines under ``file``."""
+    """The definitions of generated code, by name; tracebacks show its lines under ``file``."""
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space = dict(values)
     with warnings.catch_warnings():

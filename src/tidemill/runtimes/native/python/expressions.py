@@ -148,7 +148,7 @@ class PythonExpressions:
         return self.value(scalar, hoist)
 
     def _opened(self, scalar: Scalar, hoist: Hoist | None) -> tuple[list[str], str]:
-        """What must not be NULL, and the text of ``scalar`` that is right once none of it is.
+        """The operands that must not be NULL, and the text of ``scalar`` that is right once none of them is.
 
         Operators that cannot fail share their checks: ``a + b * c`` is NULL where a, b or c is, and computed otherwise.
         """
@@ -257,7 +257,7 @@ class PythonExpressions:
         return name, f"({name} := {text})"
 
     def _settling(self, scalar: Scalar) -> str:
-        """What gives a computed number its one representative; empty where it has it already."""
+        """The function that gives a computed number its one representative; empty where it has it already."""
         match scalar.type:
             case t.Double() if {("add", t.DOUBLE), ("subtract", t.DOUBLE), ("multiply", t.DOUBLE)} & calls_in(scalar):
                 return self._globals.give("canonical_double", canonical_double) + "({0})"

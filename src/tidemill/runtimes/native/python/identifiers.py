@@ -41,7 +41,7 @@ class Identifiers:
         return name
 
     def take(self, name: str) -> None:
-        """Let nobody else have ``name``."""
+        """Reserve ``name``."""
         self._taken.add(name)
 
     def copy(self) -> Identifiers:
@@ -53,7 +53,7 @@ _KINDS = {decimal.Decimal: "decimal", datetime.datetime: "timestamp", datetime.d
 
 
 class GlobalNames:
-    """What generated code refers to by name: constants and functions, each defined once for a stage."""
+    """The names of generated code: constants and functions, each defined once for a stage."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What is generated for a join graph: the product of the projected tuples of a complete path, and filters on paths.
+"""The functions of a join graph: the product of the projected tuples of a complete path, and filters on paths.
 
 A complete path takes one join tuple of each member. Its rows are the product of their projected tuples, each as often
 as the product of their counts: nested loops, like those of a query without any condition. Filters that cannot fail are

@@ -16,8 +16,8 @@ class MatchWriter:
 
     def __init__(self, module: ModuleWriter, match: Match, map_: Map) -> None:
         self._match = match
-        self._seen = module.known.function("seen")
-        module.add(self._seen, write_values(self._seen, map_.name, map_.keys, match.arguments, module.known))
+        self._values_of = module.known.function("seen")
+        module.add(self._values_of, write_values(self._values_of, map_.name, map_.keys, match.arguments, module.known))
         self._holds: dict[str, str] = {}
         for variable, condition in match.conditions:
             name = self._holds[variable] = module.known.function(f"can_be_{variable}")
@@ -27,4 +27,6 @@ class MatchWriter:
     def bind(self, space: Namespace) -> CompiledMatch:
         """The matcher at work."""
         holds = {variable: space[name] for variable, name in self._holds.items()}
-        return CompiledMatch(Matcher(self._match, holds), space[self._seen], *self._match.reach, self._match.counts)
+        return CompiledMatch(
+            Matcher(self._match, holds), space[self._values_of], *self._match.reach, self._match.counts
+        )

@@ -60,7 +60,7 @@ class LoopWriter:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """What the function must be given, after ``sums``."""
+        """The arguments of the function, after ``sums``."""
         return tuple(self._accesses)
 
     def write(self, name: str, document: str) -> FunctionWriter:
@@ -154,7 +154,7 @@ class LoopWriter:
         return self._columns[weight]
 
     def _is_whole(self, source: RelationLoop, fields: Sequence[Field]) -> bool:
-        """Whether the lookup is by the whole key of a map. Values of another type are equal but not the same."""
+        """True if the lookup is by the whole key of a map. Values of another type are equal but not the same."""
         keys = {name: key.type for name, key in source.lookup}
         own = source.relation in self._shapes.maps and source.version is Version.STATE
         return own and {f.name: f.type for f in fields} == keys
@@ -206,7 +206,7 @@ class LoopWriter:
             self._columns[f"{read.alias}.{WEIGHT}"] = self._rows[read.alias]
 
     def _nothing(self, map_: str) -> str:
-        """What a read finds where there is no entry."""
+        """The result of a read where there is no entry."""
         if not self._shapes.has_sums(map_):
             return "0"
         return self._globals.give(f"nothing in {map_}", zero_entry(self._shapes.maps[map_]))
@@ -347,7 +347,7 @@ class LoopWriter:
 
 
 def _elements(array: str, places: bool, outer: bool) -> str:
-    """What a loop over an array runs over: its elements, or places and elements; with ``outer`` once at least.
+    """The iterable of a loop over an array: its elements, or positions and elements; with ``outer`` at least one.
 
     >>> _elements("tags", places=False, outer=True), _elements("tags", places=True, outer=False)
     ('tags or (None,)', 'enumerate(tags or ())')

@@ -1,4 +1,4 @@
-"""What a stage emits, as Python: the functions that make rows of maps are written, and put to work once they run."""
+"""Output operators as Python: the functions that they need are written, and bound once they are compiled."""
 
 from __future__ import annotations
 
@@ -55,8 +55,10 @@ def write_output(module: ModuleWriter, finish: Emission, maps: Mapping[str, Map]
         return lambda space: GroupOutput(finish.source, space[name], **manner)
     width = len(maps[finish.source].keys)
     places: dict[tuple[str, tuple[SortOrder, ...]], str] = {}
-    bags = [_write_multiset(module, peek, maps[peek.map], width, places) for peek in finish.peeks]
-    return lambda space: MultisetGroupOutput(finish.source, space[name], [bag(space) for bag in bags], **manner)
+    multisets = [_write_multiset(module, peek, maps[peek.map], width, places) for peek in finish.peeks]
+    return lambda space: MultisetGroupOutput(
+        finish.source, space[name], [multiset(space) for multiset in multisets], **manner
+    )
 
 
 def _write_kept(module: ModuleWriter, finish: IterationEmission | TimePartitionEmission, kept: Map) -> BindOutput:
@@ -73,7 +75,7 @@ def _write_multiset(
     width: int,
     places: dict[tuple[str, tuple[SortOrder, ...]], str],
 ) -> Callable[[Namespace], MultisetAggregate]:
-    """Write what an aggregate needs; of several that look at one bag in one order, the first has written it."""
+    """Write what an aggregate needs; of several that look at one multiset in one order, the first has written it."""
     first = (SortOrder(column(map_.keys[width + 1])),) if function_of(peek.call).by_second else ()
     if (map_.name, first) not in places:
         places[map_.name, first] = _write_order(module, map_, total_order(map_.keys, width, first))
@@ -106,6 +108,6 @@ def _write_order(module: ModuleWriter, map_: Map, order: Sequence[SortOrder]) ->
 
 
 def _positions(scalars: Sequence[Scalar], fields: Sequence[Field]) -> list[int]:
-    """Where the columns stand in a row that expressions are; in bags and parts all of them are columns."""
+    """The positions of columns in a row; in multisets and partitions all expressions are columns."""
     names = list(names_of(fields))
     return [names.index(scalar.name) for scalar in scalars if isinstance(scalar, Column)]

@@ -47,12 +47,12 @@ def write_sort_key(
 
 
 def sort_key_width(order: Sequence[SortOrder]) -> int:
-    """How many items of a place come from ``order``."""
+    """The number of items of a sort key that come from ``order``."""
     return sum(len(_items(term, "value", GlobalNames())) for term in order)
 
 
 def _items(term: SortOrder, value: str, known: GlobalNames) -> list[str]:
-    """What ``value`` adds to a place, in the order of ``term``."""
+    """The items that ``value`` adds to a sort key, in the order of ``term``."""
     nullable = not isinstance(term.scalar, Column) or term.scalar.nullable
     null = [f"{value} is not None" if term.nulls_first else f"{value} is None"] if nullable else []
     if isinstance(term.scalar.type, t.Double):
@@ -142,7 +142,7 @@ def write_condition(
 def write_addends(
     name: str, map_: str, fields: Sequence[Field], summed: Sequence[PartialSum], known: GlobalNames
 ) -> FunctionWriter:
-    """The function that gives what a row of weight 1 adds to sums. A DOUBLE adds four numbers (``native.fixed``)."""
+    """The function that gives the addends of a row of weight 1. A DOUBLE adds four numbers (``state.fixed_point``)."""
     function = _RowFunction(name, map_, fields, known)
     function.body.document(f"What a row of {map_} adds to running sums.")
     items = []

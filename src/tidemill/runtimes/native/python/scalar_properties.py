@@ -1,4 +1,4 @@
-"""What can be said of a scalar before any code is written: what it needs, what cannot fail, what changes nothing."""
+"""Properties of a scalar that are known before code is written, such as that it cannot fail."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def always_computed(scalar: Scalar) -> Sequence[Scalar]:
 
 
 def is_plain_membership(scalar: Scalar) -> bool:
-    """Whether ``scalar`` is an IN that Python's ``in`` decides as SQL does: no NULL, no NaN, nothing nested."""
+    """True if ``scalar`` is an IN that Python's ``in`` decides as SQL does: no NULL, no NaN, nothing nested."""
     if not isinstance(scalar, Call) or scalar.function != "in":
         return False
     nested = t.Double | t.Array | t.Struct
@@ -93,7 +93,7 @@ def calls_in(scalar: Scalar) -> frozenset[tuple[str, Type]]:
 
 @memoized
 def is_safe(scalar: Scalar) -> bool:
-    """Whether computing ``scalar`` cannot fail, and it is NULL only where one of its columns is."""
+    """True if computing ``scalar`` cannot fail, and it is NULL only where one of its columns is."""
     match scalar:
         case Column() | Literal():
             return True
@@ -108,7 +108,7 @@ def is_safe(scalar: Scalar) -> bool:
 
 @memoized
 def cannot_fail(scalar: Scalar) -> bool:
-    """Whether computing ``scalar`` never is an error. Of functions those are sure that Python writes in place.
+    """True if computing ``scalar`` never is an error. Of functions those are sure that Python writes in place.
 
     >>> from tidemill.model.types import BIGINT
     >>> n = Column("n", BIGINT)

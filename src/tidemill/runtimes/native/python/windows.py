@@ -73,11 +73,11 @@ class WindowWriter:
 
     def bind(self, space: Namespace) -> tuple[list[WindowFunction], AddendsOf | None, WeightAndSums]:
         """The functions at work; and where sums go on from row to row, what a row adds, and the sums of nothing."""
-        amounts_of = None if self._amounts is None else space[self._amounts]
-        readings = [binding(space, amounts_of) for binding in self._bindings]
-        if any(isinstance(reading, SumFunction) and reading.sight.running for reading in readings):
-            return readings, amounts_of, tuple(self._zeros)
-        return readings, None, ()
+        addends_of = None if self._amounts is None else space[self._amounts]
+        functions = [binding(space, addends_of) for binding in self._bindings]
+        if any(isinstance(function, SumFunction) and function.reach.running for function in functions):
+            return functions, addends_of, tuple(self._zeros)
+        return functions, None, ()
 
     def _write(self, call: WindowCall) -> Callable[[Namespace, Any], WindowFunction]:
         if _is_summed(call):
@@ -87,17 +87,17 @@ class WindowWriter:
         if call.function == "first_value" and self._opens(call):
             return lambda space, _: FirstValueFunction(FirstRowReach(), space[looks])
         kind = RankFunction if call.function in ("row_number", "rank") else FrameFunction
-        return lambda space, _: kind(self._sight(call, space[looks]), call, space[looks], self._ordering)
+        return lambda space, _: kind(self._reach_of(call, space[looks]), call, space[looks], self._ordering)
 
     def _runs(self, call: WindowCall) -> bool:
-        """Whether the frame goes from the beginning of the part to the row, or to its last peer."""
+        """True if the frame goes from the beginning of the partition to the row, or to its last peer."""
         return call.frame.start is None and call.frame.end is not None and not call.frame.end
 
     def _opens(self, call: WindowCall) -> bool:
-        """Whether the first row of the part is the first one of every frame, whatever it holds."""
+        """True if the first row of the partition is the first one of every frame, whatever it holds."""
         return call.frame.start is None and not call.frame.end and not call.ignore_nulls
 
-    def _sight(self, call: WindowCall, looks: Callable[[Any], Any]) -> FrameReach:
+    def _reach_of(self, call: WindowCall, looks: Callable[[Any], Any]) -> FrameReach:
         match call.function:
             case "row_number":
                 return RunningReach(None)
@@ -112,7 +112,7 @@ class WindowWriter:
         return self._reach(call)
 
     def _reach(self, call: WindowCall) -> FrameReach:
-        """How far a frame reaches."""
+        """The reach of a frame."""
         if call.function == "last_value" and self._runs(call) and not call.ignore_nulls:
             return RowsReach(0, 0) if call.frame.rows else self._peers
         if call.frame.start is None or call.frame.end is None:
@@ -142,15 +142,15 @@ class WindowWriter:
         value = finalize(aggregate, sums, Column("weight", BIGINT, nullable=False))
         self._module.add(name, write_total(name, call.function, value, sums, self._module.known))
         numbers = [number for places in slots for number in places]
-        sight = self._reach(call)
+        reach = self._reach(call)
         if self._steady and self._runs(call):
-            sight = RunningReach(None if call.frame.rows else self._peers)
-        return lambda space, amounts_of: SumFunction(
-            sight, call.frame, self._ordering, amounts_of, (0, *self._zeros), numbers, space[name]
+            reach = RunningReach(None if call.frame.rows else self._peers)
+        return lambda space, addends_of: SumFunction(
+            reach, call.frame, self._ordering, addends_of, (0, *self._zeros), numbers, space[name]
         )
 
     def _slots(self, part: PartialSum) -> list[int]:
-        """Where the numbers of a part stand among all sums; the first one is the weight."""
+        """The positions of the numbers of a partial sum among all sums; the first one is the weight."""
         if part not in self._sums:
             zeros = fixed_point.ZERO if isinstance(part.of, t.Double) else (zero_sum(part.of),)
             first = 1 + len(self._zeros)

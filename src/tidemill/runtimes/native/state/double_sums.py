@@ -114,7 +114,7 @@ def seen(high: float, special: int) -> float:
 
 
 def difference(new: DoubleSumState, old: DoubleSumState) -> DoubleSumState | None:
-    """What must be added to ``old`` to give exactly ``new``; None where no double-double does it."""
+    """The difference that added to ``old`` gives exactly ``new``; None where no double-double does."""
     change = plus(0.0, 0.0, new[2] - old[2], [new[0], new[1], -old[0], -old[1]], [])
     return change if combine(old, change) == new else None
 

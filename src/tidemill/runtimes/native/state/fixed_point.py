@@ -18,7 +18,7 @@ ZERO: FixedPointSum = (0, 0, 0, 0)
 
 
 def scaled(value: float | None) -> FixedPointSum:
-    """What a value adds to a sum; NULL adds nothing."""
+    """The numbers that a value adds to a sum; NULL adds nothing."""
     if value is None:
         return ZERO
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""What follows the entries of a map: each is told of every entry that moves, and so stays in step at O(1) a move."""
+"""Observers of a map's entries: each is told of every change of an entry, and stays up to date at O(1) a change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MapObserver(Protocol):
         """Take in entries that are not there yet."""
 
     def move(self, key: Row, old: Any, new: Any) -> None:
-        """Let the entry of ``key`` become another one."""
+        """Change the entry of ``key``."""
 
 
 class HashIndex:
@@ -62,7 +62,7 @@ class HashIndex:
         return True
 
     def move(self, row: Row, old: Any, new: Any) -> None:
-        """Let ``row`` have another entry, or none."""
+        """Change or remove the entry of ``row``."""
         key = self._key_of(row)
         if key is None if self._single else None in key:
             return
@@ -113,7 +113,7 @@ class ElementIndex:
             self.move(row, None, entry)
 
     def move(self, row: Row, old: Any, new: Any) -> None:
-        """Let ``row`` have another entry, or none."""
+        """Change or remove the entry of ``row``."""
         for element in set(row[self._position] or ()):
             if new:
                 self.rows.setdefault(element, {})[row] = new
@@ -140,7 +140,7 @@ class LeadingColumnIndex:
             self.move(key, None, entry)
 
     def move(self, key: Row, old: Any, new: Any) -> None:
-        """Let an entry come or go; one that stays has its columns."""
+        """Add or remove an entry; one that stays has the same columns."""
         if bool(old) == bool(new):
             return
         row = key[1:]
@@ -153,7 +153,7 @@ class LeadingColumnIndex:
 
 
 class NegativeCount:
-    """How many entries have a negative number; ``number_of`` picks it from an entry.
+    """The number of entries with a negative number; ``number_of`` picks it from an entry.
 
     >>> below = NegativeCount(lambda entry: entry[1])
     >>> below.fill([((1,), (1, -5)), ((2,), (1, 5))]); below.move((1,), (1, -5), (1, 0)); below.count
@@ -169,7 +169,7 @@ class NegativeCount:
         self.count += sum(self._number_of(entry) < 0 for _, entry in entries)
 
     def move(self, key: Row, old: Any, new: Any) -> None:
-        """Let one entry become another one."""
+        """Change an entry."""
         before = bool(old) and self._number_of(old) < 0
         self.count += (bool(new) and self._number_of(new) < 0) - before
 

@@ -36,10 +36,10 @@ F = TypeVar("F", bound=MapObserver)
 WeightedRow = tuple[Row, int]
 
 MapSums = Mapping[Row, Any]
-"""What a statement adds to a map: for each key its weight, or a list of the weight and the sums of the values."""
+"""The amounts that a statement adds to a map: for each key its weight, or a list of the weight and the sums."""
 
 RingEntry = tuple[Any, ...]
-"""A key's weight and ring values; a DOUBLE value takes three places (``double_sums.Parts``)."""
+"""A key's weight and ring values; a DOUBLE value takes three places (``double_sums.DoubleSumState``)."""
 
 
 _NOTHING: frozenset[Row] = frozenset()
@@ -63,11 +63,11 @@ class JournaledMap(ABC, Generic[E]):
         self._indexes: dict[tuple[int, ...], HashIndex] = {}
         self._orders: dict[tuple[tuple[int, ...], int], OrderedIndex] = {}
         self._negatives: dict[int, NegativeCount] = {}
-        self._piles: dict[tuple[int, SortKeyOf], OrderedGroupIndex] = {}
+        self._ordered_groups: dict[tuple[int, SortKeyOf], OrderedGroupIndex] = {}
         self._firsts: LeadingColumnIndex | None = None
         self._states: dict[object, MapObserver] = {}
         self._followers: tuple[MapObserver, ...] = ()
-        self._base: RelationSnapshot | None = None
+        self._snapshot: RelationSnapshot | None = None
         self._width = 0
         self._columns: ColumnPositions = ()
         self._filled: dict[ColumnPositions, set[Row]] = {}
@@ -83,10 +83,10 @@ class JournaledMap(ABC, Generic[E]):
 
     @abstractmethod
     def _moved(self, old: E | None, addend: Any) -> tuple[E, E | None]:
-        """What a statement has summed for a key as an entry of its own, and the entry that the key then has."""
+        """The sums of a statement for a key as an entry of its own, and the entry that the key then has."""
 
     def announce(self, sums: MapSums) -> list[tuple[Row, E, E | None]]:
-        """What ``sums`` will add to each key, and the entry that it will have; nothing moves before they are added.
+        """The entry that ``sums`` will add to each key, and the entry that it will have; nothing changes before that.
 
         The keys are in the journal from now on: who acts on the announcement is told of the old entries when the epoch
         is undone, whatever has happened in between.
@@ -100,23 +100,23 @@ class JournaledMap(ABC, Generic[E]):
         """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
         self.entries.update(self._summed(stored))
 
-    def attach_snapshot(self, base: RelationSnapshot, width: int, columns: int) -> None:
+    def attach_snapshot(self, snapshot: RelationSnapshot, width: int, columns: int) -> None:
         """Leave stored entries where they are, and take them in when a change first touches their first ``width`` keys.
 
         They are stored in so many ``columns``. Loops that look entries up have them taken in by ``bring``.
         """
-        self._base = base
+        self._snapshot = snapshot
         self._width = width
         self._columns = tuple(range(columns))
 
     @property
     def is_partial(self) -> bool:
-        """Whether stored entries that no change has touched are not here."""
-        return self._base is not None
+        """True if stored entries that no change has touched are not here."""
+        return self._snapshot is not None
 
     def fill(self, keys: Iterable[Row]) -> None:
         """Take in the stored entries that have their first keys in common with ``keys``, where they are not here."""
-        if self._base is not None:
+        if self._snapshot is not None:
             self.bring(self.first, {key[: self._width] for key in keys})
 
     @property
@@ -140,8 +140,8 @@ class JournaledMap(ABC, Generic[E]):
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> list[tuple[Row, int]]:
         """The stored changes under ``keys``. Changes nothing here, so threads may fetch side by side."""
-        assert self._base is not None
-        return self._base.fetch(positions, keys, self._columns)
+        assert self._snapshot is not None
+        return self._snapshot.fetch(positions, keys, self._columns)
 
     def keep(
         self,
@@ -177,21 +177,23 @@ class JournaledMap(ABC, Generic[E]):
         return self._orders[positions, column]
 
     def negatives(self, number: int) -> int:
-        """How many entries have a negative weight (number 0), or exact sum of that number."""
+        """The number of entries with a negative weight (number 0), or exact sum of that number."""
         if number not in self._negatives:
             self._negatives[number] = self._followed(NegativeCount(lambda entry: self.numbers_of(entry)[number]))
         return self._negatives[number].count
 
     def ordered_groups(
-        self, width: int, place_of: SortKeyOf, amounts_of: AddendsOf | None = None, zeros: tuple[Any, ...] = ()
+        self, width: int, sort_key_of: SortKeyOf, addends_of: AddendsOf | None = None, zeros: tuple[Any, ...] = ()
     ) -> OrderedGroupIndex:
-        """The entries by their first ``width`` keys and in the order of ``place_of``; see ``OrderedGroupIndex``."""
-        if (width, place_of) not in self._piles:
-            self._piles[width, place_of] = self._followed(OrderedGroupIndex(width, place_of, amounts_of, zeros))
-        return self._piles[width, place_of]
+        """The entries by their first ``width`` keys and in the order of ``sort_key_of``; see ``OrderedGroupIndex``."""
+        if (width, sort_key_of) not in self._ordered_groups:
+            self._ordered_groups[width, sort_key_of] = self._followed(
+                OrderedGroupIndex(width, sort_key_of, addends_of, zeros)
+            )
+        return self._ordered_groups[width, sort_key_of]
 
     def states(self, name: object, make: Callable[[], F]) -> F:
-        """What follows the entries under ``name``, made when it is first asked for."""
+        """The observer of the entries called ``name``, made when it is first used."""
         if name not in self._states:
             self._states[name] = self._followed(make())
         return cast("F", self._states[name])
@@ -223,7 +225,7 @@ class JournaledMap(ABC, Generic[E]):
             follower.move(key, old, entry)
 
     def forget(self, forgotten: ExpiredEntries) -> None:
-        """Let go of entries that nobody will ask for again; between epochs, so there is nothing to undo."""
+        """Release entries that will not be read again; between epochs, so there is nothing to undo."""
         gone = [key for key in self.entries if forgotten(key)]
         if forgotten.ends:
             there = [key for key in gone if self.numbers_of(self.entries[key])[0] > 0]
@@ -300,7 +302,7 @@ class RowMap(JournaledMap[int]):
                 follower.move(row, old, new)
 
     def _has_none(self, sums: Mapping[Row, int]) -> bool:
-        """Whether no row of ``sums`` is there: not one of their partition, or else, they are looked up."""
+        """True if no row of ``sums`` is there: not one of their partition, or else, they are looked up."""
         by_first = self._indexes.get((0,))
         if by_first is not None:
             firsts = {row[0] for row in sums}
@@ -311,7 +313,7 @@ class RowMap(JournaledMap[int]):
     def _extend(self, sums: Mapping[Row, int]) -> None:
         """Add rows none of which is there yet: what a first load does, several times as fast as row by row.
 
-        They are the whole change so far, and nobody changes ``sums`` any more.
+        They are the whole change so far, and ``sums`` is not changed any more.
         """
         self._came = sums
         self.entries.update(sums)
@@ -342,7 +344,7 @@ class RingMap(JournaledMap[RingEntry]):
     """Groups: a weight and ring values for each key. A key of weight 0 has no entry, so its sums start again from 0.
 
     ``combine`` adds what a statement has summed for a key to the key's entry; it is generated for the map's values
-    (see ``python.py``), and ``zero`` is the entry of a key that is not there.
+    (see ``python.compile``), and ``zero`` is the entry of a key that is not there.
     """
 
     def __init__(self, map_: Map, zero: RingEntry, combine: Callable[[RingEntry, Sequence[Any]], RingEntry]) -> None:
@@ -449,7 +451,7 @@ class RingMap(JournaledMap[RingEntry]):
 
 
 def exact_places(map_: Map) -> tuple[int, ...]:
-    """Where an entry has its weight and its exact sums; a DOUBLE, which is none, takes three places.
+    """The positions of the weight and of the exact sums in an entry; a DOUBLE, which is none, takes three.
 
     >>> from tidemill.model.types import BIGINT
     >>> from tidemill.program.maps import RingField

@@ -1,7 +1,7 @@
-"""The entries of a map by their first keys, and in order under each: what bags and parts are read from.
+"""Ordered groups: the entries of a map by their first keys, in order within each group, for multisets and partitions.
 
-Entries that share their first keys are a *pile*. How a pile was before the epoch is how it is now, but for the entries
-of the journal: so both *sides* of an epoch are there at once, and nothing is copied.
+A group before the epoch differs from the group now only in the entries of the journal: so both versions are there at
+once, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tidemill.changes.zset import Row
 from tidemill.runtimes.native.state.ordered_sums import OrderedSums, WeightAndSums
 
 SortKey = tuple[Any, ...]
-"""Where an entry stands: a tuple that sorts as its pile does, with the key of the entry as its last item."""
+"""The position of an entry in its group: a tuple that sorts as the group does; its last item is the entry's key."""
 
 SortKeyOf = Callable[[Row], SortKey]
 
 AddendsOf = Callable[[Row], WeightAndSums]
-"""What an entry of weight 1 adds to the sums of its pile."""
+"""The amounts that an entry of weight 1 adds to the sums of its group."""
 
 WeightedSortKeys = Iterator[tuple[SortKey, int]]
 """Entries in order, each with its weight."""
@@ -32,14 +32,14 @@ WeightChange = tuple[Row, int | None, int | None]
 """The key of an entry that an epoch has touched, and its weight before and now."""
 
 ChangedSortKey = tuple[SortKey, WeightAndSums, WeightAndSums]
-"""A place at which an epoch has changed something, and the numbers there before and now."""
+"""A sort key at which an epoch has changed something, and the numbers there before and now."""
 
-SMALL = 64
-"""A pile of so few entries is one list: most are small, and blocks of entries take room and time."""
+LIST_LIMIT = 64
+"""Size up to which a group is one list: most are small, and blocks of entries take room and time."""
 
 
 class SmallOrderedSums:
-    """A few entries in order, with the numbers of each. It answers as ``OrderedSums`` does."""
+    """A few entries in order, with the numbers of each. Has the interface of ``OrderedSums``."""
 
     __slots__ = ("_pairs", "_zeros")
 
@@ -54,38 +54,38 @@ class SmallOrderedSums:
         """Take in entries while there are none yet."""
         self._pairs = sorted(pairs, key=_sort_key)
 
-    def move(self, place: SortKey, old: WeightAndSums | None, new: WeightAndSums | None) -> None:
-        """Let an entry have other numbers; None where it is none."""
-        at = bisect_left(self._pairs, place, key=_sort_key)
+    def move(self, sort_key: SortKey, old: WeightAndSums | None, new: WeightAndSums | None) -> None:
+        """Change the numbers of an entry; None stands for no entry."""
+        at = bisect_left(self._pairs, sort_key, key=_sort_key)
         if old is not None:
             del self._pairs[at]
         if new is not None:
-            self._pairs.insert(at, (place, new))
+            self._pairs.insert(at, (sort_key, new))
 
     def all(self) -> list[tuple[SortKey, WeightAndSums]]:
         """Every entry, in order."""
         return self._pairs
 
     def ascending(self, lower: SortKey | None = None) -> WeightedSortKeys:
-        """Every entry that does not stand before ``lower``, in order."""
+        """Every entry from ``lower`` on, in order."""
         start = 0 if lower is None else bisect_left(self._pairs, lower, key=_sort_key)
-        return ((place, numbers[0]) for place, numbers in self._pairs[start:])
+        return ((sort_key, numbers[0]) for sort_key, numbers in self._pairs[start:])
 
     def descending(self, upper: SortKey | None = None) -> WeightedSortKeys:
-        """Every entry that stands before ``upper``, the last one first."""
+        """Every entry before ``upper``, the last one first."""
         end = len(self._pairs) if upper is None else bisect_left(self._pairs, upper, key=_sort_key)
-        return ((place, numbers[0]) for place, numbers in reversed(self._pairs[:end]))
+        return ((sort_key, numbers[0]) for sort_key, numbers in reversed(self._pairs[:end]))
 
     def select(self, count: int) -> SortKey:
-        """The place of the row that has ``count`` rows before it."""
-        for place, numbers in self._pairs:
+        """The sort key of the row that has ``count`` rows before it."""
+        for sort_key, numbers in self._pairs:
             count -= numbers[0]
             if count < 0:
-                return place
-        raise IndexError("there are not so many rows")
+                return sort_key
+        raise IndexError("row number out of range")
 
     def before(self, upper: SortKey | None) -> WeightAndSums:
-        """The sums over the entries that stand before ``upper``; over all where it is None."""
+        """The sums over the entries before ``upper``; over all where it is None."""
         end = len(self._pairs) if upper is None else bisect_left(self._pairs, upper, key=_sort_key)
         columns = zip(self._zeros, *(numbers for _, numbers in self._pairs[:end]), strict=True)
         return tuple([sum(rest, zero) for zero, *rest in columns])
@@ -96,20 +96,20 @@ GroupEntries = SmallOrderedSums | OrderedSums
 
 
 class OrderedGroupIndex:
-    """Follows a map without values. NULLs among the first ``width`` keys are equal, as in a GROUP BY.
+    """Observes a map without values. NULLs among the first ``width`` keys are equal, as in a GROUP BY.
 
-    Entries of negative weight are left out: a row that has left before it came is nowhere yet. ``amounts_of`` says
-    what is summed beside the weights, and ``zeros`` are the sums of nothing.
+    Entries of negative weight are left out: a row that has left before it came is in no group yet. ``addends_of`` gives
+    the amounts that are summed besides the weights, and ``zeros`` are the sums of nothing.
     """
 
     def __init__(
-        self, width: int, place_of: SortKeyOf, amounts_of: AddendsOf | None = None, zeros: WeightAndSums = ()
+        self, width: int, sort_key_of: SortKeyOf, addends_of: AddendsOf | None = None, zeros: WeightAndSums = ()
     ) -> None:
         self._width = width
-        self._place_of = place_of
-        self._amounts_of = amounts_of
+        self._sort_key_of = sort_key_of
+        self._addends_of = addends_of
         self._zeros = (0, *zeros)
-        self._piles: dict[Row, GroupEntries] = {}
+        self._groups: dict[Row, GroupEntries] = {}
 
     def fill(self, entries: Iterable[tuple[Row, int]]) -> None:
         """Take in entries that are not there yet."""
@@ -117,81 +117,87 @@ class OrderedGroupIndex:
         for key, weight in entries:
             numbers = self._numbers(key, weight)
             if numbers is not None:
-                found.setdefault(key[: self._width], []).append((self._place_of(key), numbers))
+                found.setdefault(key[: self._width], []).append((self._sort_key_of(key), numbers))
         for prefix, pairs in found.items():
-            if prefix in self._piles:
-                for place, numbers in pairs:
-                    self._move(prefix, place, None, numbers)
+            if prefix in self._groups:
+                for sort_key, numbers in pairs:
+                    self._move(prefix, sort_key, None, numbers)
             else:
-                pile: GroupEntries = SmallOrderedSums(self._zeros) if len(pairs) <= SMALL else OrderedSums(self._zeros)
-                pile.fill(pairs)
-                self._piles[prefix] = pile
+                group: GroupEntries = (
+                    SmallOrderedSums(self._zeros) if len(pairs) <= LIST_LIMIT else OrderedSums(self._zeros)
+                )
+                group.fill(pairs)
+                self._groups[prefix] = group
 
     def move(self, key: Row, old: int | None, new: int | None) -> None:
-        """Let an entry have another weight."""
+        """Change the weight of an entry."""
         before, after = self._numbers(key, old), self._numbers(key, new)
         if before is not None or after is not None:
-            self._move(key[: self._width], self._place_of(key), before, after)
+            self._move(key[: self._width], self._sort_key_of(key), before, after)
 
-    def _move(self, prefix: Row, place: SortKey, old: WeightAndSums | None, new: WeightAndSums | None) -> None:
-        pile = self._piles.get(prefix)
-        if pile is None:
-            pile = self._piles[prefix] = SmallOrderedSums(self._zeros)
-        pile.move(place, old, new)
-        if not len(pile):
-            del self._piles[prefix]
-        elif isinstance(pile, SmallOrderedSums) and len(pile) > SMALL:
-            larger = self._piles[prefix] = OrderedSums(self._zeros)
-            larger.fill(pile.all())
+    def _move(self, prefix: Row, sort_key: SortKey, old: WeightAndSums | None, new: WeightAndSums | None) -> None:
+        group = self._groups.get(prefix)
+        if group is None:
+            group = self._groups[prefix] = SmallOrderedSums(self._zeros)
+        group.move(sort_key, old, new)
+        if not len(group):
+            del self._groups[prefix]
+        elif isinstance(group, SmallOrderedSums) and len(group) > LIST_LIMIT:
+            larger = self._groups[prefix] = OrderedSums(self._zeros)
+            larger.fill(group.all())
 
     def _numbers(self, key: Row, weight: int | None) -> WeightAndSums | None:
         if weight is None or weight <= 0:
             return None
-        if self._amounts_of is None:
+        if self._addends_of is None:
             return (weight,)
-        amounts = self._amounts_of(key)
+        amounts = self._addends_of(key)
         return (weight, *(amounts if weight == 1 else [amount * weight for amount in amounts]))
 
-    def moved(self, touched: Iterable[WeightChange]) -> Iterator[tuple[Row, OrderedGroup]]:
-        """The piles in which an epoch has touched something, given what it has touched."""
+    def changed_groups(self, touched: Iterable[WeightChange]) -> Iterator[tuple[Row, OrderedGroup]]:
+        """The groups that an epoch has touched, given the changed weights."""
         found: dict[Row, list[WeightChange]] = {}
         for move in touched:
             found.setdefault(move[0][: self._width], []).append(move)
-        return ((prefix, self.pile(prefix, moves)) for prefix, moves in found.items())
+        return ((prefix, self.group(prefix, moves)) for prefix, moves in found.items())
 
     def all(self) -> Iterator[OrderedGroup]:
-        """Every pile, as it is."""
-        return (self.pile(prefix) for prefix in list(self._piles))
+        """Every group, as it is."""
+        return (self.group(prefix) for prefix in list(self._groups))
 
-    def pile(self, prefix: Row, moves: Sequence[WeightChange] = ()) -> OrderedGroup:
-        """The pile under ``prefix``, and what an epoch has done to it."""
-        touched = [(self._place_of(key), self._numbers(key, old), self._numbers(key, new)) for key, old, new in moves]
-        changed = sorted((place, old or self._zeros, new or self._zeros) for place, old, new in touched if old != new)
-        return OrderedGroup(self._piles.get(prefix) or SmallOrderedSums(self._zeros), changed)
+    def group(self, prefix: Row, moves: Sequence[WeightChange] = ()) -> OrderedGroup:
+        """The group under ``prefix``, before and after these changes."""
+        touched = [
+            (self._sort_key_of(key), self._numbers(key, old), self._numbers(key, new)) for key, old, new in moves
+        ]
+        changed = sorted(
+            (sort_key, old or self._zeros, new or self._zeros) for sort_key, old, new in touched if old != new
+        )
+        return OrderedGroup(self._groups.get(prefix) or SmallOrderedSums(self._zeros), changed)
 
 
 class GroupVersion(ABC):
-    """A pile before the epoch or after it."""
+    """A group before the epoch or after it."""
 
     @abstractmethod
     def ascending(self, lower: SortKey | None = None) -> WeightedSortKeys:
-        """The entries that do not stand before ``lower``, in order."""
+        """The entries from ``lower`` on, in order."""
 
     @abstractmethod
     def descending(self, upper: SortKey | None = None) -> WeightedSortKeys:
-        """The entries that stand before ``upper``, the last one first."""
+        """The entries before ``upper``, the last one first."""
 
     @abstractmethod
     def sums(self, upper: SortKey | None = None) -> WeightAndSums:
-        """The weight and the sums of all entries that stand before ``upper``."""
+        """The weight and the sums of all entries before ``upper``."""
 
     @abstractmethod
     def select(self, count: int) -> SortKey:
-        """The place of the row that has ``count`` rows before it; there must be more than so many."""
+        """The sort key of the row that has ``count`` rows before it; there must be more than ``count``."""
 
 
 class NewGroup(GroupVersion):
-    """A pile as it is."""
+    """A group as it is."""
 
     def __init__(self, entries: GroupEntries) -> None:
         self._entries = entries
@@ -206,18 +212,18 @@ class NewGroup(GroupVersion):
         return self._entries.before(upper)
 
     def select(self, count: int) -> SortKey:
-        place: SortKey = self._entries.select(count)
-        return place
+        sort_key: SortKey = self._entries.select(count)
+        return sort_key
 
 
 class OldGroup(GroupVersion):
-    """A pile as it was: as it is, but for the entries that were touched, of which there are few."""
+    """A group as it was: as it is, but for the entries that were touched, of which there are few."""
 
     def __init__(self, entries: GroupEntries, changed: Sequence[ChangedSortKey]) -> None:
         self._now = entries
-        self._places = [place for place, _, _ in changed]
-        self._touched = {place[-1] for place in self._places}
-        self._gone = [(place, old[0]) for place, old, _ in changed if old[0]]
+        self._sort_keys = [sort_key for sort_key, _, _ in changed]
+        self._touched = {sort_key[-1] for sort_key in self._sort_keys}
+        self._gone = [(sort_key, old[0]) for sort_key, old, _ in changed if old[0]]
         moves = ([o - n for o, n in zip(old, new, strict=True)] for _, old, new in changed)
         self._back: list[list[Any]] = list(accumulate(moves, _added, initial=[]))
 
@@ -235,24 +241,24 @@ class OldGroup(GroupVersion):
         return (pair for pair in entries if pair[0][-1] not in self._touched)
 
     def sums(self, upper: SortKey | None = None) -> WeightAndSums:
-        changed = len(self._places) if upper is None else bisect_left(self._places, upper)
+        changed = len(self._sort_keys) if upper is None else bisect_left(self._sort_keys, upper)
         now, back = self._now.before(upper), self._back[changed]
         return tuple([n + b for n, b in zip(now, back, strict=True)]) if back else now
 
     def select(self, count: int) -> SortKey:
-        # Between two changed places both sides have the same entries; only what comes before has another weight.
-        changed = bisect_right(self._places, count, key=lambda place: self.sums(place)[0])
+        # Between two changed sort keys both versions have the same entries; only the sums before them differ.
+        changed = bisect_right(self._sort_keys, count, key=lambda sort_key: self.sums(sort_key)[0])
         if changed:
-            place = self._places[changed - 1]
-            if count < self.sums(place)[0] + self._weight(place):
-                return place
+            sort_key = self._sort_keys[changed - 1]
+            if count < self.sums(sort_key)[0] + self._weight(sort_key):
+                return sort_key
         back = self._back[changed]
         found: SortKey = self._now.select(count - back[0] if back else count)
         return found
 
-    def _weight(self, place: SortKey) -> int:
-        at = bisect_left(self._gone, place, key=itemgetter(0))
-        return self._gone[at][1] if at < len(self._gone) and self._gone[at][0] == place else 0
+    def _weight(self, sort_key: SortKey) -> int:
+        at = bisect_left(self._gone, sort_key, key=itemgetter(0))
+        return self._gone[at][1] if at < len(self._gone) and self._gone[at][0] == sort_key else 0
 
 
 def _added(total: list[Any], move: list[Any]) -> list[Any]:
@@ -260,9 +266,9 @@ def _added(total: list[Any], move: list[Any]) -> list[Any]:
 
 
 class OrderedGroup:
-    """Both sides of a pile. ``changed`` are the places at which they differ, with the numbers before and now."""
+    """Both versions of a group. ``changed`` are the sort keys at which they differ, with the old and new numbers."""
 
     def __init__(self, entries: GroupEntries, changed: Sequence[ChangedSortKey]) -> None:
         self.changed = changed
-        self.now: GroupVersion = NewGroup(entries)
-        self.before: GroupVersion = OldGroup(entries, changed) if changed else self.now
+        self.new: GroupVersion = NewGroup(entries)
+        self.old: GroupVersion = OldGroup(entries, changed) if changed else self.new

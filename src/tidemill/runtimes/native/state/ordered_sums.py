@@ -17,14 +17,14 @@ from typing import Any
 from tidemill.changes.arrow import NAN
 from tidemill.changes.zset import Row
 
-SMALLEST = 32
-"""Blocks get at least so long before they are cut in two: to add up a few numbers more costs less than to search."""
+MIN_BLOCK = 32
+"""Length that a block reaches before it is split: to sum a few more numbers costs less than to search."""
 
 WeightAndSums = tuple[Any, ...]
 """A weight and sums."""
 
 SumPositions = tuple[int, ...]
-"""Which of the numbers are asked for: 0 is the weight."""
+"""Positions of the numbers that are summed: 0 is the weight."""
 
 SumCondition = Callable[..., Any]
 """Takes the numbers that are asked for as arguments; anything that is not true counts as false."""
@@ -57,7 +57,7 @@ class OrderedSums:
         """Take in the numbers of many keys while there are none yet."""
         entries = sorted(numbers, key=itemgetter(0))
         self._size = len(entries)
-        length = max(SMALLEST, isqrt(self._size))
+        length = max(MIN_BLOCK, isqrt(self._size))
         for start in range(0, self._size, length):
             keys, rows = zip(*entries[start : start + length], strict=True)
             self._insert_block(
@@ -65,7 +65,7 @@ class OrderedSums:
             )
 
     def move(self, key: Any, old: WeightAndSums | None, new: WeightAndSums | None) -> None:
-        """Let ``key`` have the numbers ``new`` in the place of ``old``; None where it has no entry."""
+        """Change the numbers of ``key`` from ``old`` to ``new``; None stands for no entry."""
         at = min(bisect_left(self._lasts, key), len(self._blocks) - 1)
         if at < 0:
             self._insert_block(0, _SumBlock([], [[] for _ in self._zeros]))
@@ -171,7 +171,7 @@ class OrderedSums:
 
     def _balance(self, at: int) -> None:
         """Cut a block that has grown too long in two, and join one that is short with the next."""
-        longest = max(SMALLEST, 2 * isqrt(self._size))
+        longest = max(MIN_BLOCK, 2 * isqrt(self._size))
         length = len(self._blocks[at].keys)
         if length > longest:
             self._split(at)
@@ -295,7 +295,7 @@ class OrderedIndex:
             ordered.fill(numbers)
 
     def move(self, key: Row, old: Any, new: Any) -> None:
-        """Let an entry become another one; what is false stands for none."""
+        """Change an entry; a false value stands for none."""
         prefix, place = self._prefix_of(key), key[self._column]
         if self._is_null(prefix, place):
             return

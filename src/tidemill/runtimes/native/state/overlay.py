@@ -12,13 +12,13 @@ from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSna
 
 
 class OverlaidRelation:
-    """The sum of a base and the changes since. Equal rows may stand in both: loops are linear and need no sum.
+    """The sum of a snapshot and the changes since. Equal rows may stand in both: loops are linear and need no sum.
 
-    A base does not change, so what was fetched from it once is kept.
+    A snapshot does not change, so what was fetched from it once is kept.
     """
 
-    def __init__(self, base: RelationSnapshot, width: int) -> None:
-        self._base = base
+    def __init__(self, snapshot: RelationSnapshot, width: int) -> None:
+        self._snapshot = snapshot
         self._width = width
         self._fetched: dict[tuple[ColumnPositions, ColumnPositions], dict[Any, list[tuple[Row, int]]]] = {}
         self._rows = 0
@@ -26,12 +26,12 @@ class OverlaidRelation:
 
     @property
     def remote(self) -> bool:
-        """Whether each fetch is a job."""
-        return self._base.remote
+        """True if each fetch is a job."""
+        return self._snapshot.remote
 
     @property
     def size(self) -> int:
-        """How many rows stand in dictionaries here."""
+        """The number of rows in dictionaries."""
         return self._rows + len(self.since.entries)
 
     def lookup(
@@ -39,7 +39,7 @@ class OverlaidRelation:
     ) -> dict[Any, list[tuple[Row, int]]]:
         """The weighted rows under each of ``keys``, as an index has them: the key of one column is its bare value.
 
-        Of rows of the base only ``columns`` need be right, where they are given.
+        Of rows of the snapshot only ``columns`` need be right, where they are given.
         """
         sought = {key for key in keys if None not in key}
         held = self._from_base(positions, sought, columns)
@@ -77,8 +77,8 @@ class OverlaidRelation:
     def fetch(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> list[tuple[Row, int]]:
-        """The rows of the base under ``keys``. Changes nothing here, so threads may fetch side by side."""
-        return self._base.fetch(positions, keys, self._wanted(positions, columns))
+        """The rows of the snapshot under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        return self._snapshot.fetch(positions, keys, self._wanted(positions, columns))
 
     def keep(
         self,
@@ -87,7 +87,7 @@ class OverlaidRelation:
         columns: ColumnPositions | None,
         rows: Collection[tuple[Row, int]],
     ) -> None:
-        """Remember what was fetched: ``rows`` are all that the base has under ``keys``."""
+        """Remember what was fetched: ``rows`` are all that the snapshot has under ``keys``."""
         held, key_of = self._held(positions, columns), itemgetter(*positions)
         held.update({index_key(key): [] for key in keys})
         for pair in rows:
@@ -102,9 +102,9 @@ class OverlaidRelation:
         return tuple(sorted({*(range(self._width) if columns is None else columns), *positions}))
 
     def weights(self, rows: Collection[Row]) -> ZSet:
-        """How often each of ``rows`` is there."""
+        """The weight of each of ``rows``."""
         everywhere = tuple(range(self._width))
-        net = ZSet.summed(self._base.fetch(everywhere, rows, everywhere))
+        net = ZSet.summed(self._snapshot.fetch(everywhere, rows, everywhere))
         net.update_by(ZSet({row: self.since.entries[row] for row in rows if row in self.since.entries}))
         return net
 
@@ -112,13 +112,13 @@ class OverlaidRelation:
         """The weighted rows whose array at ``position`` has one of ``elements``."""
         changed = self.since.elements(position)
         return [
-            *self._base.holders(position, elements),
+            *self._snapshot.holders(position, elements),
             *{row: weight for element in elements for row, weight in changed.get(element, {}).items()}.items(),
         ]
 
     def pairs(self) -> list[tuple[Row, int]]:
         """All weighted rows. A list, because an inner loop runs over them once for each row of the loop around it."""
-        return [*self._base.pairs(), *self.since.entries.items()]
+        return [*self._snapshot.pairs(), *self.since.entries.items()]
 
 
 _NONE: list[tuple[Row, int]] = []

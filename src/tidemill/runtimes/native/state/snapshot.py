@@ -56,12 +56,12 @@ def widen_rows(table: pa.Table, fields: Sequence[Field], columns: ColumnPosition
 
 
 class ColumnSnapshot:
-    """A base whose columns are in this process.
+    """A snapshot whose columns are in this process.
 
     >>> from tidemill.model import types as t
     >>> fields = (Field("id", t.BIGINT), Field("name", t.STRING))
-    >>> base = ColumnSnapshot(to_arrow([((1, "ann"), 1), ((2, "bob"), 1), ((2, "eve"), 3)], fields), fields)
-    >>> base.fetch((0,), [(2,), (7,)], (0, 1))
+    >>> snapshot = ColumnSnapshot(to_arrow([((1, "ann"), 1), ((2, "bob"), 1), ((2, "eve"), 3)], fields), fields)
+    >>> snapshot.fetch((0,), [(2,), (7,)], (0, 1))
     [((2, 'bob'), 1), ((2, 'eve'), 3)]
     """
 

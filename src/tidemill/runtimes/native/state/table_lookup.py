@@ -1,4 +1,4 @@
-"""What the native runtime finds in its tables, so that a change can be checked against them."""
+"""Lookups in tables, by which a change is checked against their contents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def net_rows(pairs: list[tuple[Row, int]]) -> ZSet:
 
 
 def adds_new_keys(table: Table, change: ZSet, contents: RowMap | OverlaidRelation) -> bool:
-    """Whether all that ``change`` does is to add one row for each of some new primary keys. Quick where it is so."""
+    """True if all that ``change`` does is to add one row for each of some new primary keys. Quick where it is so."""
     if (
         not table.primary_key
         or len(change) < BULK_ROWS
@@ -38,7 +38,7 @@ def adds_new_keys(table: Table, change: ZSet, contents: RowMap | OverlaidRelatio
 def rows_held(
     table: Table, contents: RowMap | OverlaidRelation, change: ZSet, near: ColumnPositions
 ) -> tuple[WeightOf, RowsUnderKey]:
-    """How often the table holds a row, and what it holds under a primary key, for the rows of ``change``.
+    """The weight of a row in the table, and the rows under a primary key, for the rows of ``change``.
 
     A large table is looked up by the columns ``near``, the key or a part of it.
     """

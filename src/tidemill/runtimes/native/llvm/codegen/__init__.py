@@ -1,4 +1,4 @@
-"""What every emitted function needs, whatever it computes.
+"""Code generation: the tools that every emitted function needs, whatever it computes.
 
 - ``layout``: how values and records lie in memory, for LLVM and for NumPy.
 - ``control_flow``: variables, loops and functions.

@@ -1,8 +1,8 @@
-"""Compiled code on disk, for this user alone: what is loaded is run, so nobody else may have written it.
+"""Compiled code on disk, for this user alone: what is loaded is run, so no other user may have written it.
 
-The folder, its key and its files belong to the user, are readable by nobody else, and are not symbolic links; else they
-are not used. Each file is sealed with an HMAC of its name and its code by a random key of the user's own. Whatever is
-wrong, the code is compiled anew: a cache that cannot be used is only slower.
+The folder, its key and its files belong to the user, are readable by no other user, and are not symbolic links; else
+they are not used. Each file is sealed with an HMAC of its name and its code by a random key of the user's own. Whatever
+is wrong, the code is compiled again: a cache that cannot be used is only slower.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEY = "key"
 
 
 def cache_folder() -> Path:
-    """Where the code of this user lies."""
+    """The folder of this user's code."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "tidemill"
 
@@ -59,7 +59,7 @@ def write_code(file: Path, code: bytes) -> None:
 
 
 def _sealed(key: bytes, file: Path, code: bytes) -> bytes:
-    """What only who has the key can say of code under that name."""
+    """The authentication code of compiled code under that name, which takes the key to make."""
     seal = hmac.new(key, file.stem.encode() + b"\n", "sha256")
     seal.update(code)
     return seal.digest()
@@ -82,7 +82,7 @@ def _key(folder: Path) -> bytes:
 
 
 def _place(file: Path, content: bytes, give_name: Callable[[Path, Path], None]) -> None:
-    """Write a file that nobody else can read, and give it its name when it is whole."""
+    """Write a file that no other user can read, and give it its name when it is whole."""
     new = file.with_name(f".new{os.getpid()}.{secrets.token_hex(8)}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -30,11 +30,11 @@ class Local:
         self.set(initial)
 
     def get(self) -> IRValue:
-        """What the variable holds."""
+        """The value of the variable."""
         return self._builder.load(self.place, typ=self.type)
 
     def set(self, value: IRValue) -> None:
-        """Let the variable hold ``value``."""
+        """Set the variable to ``value``."""
         self._builder.store(value, self.place)
 
 

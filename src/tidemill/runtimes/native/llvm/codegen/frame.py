@@ -95,7 +95,7 @@ class FunctionFrame:
     def only_if(
         self, condition: ir.Value, compute: Callable[[], NullableValue], otherwise: NullableValue
     ) -> NullableValue:
-        """What ``compute`` gives where ``condition`` holds, and only then computed; else ``otherwise``.
+        """The value of ``compute`` where ``condition`` holds, and only then computed; else ``otherwise``.
 
         Numbers of maps are wider than others of their type: the narrower of the two is widened.
         """

@@ -20,7 +20,7 @@ from llvmlite import binding, ir
 from tidemill.runtimes.native.llvm.codegen.code_cache import cache_folder, read_code, write_code
 
 LEVEL = 2
-"""How hard LLVM tries: 0 compiles in a third of the time, to code that takes several times as long to run."""
+"""Optimization level of LLVM: 0 compiles in a third of the time, to code that takes several times as long to run."""
 
 _OPTIONS: dict[str, Any] = {"reloc": "pic", "codemodel": "small"}
 _libraries = itertools.count()
@@ -35,7 +35,7 @@ class Library:
         self._tracker = tracker
 
     def address(self, name: str) -> int:
-        """Where an exported function or global of the module is."""
+        """The address of an exported function or global of the module."""
         return int(self._tracker[name])
 
 
@@ -43,7 +43,7 @@ def load(module: ir.Module) -> Library:
     """Compile a module, or take its code from the cache, and link it into this process.
 
     Everything that is defined in the module and not internal to it can be asked for. The module can be loaded again,
-    but is a shell from now on: its instructions are tens of thousands of objects, and nobody needs them any more.
+    but is a shell from now on: its instructions are tens of thousands of objects, which are not needed any more.
     """
     if module in _loaded:
         return _link(*_loaded[module])

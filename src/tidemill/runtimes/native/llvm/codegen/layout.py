@@ -1,4 +1,4 @@
-"""How values lie in memory: cells in registers, records in maps, and the same records as NumPy sees them.
+"""The layout of values in memory: cells in registers, records in maps, and the same records for NumPy.
 
 =====================  ==========================================================
 type                   cell
@@ -36,7 +36,7 @@ NULL_POINTER = ir.Constant(PTR, None)
 
 
 class Status(IntEnum):
-    """What a function of the map runtime returns; everything but OK leaves the maps as ``rollback`` needs them."""
+    """The result of a function of a map; everything but OK leaves the maps as ``rollback`` needs them."""
 
     OK = 0
     WEIGHT_OVERFLOW = 1
@@ -112,14 +112,14 @@ class StructLayout:
 
     @property
     def size(self) -> int:
-        """How many bytes it takes, a multiple of 8."""
+        """The size in bytes, a multiple of 8."""
         return _aligned(self._end, 8)
 
     def __contains__(self, name: str) -> bool:
         return name in self._fields
 
     def offset(self, name: str) -> int:
-        """Where a field begins."""
+        """The offset of a field."""
         return self._fields[name][1]
 
     def address(self, builder: ir.IRBuilder, base: ir.Value, name: str) -> ir.Value:

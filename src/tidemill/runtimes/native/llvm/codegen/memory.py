@@ -15,7 +15,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import I8, I32, I64, NULL_POIN
 UNLIMITED = 2**63 - 1
 
 ACCOUNT = StructLayout()
-"""How much is in use, how much may be, and why the last request was refused."""
+"""An account of memory: the bytes in use, the limit, and why the last request was refused."""
 for _name in ("used", "budget", "failure"):
     ACCOUNT.field(_name, I64)
 
@@ -47,7 +47,7 @@ class Memory:
         self.address = ctypes.addressof(self._account)
 
     def allow(self, room: int | None) -> None:
-        """Let ``room`` bytes more be taken from now on, None for any number."""
+        """Allow ``room`` more bytes from now on, None for any number."""
         self._account[1] = UNLIMITED if room is None else self.used + room
 
     @contextmanager
@@ -80,7 +80,7 @@ def resize(builder: ir.IRBuilder, account: IRValue, place: IRValue, old: IRValue
 
 
 def allocate_zeroed(builder: ir.IRBuilder, account: IRValue, bytes_: IRValue) -> IRValue:
-    """So many bytes, all 0; null where they are refused."""
+    """Zeroed memory of that many bytes; null where it is refused."""
     return builder.call(_resize(builder.module, zeroed=True), [account, NULL_POINTER, number(0), bytes_])
 
 

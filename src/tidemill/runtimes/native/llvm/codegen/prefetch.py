@@ -19,7 +19,7 @@ LINE = 64
 """The bytes of a cache line."""
 
 POINTER = StructLayout()
-"""Where an id is read, what it counts (things of ``size`` bytes from ``base`` on), and how many bytes are wanted."""
+"""A pointer: where its id is read, the array that the id indexes (``base``, ``size``), and the bytes to request."""
 POINTER.field("id", PTR)
 POINTER.field("base", PTR)
 POINTER.field("size", I64)
@@ -27,28 +27,36 @@ POINTER.field("bytes", I64)
 
 
 def prefetch(builder: ir.IRBuilder, place: IRValue) -> None:
-    """Tell the machine that a cache line will be read; any address will do."""
+    """Tell the machine that a cache line will be read; any address is allowed."""
     intrinsic = external(builder.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
     reading, keep, data = number(0, I32), number(3, I32), number(1, I32)
     builder.call(intrinsic, [place, reading, keep, data])
 
 
+def prefetch_lines(builder: ir.IRBuilder, place: IRValue, bytes_: IRValue) -> None:
+    """Prefetch every cache line of memory that begins at ``place``."""
+    asked = Local(builder, number(0))
+    with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), bytes_)):
+        prefetch(builder, at(builder, place, asked.get()))
+        asked.set(builder.add(asked.get(), number(LINE)))
+
+
 class Prefetcher:
-    """Asks for cache lines: now, or of what is behind a pointer once that is there."""
+    """Requests cache lines: at once, or those behind a pointer once that is in the cache."""
 
     def __init__(self, builder: ir.IRBuilder, most: int) -> None:
-        """There are never more than ``most`` pointers."""
+        """There is room for ``most`` pointers."""
         self._builder = builder
         self._pointers = on_stack(builder, max(most, 1) * POINTER.size)
         self._count = Local(builder, number(0))
 
-    def fetch(self, place: IRValue, bytes_: int) -> None:
-        """Ask for what lies at ``place``: the first and the last line of it."""
+    def request(self, place: IRValue, bytes_: int) -> None:
+        """Request the first and the last line of the memory at ``place``."""
         for offset in {0, bytes_ - 1}:
             prefetch(self._builder, at(self._builder, place, offset))
 
-    def follow(self, id_: IRValue, base: IRValue, size: int, things: int = 1) -> None:
-        """Ask, once the i32 at ``id_`` is there, for the thing that has that id, or for so many from there on."""
+    def request_later(self, id_: IRValue, base: IRValue, size: int, things: int = 1) -> None:
+        """Request, once the i32 at ``id_`` is in the cache, the item with that id, or ``things`` items from it on."""
         builder = self._builder
         count = self._count.get()
         pointer = at(builder, self._pointers, builder.mul(count, number(POINTER.size)))
@@ -57,16 +65,14 @@ class Prefetcher:
             POINTER.store(builder, pointer, name, value)
         self._count.set(builder.add(count, number(1)))
 
-    def follow_all(self) -> None:
-        """Ask for all that was to be followed."""
+    def request_pointees(self) -> None:
+        """Request what all pointers point to."""
         builder = self._builder
         with count_up(builder, number(0), self._count.get()) as place:
             pointer = at(builder, self._pointers, builder.mul(place, number(POINTER.size)))
             id_ = builder.load(POINTER.load(builder, pointer, "id"), typ=I32, align=4)
             offset = builder.mul(builder.zext(id_, I64), POINTER.load(builder, pointer, "size"))
             found = at(builder, POINTER.load(builder, pointer, "base"), offset)
-            wanted, asked = POINTER.load(builder, pointer, "bytes"), Local(builder, number(0))
-            with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
-                prefetch(builder, at(builder, found, asked.get()))
-                asked.set(builder.add(asked.get(), number(LINE)))
+            wanted = POINTER.load(builder, pointer, "bytes")
+            prefetch_lines(builder, found, wanted)
             prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))

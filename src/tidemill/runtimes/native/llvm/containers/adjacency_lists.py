@@ -2,8 +2,8 @@
 
 An item has the key columns that are not looked up, the weight, the id of its record in the pool, and flags. So a walk
 that follows an index reads memory in order, and comes to a record only for what items do not have. Items lie column by
-column (see ``trays.Columns``), so that many are copied at once. A list has room for a power of two of items, in one
-piece of memory with all others of its index; a slot of a hash table says where.
+column (see ``column_buffer.ColumnLayout``), so that many are copied at once. A list has room for a power of two of
+items, in one piece of memory with all others of its index; a slot of a hash table says where.
 
 A record knows its place in the list, so that its weight is changed, and itself taken out, without a search: the last
 item of the list takes its place. Weights are bytes here; one that does not fit is ``LARGE_WEIGHT`` and is read in the
@@ -24,7 +24,6 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import (
     check,
     count_up,
     define,
-    loop_while,
     number,
 )
 from tidemill.runtimes.native.llvm.codegen.layout import (
@@ -42,7 +41,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     size_of,
 )
 from tidemill.runtimes.native.llvm.codegen.memory import check_granted, copy, release, resize
-from tidemill.runtimes.native.llvm.codegen.prefetch import LINE, Prefetcher, prefetch
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher, prefetch, prefetch_lines
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.column_buffer import (
     LANES,
@@ -62,10 +61,10 @@ MAX_SIZE_BITS = 32
 """A list has room for ``2 ** bits`` items, with fewer ``bits`` than this."""
 
 PADDING_UNITS = 16 * LANES // UNIT
-"""So much memory lies behind the last list: items are read some at a time, the last of which may not be there."""
+"""Memory after the last list: items are read some at a time, the last of which may not be there."""
 
 PREFETCHED_UNITS = 16
-"""So much of a list is asked for ahead of time."""
+"""The units of a list that are prefetched."""
 
 PREFETCHED_BYTES = 1024
 """And so many bytes of it where it is known to be long: the machine itself sees that memory is read in order late."""
@@ -163,7 +162,7 @@ class AdjacencyListCode:
         return found, builder.zext(self.record.load(builder, entry, self._place), I64)
 
     def cells_of(self, builder: ir.IRBuilder, entry: IRValue) -> list[IRValue]:
-        """What a record has in the columns of the index."""
+        """The values of a record in the columns of the index."""
         return [self.record.load(builder, entry, f"key{place}") for place in self.places]
 
     @contextmanager
@@ -173,12 +172,14 @@ class AdjacencyListCode:
         with count_up(builder, number(0), found.rows) as place:
             yield found.load(builder, place, "id")
 
-    def look(self, builder: ir.IRBuilder, handle: IRValue, cells: Sequence[IRValue], lines: Prefetcher) -> None:
+    def prefetch(
+        self, builder: ir.IRBuilder, handle: IRValue, cells: Sequence[IRValue], prefetcher: Prefetcher
+    ) -> None:
         """Ask for the slot of a list, and then for its first items."""
         slot = self._home(builder, handle, cells)
-        lines.fetch(slot, self.slot.size)
+        prefetcher.request(slot, self.slot.size)
         first = LISTS.load(builder, self._lists(builder, handle), "memory")
-        lines.follow(self.slot.address(builder, slot, "place"), first, UNIT, PREFETCHED_UNITS)
+        prefetcher.request_later(self.slot.address(builder, slot, "place"), first, UNIT, PREFETCHED_UNITS)
 
     def prefetch_slot(self, builder: ir.IRBuilder, handle: IRValue, cells: Sequence[IRValue]) -> None:
         """Ask for the memory in which the slot of a list would be."""
@@ -195,10 +196,7 @@ class AdjacencyListCode:
         wanted = builder.select(
             builder.icmp_unsigned("<", bytes_, number(PREFETCHED_BYTES)), bytes_, number(PREFETCHED_BYTES)
         )
-        asked = Local(builder, number(0))
-        with loop_while(builder, lambda: builder.icmp_unsigned("<", asked.get(), wanted)):
-            prefetch(builder, at(builder, first, asked.get()))
-            asked.set(builder.add(asked.get(), number(LINE)))
+        prefetch_lines(builder, first, wanted)
 
     @contextmanager
     def probable_list(self, builder: ir.IRBuilder, handle: IRValue, cells: Sequence[IRValue]) -> Iterator[ListSlice]:
@@ -268,7 +266,7 @@ class AdjacencyListCode:
             hash_table.vacate(builder, self._table(builder, handle), found.slot, self.slot.size)
 
     def set_weight(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue, weight: IRValue) -> None:
-        """Let the item of a record have another weight."""
+        """Set the weight of the item of a record."""
         found, place = self.slice_of(builder, handle, entry)
         found.store(builder, place, "weight", _small(builder, weight))
 
@@ -288,7 +286,7 @@ class AdjacencyListCode:
         return slot
 
     def _enlarge(self, builder: ir.IRBuilder, handle: IRValue, slot: IRValue) -> None:
-        """Let a list have twice the room."""
+        """Double the capacity of a list."""
         place, bits = (self.slot.load(builder, slot, name) for name in ("place", "bits"))
         larger = builder.add(bits, number(1, I8))
         new = self._take(builder, handle, larger)
@@ -344,13 +342,13 @@ class AdjacencyListCode:
         return found.get()
 
     def _release(self, builder: ir.IRBuilder, handle: IRValue, place: IRValue, bits: IRValue) -> None:
-        """Let the next list of this size have the place; until then it holds that of the next one to be used."""
+        """Put the memory of a list on the free list of its size, linked through its first bytes."""
         head = _free(builder, self._lists(builder, handle), bits)
         builder.store(builder.load(head, typ=I32, align=4), self._data(builder, handle, place), align=4)
         builder.store(place, head, align=4)
 
     def _units(self, builder: ir.IRBuilder, bits: IRValue) -> IRValue:
-        """How much memory a list of that size takes."""
+        """The memory of a list of that size, in units."""
         bytes_ = builder.mul(self._room(builder, bits), number(self.columns.width))
         return builder.udiv(builder.add(bytes_, number(UNIT - 1)), number(UNIT))
 

@@ -295,7 +295,7 @@ class BTreeCode(NodeCode):
         return define(self._module, f"{self._name}.remove", ir.VoidType(), arguments, body, "noinline")
 
     def _lower(self, builder: ir.IRBuilder, pool: IRValue, root: IRValue) -> None:
-        """Let the only child of the root be the root."""
+        """Replace the root by its only child."""
 
         def has_one_child() -> IRValue:
             node = self.at_node(builder, pool, _root(builder, root))

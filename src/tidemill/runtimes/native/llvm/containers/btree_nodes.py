@@ -71,7 +71,7 @@ class NodeCode:
         return NodeArray(type_, offset)
 
     def count(self, builder: ir.IRBuilder, node: IRValue) -> IRValue:
-        """How many items or children a node has, an i64."""
+        """The number of items or children of a node, an i64."""
         return builder.zext(self.node.load(builder, node, "count"), I64)
 
     def is_leaf(self, builder: ir.IRBuilder, node: IRValue) -> IRValue:
@@ -109,7 +109,7 @@ class NodeCode:
     # -------------------------------------------------------------------------------------------------- searching
 
     def position(self, builder: ir.IRBuilder, node: IRValue, key: IRValue) -> IRValue:
-        """How many keys of a node are less than ``key``, an i64."""
+        """The number of keys of a node that are less than ``key``, an i64."""
         if self.key.width == 64:
             vector = ir.VectorType(self.key, WIDTH)
             keys = builder.load(at(builder, node, self.keys.offset), typ=vector, align=8)
@@ -153,7 +153,7 @@ class NodeCode:
                     self._store_all(builder, node, array, upper)
 
     def store_sums(self, builder: ir.IRBuilder, node: IRValue, place: IRValue, numbers: Sequence[IRValue]) -> None:
-        """Let the running sums at ``place`` be these."""
+        """Store the running sums at ``place``."""
         words = iter(self.words)
         for value in numbers:
             low = builder.trunc(value, I64) if value.type == I128 else value
@@ -199,7 +199,7 @@ class NodeCode:
     # ----------------------------------------------------------------------------------------------------- arrays
 
     def place(self, builder: ir.IRBuilder, node: IRValue, array: NodeArray, place: IRValue) -> IRValue:
-        """Where an element lies."""
+        """The address of an element."""
         return at(builder, at(builder, node, array.offset), builder.mul(place, number(size_of(array.type))))
 
     def load_element(self, builder: ir.IRBuilder, node: IRValue, array: NodeArray, place: IRValue) -> IRValue:

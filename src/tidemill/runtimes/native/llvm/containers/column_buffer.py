@@ -1,4 +1,4 @@
-"""Trays: rows behind each other in columns of one piece of memory, as code.
+"""Column buffers: rows behind each other in columns of one piece of memory, as code.
 
 A piece of memory has room for ``capacity`` rows, column after column; the widest cells come first, so that all are
 aligned. Weights come last but for the bytes that say where a column is NULL.
@@ -38,7 +38,7 @@ for _name in ("count", "capacity", "wanted", "some", "all"):
 FIRST_CAPACITY = 1024
 
 LANES = 8
-"""So many rows are written at once."""
+"""Rows that are written at once."""
 
 LARGE_WEIGHT = -128
 """Stands for a weight of more than a byte."""
@@ -51,7 +51,7 @@ class ColumnLayout:
     types: Mapping[str, ir.Type]
 
     def offset(self, name: str) -> int:
-        """Where a column begins, in bytes for each row that there is room for."""
+        """The offset of a column, in bytes for each row of the capacity."""
         names = list(self.types)
         return sum(size_of(self.types[other]) for other in names[: names.index(name)])
 
@@ -110,23 +110,23 @@ class ColumnBufferCode:
         self._module = module
         self.columns = aligned_columns(cells)
 
-    def reserve(self, builder: ir.IRBuilder, tray: IRValue, rows: IRValue) -> None:
+    def reserve(self, builder: ir.IRBuilder, buffer: IRValue, rows: IRValue) -> None:
         """See to it that so many rows more have room, or return the status that says why not."""
-        needed = builder.add(COLUMN_BUFFER.load(builder, tray, "count"), rows)
-        short = builder.icmp_unsigned(">", needed, COLUMN_BUFFER.load(builder, tray, "capacity"))
+        needed = builder.add(COLUMN_BUFFER.load(builder, buffer, "count"), rows)
+        short = builder.icmp_unsigned(">", needed, COLUMN_BUFFER.load(builder, buffer, "capacity"))
         with builder.if_then(short, likely=False):
-            check(builder, builder.call(self._grow(), [tray, needed]))
+            check(builder, builder.call(self._grow(), [buffer, needed]))
 
-    def ends(self, builder: ir.IRBuilder, tray: IRValue) -> dict[str, IRValue]:
-        """Where the next row goes, in each column."""
-        data, capacity, count = (COLUMN_BUFFER.load(builder, tray, name) for name in ("data", "capacity", "count"))
+    def ends(self, builder: ir.IRBuilder, buffer: IRValue) -> dict[str, IRValue]:
+        """The address of the next row, in each column."""
+        data, capacity, count = (COLUMN_BUFFER.load(builder, buffer, name) for name in ("data", "capacity", "count"))
         return {name: self.columns.cell(builder, data, capacity, name, count) for name in self.columns.types}
 
     def put(
-        self, builder: ir.IRBuilder, tray: IRValue, cells: Mapping[str, NullableValue], numbers: Mapping[str, IRValue]
+        self, builder: ir.IRBuilder, buffer: IRValue, cells: Mapping[str, NullableValue], numbers: Mapping[str, IRValue]
     ) -> None:
         """Append one row for which there is room: cells, each with its flag where it has one, and plain numbers."""
-        ends = self.ends(builder, tray)
+        ends = self.ends(builder, buffer)
         written = dict(numbers)
         for name, cell in cells.items():
             written[name] = value_or_zero(builder, cell)
@@ -134,24 +134,24 @@ class ColumnBufferCode:
                 written[null_column(name)] = null_flag(builder, cell)
         for name, value in written.items():
             builder.store(value, ends[name], align=min(size_of(self.columns.types[name]), 8))
-        self.extend(builder, tray, number(1))
+        self.extend(builder, buffer, number(1))
 
-    def extend(self, builder: ir.IRBuilder, tray: IRValue, rows: IRValue) -> None:
-        """Let so many rows count that were written behind the others."""
-        COLUMN_BUFFER.store(builder, tray, "count", builder.add(COLUMN_BUFFER.load(builder, tray, "count"), rows))
+    def extend(self, builder: ir.IRBuilder, buffer: IRValue, rows: IRValue) -> None:
+        """Count rows that were written after the others."""
+        COLUMN_BUFFER.store(builder, buffer, "count", builder.add(COLUMN_BUFFER.load(builder, buffer, "count"), rows))
 
-    def note(self, builder: ir.IRBuilder, tray: IRValue, some: IRValue, all_: IRValue) -> None:
+    def note(self, builder: ir.IRBuilder, buffer: IRValue, some: IRValue, all_: IRValue) -> None:
         """Take notice of weights: the bits that some have, and those that all have."""
-        COLUMN_BUFFER.store(builder, tray, "some", builder.or_(COLUMN_BUFFER.load(builder, tray, "some"), some))
-        COLUMN_BUFFER.store(builder, tray, "all", builder.and_(COLUMN_BUFFER.load(builder, tray, "all"), all_))
+        COLUMN_BUFFER.store(builder, buffer, "some", builder.or_(COLUMN_BUFFER.load(builder, buffer, "some"), some))
+        COLUMN_BUFFER.store(builder, buffer, "all", builder.and_(COLUMN_BUFFER.load(builder, buffer, "all"), all_))
 
     def _grow(self) -> ir.Function:
-        """``grow(tray, rows)``: have room for so many rows at least, twice as many as before, and as last time."""
+        """``grow(buffer, rows)``: have room for so many rows at least, twice as many as before, and as last time."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
-            tray, needed = arguments
+            buffer, needed = arguments
             names = "account", "data", "count", "capacity", "wanted"
-            account, old, count, capacity, wanted = (COLUMN_BUFFER.load(builder, tray, name) for name in names)
+            account, old, count, capacity, wanted = (COLUMN_BUFFER.load(builder, buffer, name) for name in names)
             room = Local(builder, number(FIRST_CAPACITY))
             for least in (needed, wanted, builder.mul(capacity, number(2))):
                 room.set(builder.select(builder.icmp_unsigned(">", least, room.get()), least, room.get()))
@@ -166,8 +166,8 @@ class ColumnBufferCode:
                 )
                 memory.copy(builder, target, source, builder.mul(count, number(size_of(type_))))
             memory.release(builder, account, old, builder.mul(capacity, width))
-            COLUMN_BUFFER.store(builder, tray, "data", data)
-            COLUMN_BUFFER.store(builder, tray, "capacity", more)
+            COLUMN_BUFFER.store(builder, buffer, "data", data)
+            COLUMN_BUFFER.store(builder, buffer, "capacity", more)
             builder.ret(number(0, I32))
 
         shape = ".".join(map(str, self.columns.types.values()))

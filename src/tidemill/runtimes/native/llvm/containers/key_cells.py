@@ -30,7 +30,7 @@ class KeyCells:
 
 
 class KeyCode:
-    """What is emitted for the keys of one map."""
+    """The code for the keys of one map."""
 
     def __init__(self, map_: Map, record: MapRecord) -> None:
         self._map = map_
@@ -38,7 +38,7 @@ class KeyCode:
         self._types = [cell_type(key.type) for key in map_.keys]
 
     def places(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Where columns stand in the key."""
+        """The positions of columns in the key."""
         all_names = [key.name for key in self._map.keys]
         return tuple(all_names.index(name) for name in names)
 

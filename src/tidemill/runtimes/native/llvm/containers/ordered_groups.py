@@ -30,7 +30,7 @@ ARRAY_LIMIT = 1 << ARRAY_LIMIT_BITS
 """No array has more items."""
 
 PREFETCHED_ITEMS = 8
-"""So many items of an array are asked for ahead of time: on average half of it is gone through."""
+"""Items of an array that are prefetched: on average half of it is read."""
 
 TREE = -1
 """The count of a group that is a tree; its ``place`` is the id of a root then."""
@@ -40,7 +40,7 @@ NODES = 16
 
 
 class GroupItems(Protocol):
-    """What arrays hold. ``name`` tells their code from that of others."""
+    """The items of arrays. ``name`` distinguishes their code from that of others."""
 
     name: str
     size: int
@@ -109,14 +109,16 @@ class OrderedGroupCode:
         """See to it that trees can take one more item in, and an array become one."""
         self.trees.reserve(builder, account, self.pool(builder, groups), NODES)
 
-    def look(self, builder: ir.IRBuilder, groups: IRValue, prefix: Sequence[IRValue], lines: Prefetcher) -> None:
+    def prefetch(
+        self, builder: ir.IRBuilder, groups: IRValue, prefix: Sequence[IRValue], prefetcher: Prefetcher
+    ) -> None:
         """Ask for the memory of the group of a prefix, and of the first items of its array."""
         group = hash_table.home(
             builder, self.table(builder, groups), hash_table.hash_of(builder, prefix), self.group.size
         )
-        lines.fetch(group, self.group.size)
+        prefetcher.request(group, self.group.size)
         items = self.struct.load(builder, groups, "items")
-        lines.follow(self.group.address(builder, group, "place"), items, self.items.size, PREFETCHED_ITEMS)
+        prefetcher.request_later(self.group.address(builder, group, "place"), items, self.items.size, PREFETCHED_ITEMS)
 
     # ------------------------------------------------------------------------------------------------- one group
 
@@ -151,7 +153,7 @@ class OrderedGroupCode:
         return self.group.load(builder, group, "place")
 
     def count(self, builder: ir.IRBuilder, group: IRValue) -> IRValue:
-        """How many items the array of a group has, an i64."""
+        """The number of items in the array of a group, an i64."""
         return builder.zext(self.group.load(builder, group, "count"), I64)
 
     def item(self, builder: ir.IRBuilder, groups: IRValue, group: IRValue, place: IRValue) -> IRValue:
@@ -195,7 +197,7 @@ class OrderedGroupCode:
     # ----------------------------------------------------------------------------------------- changing an array
 
     def position(self, builder: ir.IRBuilder, groups: IRValue, group: IRValue, key: IRValue) -> tuple[IRValue, IRValue]:
-        """How many items of an array have a key below ``key``, an i64; and an i1: whether the next one has just it."""
+        """The number of items of an array with a key below ``key``, an i64; and an i1: whether the next one has it."""
         first, count = self.item(builder, groups, group, number(0)), self.count(builder, group)
         place, here = Local(builder, number(0)), Local(builder, number(0, I1))
         with forever(builder) as ended:
@@ -239,8 +241,10 @@ class OrderedGroupCode:
 
     # ----------------------------------------------------------------------------------------------------- trees
 
-    def plant(self, builder: ir.IRBuilder, groups: IRValue, group: IRValue, each: Callable[[IRValue], None]) -> IRValue:
-        """Let the longest array be a tree; ``each`` is emitted for every item, before its memory is used again.
+    def promote_to_tree(
+        self, builder: ir.IRBuilder, groups: IRValue, group: IRValue, each: Callable[[IRValue], None]
+    ) -> IRValue:
+        """Turn a full array into a tree; ``each`` is emitted for every item, before its memory is used again.
 
         Gives a status.
         """
@@ -277,14 +281,14 @@ class OrderedGroupCode:
         return self.struct.address(builder, groups, "table")
 
     def pool(self, builder: ir.IRBuilder, groups: IRValue) -> IRValue:
-        """Where the nodes of all trees are."""
+        """The pool of the nodes of all trees."""
         return self.struct.address(builder, groups, "pool")
 
     def _vacate(self, builder: ir.IRBuilder, groups: IRValue, group: IRValue) -> None:
         hash_table.vacate(builder, self.table(builder, groups), group, self.group.size)
 
     def _enlarge(self, builder: ir.IRBuilder, groups: IRValue, group: IRValue) -> None:
-        """Let an array have twice the room."""
+        """Double the capacity of an array."""
         old, bits = (self.group.load(builder, group, name) for name in ("place", "bits"))
         larger = builder.add(bits, number(1, I32))
         new = self._take(builder, groups, larger)
@@ -311,7 +315,7 @@ class OrderedGroupCode:
         return found.get()
 
     def _release(self, builder: ir.IRBuilder, groups: IRValue, place: IRValue, bits: IRValue) -> None:
-        """Let the next array of this size have the place; until then it holds that of the next one to be used."""
+        """Put the memory of an array on the free list of its size, linked through its first bytes."""
         head = self._free(builder, groups, bits)
         builder.store(builder.load(head, typ=I32, align=4), self._item_at(builder, groups, place), align=4)
         builder.store(place, head, align=4)

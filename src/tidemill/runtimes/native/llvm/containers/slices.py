@@ -43,11 +43,11 @@ class ListSlice:
         return NullableValue(self.load(builder, place, name), null)
 
     def load(self, builder: ir.IRBuilder, place: IRValue, column: str) -> IRValue:
-        """What an item has in a column."""
+        """The value of an item in a column."""
         return self.layout.columns.load(builder, self.data, self.capacity, column, place)
 
     def store(self, builder: ir.IRBuilder, place: IRValue, column: str, cell: IRValue) -> None:
-        """Let an item have something else in a column."""
+        """Store the value of an item in a column."""
         self.layout.columns.store(builder, self.data, self.capacity, column, place, cell)
 
     def weight(self, builder: ir.IRBuilder, place: IRValue, record: Callable[[IRValue], IRValue]) -> IRValue:
@@ -76,11 +76,11 @@ class ListSlice:
         return builder.sext(small, I64), alike
 
     def first(self, builder: ir.IRBuilder, column: str) -> IRValue:
-        """Where a column begins."""
+        """The address of the first value of a column."""
         return self.layout.columns.first(builder, self.data, self.capacity, column)
 
     def has(self, column: str) -> bool:
-        """Whether items have such a column."""
+        """True if items have such a column."""
         return column in self.layout.columns.types
 
     def lanes(self, builder: ir.IRBuilder, column: str, place: IRValue) -> IRValue:

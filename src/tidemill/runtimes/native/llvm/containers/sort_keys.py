@@ -9,7 +9,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import F64, I64
 
 
 def key_bits(type_: ir.Type) -> int:
-    """How many bits the keys of cells of that type have: 64, or 128.
+    """The bits of the keys of cells of that type: 64, or 128.
 
     >>> key_bits(ir.IntType(32)), key_bits(F64), key_bits(ir.IntType(128))
     (64, 64, 128)

@@ -36,7 +36,7 @@ class SumItems:
         return NodeSums(weight, tuple(values))
 
     def store(self, builder: ir.IRBuilder, item: IRValue, key: IRValue, sums: Sequence[IRValue]) -> None:
-        """Let an item be this."""
+        """Store an item."""
         self._struct.store(builder, item, "key", key)
         for name, value in zip(self._sums, sums, strict=True):
             self._struct.store(builder, item, name, value)
@@ -83,7 +83,7 @@ class SumGroups:
             groups, group, place, key, *numbers = arguments
             status = Local(builder, number(0, I32))
             with builder.if_then(code.is_full_array(builder, group), likely=False):
-                planted = code.plant(builder, groups, group, lambda item: None)
+                planted = code.promote_to_tree(builder, groups, group, lambda item: None)
                 added = code.add_to_tree(builder, groups, group, key, NodeSums(numbers[0], tuple(numbers[1:])))
                 fine = builder.icmp_unsigned("==", added, number(0, I32))
                 builder.ret(builder.select(fine, planted, added))

@@ -33,7 +33,7 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def nulls_of(column: pa.Array) -> NullFlags | None:
-    """Where a column is NULL; None where it nowhere is."""
+    """The flags of the NULLs of a column; None where there are none."""
     if not column.null_count:
         return None
     found: NullFlags = pc.is_null(column).to_numpy(zero_copy_only=False)
@@ -122,7 +122,7 @@ def _refuse(wrong: NullFlags, sums: CellArray, type_: Type) -> None:
 
 
 def _beyond_precision(low: CellArray, high: CellArray) -> NullFlags:
-    """Which numbers have more than 38 digits."""
+    """The mask of the numbers with more than 38 digits."""
     bounds = _LIMIT >> 64, np.uint64(_LIMIT % 2**64)
     unsigned = low.view(np.uint64)
     above = (high > bounds[0]) | ((high == bounds[0]) & (unsigned >= bounds[1]))

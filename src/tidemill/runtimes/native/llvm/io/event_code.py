@@ -22,7 +22,7 @@ from tidemill.runtimes.native.llvm.io.string_dictionary import declare_intern
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import canonical
 
 EVENT_BUFFER = StructLayout()
-"""Where events are written: memory, how much of it is used, and how much there is."""
+"""The event buffer: its memory, the bytes in use, and its size."""
 EVENT_BUFFER.field("base", PTR)
 EVENT_BUFFER.field("used", I64)
 EVENT_BUFFER.field("size", I64)
@@ -37,7 +37,7 @@ class _Callee:
         self.function_type = kind
 
     def get_reference(self) -> str:
-        """How the IR spells the address."""
+        """The address as the IR spells it."""
         return str(self._address.get_reference())
 
 
@@ -87,10 +87,10 @@ class EventEntryCode(PythonObjectReader):
         builder.ret(self._none())
         return self._module
 
-    # -- the tape -----------------------------------------------------------------------------------------------
+    # -- the event buffer ----------------------------------------------------------------------------------------
 
     def _room(self) -> ir.Value:
-        """The place of a new event on the tape; where there is none left, the epoch ends first.
+        """The place of a new event on the event buffer; where there is none left, the epoch ends first.
 
         Then everything is looked up again: the entry may have been retired, and no room is made for it.
         """
@@ -98,8 +98,8 @@ class EventEntryCode(PythonObjectReader):
         again, room = builder.append_basic_block("again"), builder.append_basic_block("room")
         builder.branch(again)
         builder.position_at_end(again)
-        tape = self._load("tape", PTR)
-        used, size = EVENT_BUFFER.load(builder, tape, "used"), EVENT_BUFFER.load(builder, tape, "size")
+        events = self._load("tape", PTR)
+        used, size = EVENT_BUFFER.load(builder, events, "used"), EVENT_BUFFER.load(builder, events, "size")
         end = builder.add(used, ir.Constant(I64, self._size))
         full = builder.append_basic_block("full")
         builder.cbranch(builder.icmp_signed("<=", end, size), room, full).set_weights([1000, 1])
@@ -107,13 +107,13 @@ class EventEntryCode(PythonObjectReader):
         self._release(self._known(self._call_python("full")))
         builder.branch(again)
         builder.position_at_end(room)
-        return at(builder, EVENT_BUFFER.load(builder, tape, "base"), used)
+        return at(builder, EVENT_BUFFER.load(builder, events, "base"), used)
 
     def _advance(self) -> None:
         builder = self._builder
-        tape = self._load("tape", PTR)
-        used = EVENT_BUFFER.load(builder, tape, "used")
-        EVENT_BUFFER.store(builder, tape, "used", builder.add(used, ir.Constant(I64, self._size)))
+        events = self._load("tape", PTR)
+        used = EVENT_BUFFER.load(builder, events, "used")
+        EVENT_BUFFER.store(builder, events, "used", builder.add(used, ir.Constant(I64, self._size)))
 
     def _run(self, stage: int, record: ir.Value) -> None:
         builder = self._builder

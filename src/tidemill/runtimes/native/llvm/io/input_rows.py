@@ -172,11 +172,11 @@ class InputRecord:
         return from_stored(builder, NullableValue(value, null), field.type)
 
     def place(self, builder: ir.IRBuilder, record: ir.Value, name: str) -> ir.Value:
-        """Where ``weight``, ``nulls`` or ``cell0``, ``cell1``... lie."""
+        """The offset of ``weight``, ``nulls`` or ``cell0``, ``cell1``..."""
         return self._struct.address(builder, record, name)
 
     def offset(self, place: int) -> int:
-        """Where the cell of a field begins."""
+        """The offset of the cell of a field."""
         return self._struct.offset(f"cell{place}")
 
     def values(self, data: bytes, strings: StringDictionary) -> Row:

@@ -91,7 +91,7 @@ class NativeMap:
 
     @property
     def touches(self) -> int:
-        """How many entries the epoch has touched; one that has left and come again counts twice."""
+        """The number of entries that the epoch has touched; one that has left and come again counts twice."""
         return self._count("journal_count")
 
     def changes(self) -> pa.Table:
@@ -214,7 +214,7 @@ def key_columns(records: Records, map_: Map, record: MapRecord, strings: StringD
 
 
 def entries_of(records: Records, map_: Map, record: MapRecord) -> list[Any]:
-    """The entries of records in the form of ``native.maps``; None where the weight is 0."""
+    """The entries of records in the form of ``state.maps``; None where the weight is 0."""
     weights = records["weight"].tolist()
     if not map_.values:
         return [weight or None for weight in weights]

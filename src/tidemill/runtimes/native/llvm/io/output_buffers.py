@@ -26,13 +26,13 @@ ColumnCells: TypeAlias = dict[str, CellArray]
 """Columns by their names."""
 
 SPARE_BUFFERS = 2
-"""So many pieces of memory that readers have given back wait to be used again."""
+"""Number of buffers given back by readers that are kept for reuse."""
 
 MAX_OVERSIZE = 8
 """A piece with more than so many times the room that was needed is not kept."""
 
 SHRINK_DIVISOR = 8
-"""A tray counts on as much as before, less one in so many parts each time."""
+"""A column buffer counts on as much as before, less one in so many parts each time."""
 
 _FIELDS = np.dtype([(name, "<i8") for name in ("account", "data", "count", "capacity", "wanted", "some", "all")])
 assert _FIELDS.itemsize == COLUMN_BUFFER.size
@@ -40,7 +40,7 @@ _EXACT = 2**62
 
 
 class DetachedBuffer:
-    """Memory that has left an outbox. Arrays over it keep it; when the last one is gone it is given ``back``."""
+    """Memory that has left an output. Arrays over it keep it; when the last one is gone it is given ``back``."""
 
     def __init__(self, address: int, capacity: int, width: int, back: Callable[[int, int], None]) -> None:
         self._given = address, capacity
@@ -57,7 +57,7 @@ class DetachedBuffer:
 
 
 class ColumnBuffer:
-    """One tray: ``address`` is what emitted code takes for it."""
+    """One column buffer: ``address`` is what emitted code takes for it."""
 
     def __init__(self, code: ColumnBufferCode, memory: Memory) -> None:
         self._memory, self._width = memory, code.columns.width
@@ -77,7 +77,7 @@ class ColumnBuffer:
 
     @property
     def bytes(self) -> int:
-        """The memory that the tray has."""
+        """The memory that the column buffer has."""
         return int(self._handle["capacity"]) * self._width
 
     @property
@@ -90,7 +90,7 @@ class ColumnBuffer:
         self._handle["count"], self._handle["some"], self._handle["all"] = 0, 0, -1
 
     def take(self) -> ColumnCells:
-        """All columns as they lie in memory, which is not the tray's any more."""
+        """All columns as they lie in memory, which is not the column buffer's any more."""
         address, capacity, count, wanted = (int(self._handle[name]) for name in ("data", "capacity", "count", "wanted"))
         self._memory.charge(-self.bytes)
         # Small epochs between large ones must not take the room from these.
@@ -116,7 +116,7 @@ class ColumnBuffer:
         self.clear()
 
     def _recycle(self, address: int, capacity: int) -> None:
-        """Keep a piece that nobody reads any more, if it is of use."""
+        """Keep a piece that no caller reads any more, if it is of use."""
         wanted = int(self._handle["wanted"])
         if (
             self._spare is None
@@ -129,48 +129,48 @@ class ColumnBuffer:
 
 
 class OutputBuffers:
-    """The trays of an outbox: one of rows, and two of each form of runs. ``addresses`` has them by their globals."""
+    """The column buffers of an output: one of rows, two of each form of runs; ``addresses`` by their globals."""
 
-    def __init__(self, posted: OutputGlobal, memory: Memory, strings: StringDictionary) -> None:
-        self._code, self._strings = posted.code, strings
-        self._rows = ColumnBuffer(posted.code, memory)
+    def __init__(self, output: OutputGlobal, memory: Memory, strings: StringDictionary) -> None:
+        self._code, self._strings = output.code, strings
+        self._rows = ColumnBuffer(output.code, memory)
         self._runs: list[tuple[RunEndCode, ColumnBuffer, ColumnBuffer]] = []
-        self.addresses = {posted.place.name: self._rows.address}
-        for runs in (posted.runs or {}).values():
+        self.addresses = {output.place.name: self._rows.address}
+        for runs in (output.runs or {}).values():
             items, shared = ColumnBuffer(runs.code.items, memory), ColumnBuffer(runs.code.shared, memory)
             self._runs.append((runs.code, items, shared))
             self.addresses |= {runs.items.name: items.address, runs.shared.name: shared.address}
-        self._schema = arrow_schema(posted.code.fields)
+        self._schema = arrow_schema(output.code.fields)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._rows) + sum(len(items) for _, items, _ in self._runs)
 
     @property
     def bytes(self) -> int:
-        """The memory that the outbox has."""
-        return sum(tray.bytes for tray in self._trays)
+        """The memory that the output has."""
+        return sum(buffer.bytes for buffer in self._buffers)
 
     @property
-    def _trays(self) -> list[ColumnBuffer]:
-        return [self._rows, *(tray for _, *trays in self._runs for tray in trays)]
+    def _buffers(self) -> list[ColumnBuffer]:
+        return [self._rows, *(buffer for _, *buffers in self._runs for buffer in buffers)]
 
     def clear(self) -> None:
         """Forget what is there."""
-        for tray in self._trays:
-            tray.clear()
+        for buffer in self._buffers:
+            buffer.clear()
 
     def free(self) -> None:
         """Give the memory back. What was handed on stays as long as it is used."""
-        for tray in self._trays:
-            tray.free()
+        for buffer in self._buffers:
+            buffer.free()
 
     def drain(self, *, distinct: bool = False) -> list[pa.Table]:
         """Take the rows out, net: where all weights have one sign nothing cancels, else equal rows are summed.
 
         There are none where they are ``distinct``. Runs are handed on as such, in tables of their own.
         """
-        some, all_ = reduce(lambda one, other: (one[0] | other[0], one[1] & other[1]), (p.bits for p in self._trays))
+        some, all_ = reduce(lambda one, other: (one[0] | other[0], one[1] & other[1]), (p.bits for p in self._buffers))
         if some < 0 <= all_ and not distinct:
             return [self._table(_summed(self._all_cells()))]
         tables = [self._table(self._rows.take())] if len(self._rows) else []

@@ -1,4 +1,4 @@
-"""Rows on their way out, as code: a tray that walks append to.
+"""Rows on their way out, as code: a column buffer that walks append to.
 
 What a join finds is handed on and not looked up again, so it is not hashed: it is written behind what is there. Rows
 that have most of their cells in common may be written as ``runs``.
@@ -38,7 +38,7 @@ def wide(builder: ir.IRBuilder, value: IRValue) -> IRValue:
 
 
 class WeightBits:
-    """What is found out about weights while they are written: the bits that some have, and those that all have."""
+    """Bits of weights, collected while they are written: those that some have, and those that all have."""
 
     def __init__(self, builder: ir.IRBuilder, times: IRValue) -> None:
         self._builder, self._times = builder, times
@@ -76,7 +76,7 @@ class WeightBits:
 
 
 class OutputCode(ColumnBufferCode):
-    """Appends rows of ``fields`` to an outbox."""
+    """Appends rows of ``fields`` to an output."""
 
     def __init__(self, module: ir.Module, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
@@ -84,17 +84,17 @@ class OutputCode(ColumnBufferCode):
         named = dict(zip(self.names, self.fields, strict=True))
         super().__init__(module, {WEIGHT: I64, **cell_types(named)})
 
-    def add(self, builder: ir.IRBuilder, outbox: IRValue, cells: Sequence[NullableValue], weight: IRValue) -> None:
+    def add(self, builder: ir.IRBuilder, output: IRValue, cells: Sequence[NullableValue], weight: IRValue) -> None:
         """Append one row, unless its weight is 0; returns from the function where memory is refused."""
         with builder.if_then(builder.icmp_unsigned("!=", weight, number(0)), likely=True):
-            self.reserve(builder, outbox, number(1))
-            self.put(builder, outbox, dict(zip(self.names, cells, strict=True)), {WEIGHT: weight})
-            self.note(builder, outbox, weight, weight)
+            self.reserve(builder, output, number(1))
+            self.put(builder, output, dict(zip(self.names, cells, strict=True)), {WEIGHT: weight})
+            self.note(builder, output, weight, weight)
 
     def append_slice(
         self,
         builder: ir.IRBuilder,
-        outbox: IRValue,
+        output: IRValue,
         cells: Sequence[NullableValue | str],
         slice_: ListSlice,
         times: IRValue,
@@ -105,8 +105,8 @@ class OutputCode(ColumnBufferCode):
         branches; the last of them may be too many, and lie behind the end. Gives an i1: whether a weight may be wrong,
         because it is too large to be told this way.
         """
-        self.reserve(builder, outbox, builder.add(slice_.rows, number(LANES)))
-        ends = self.ends(builder, outbox)
+        self.reserve(builder, output, builder.add(slice_.rows, number(LANES)))
+        ends = self.ends(builder, output)
         moves: list[tuple[IRValue | str, IRValue, int]] = []
         for name, field, cell in zip(self.names, self.fields, cells, strict=True):
             size = size_of(self.columns.types[name])
@@ -127,19 +127,19 @@ class OutputCode(ColumnBufferCode):
             builder.store(weighed, at(builder, ends[WEIGHT], builder.mul(now, number(8))), align=1)
             place.set(builder.add(now, number(LANES)))
         some, all_, doubtful = gathered.ended()
-        self.note(builder, outbox, some, all_)
-        self.extend(builder, outbox, slice_.rows)
+        self.note(builder, output, some, all_)
+        self.extend(builder, output, slice_.rows)
         return doubtful
 
-    def latest_weights(self, builder: ir.IRBuilder, outbox: IRValue, rows: IRValue) -> IRValue:
+    def latest_weights(self, builder: ir.IRBuilder, output: IRValue, rows: IRValue) -> IRValue:
         """The weights of the last rows."""
-        data, capacity, count = (COLUMN_BUFFER.load(builder, outbox, name) for name in ("data", "capacity", "count"))
+        data, capacity, count = (COLUMN_BUFFER.load(builder, output, name) for name in ("data", "capacity", "count"))
         return self.columns.cell(builder, data, capacity, WEIGHT, builder.sub(count, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class OutputGlobal:
-    """An outbox in the module: its code, and the global that will hold its handle. ``map`` has its fields as keys.
+    """An output in the module: its code, and the global that will hold its handle. ``map`` has its fields as keys.
 
     ``runs`` are those that walks have asked for so far, by the places of their own columns; None where all rows are
     written as such.
@@ -151,11 +151,11 @@ class OutputGlobal:
     runs: dict[tuple[int, ...], RunsGlobal] | None = None
 
     def handle(self, builder: ir.IRBuilder) -> IRValue:
-        """The outbox."""
+        """The output."""
         return builder.load(self.place, typ=PTR)
 
     def runs_of(self, module: ir.Module, cells: Sequence[NullableValue | str]) -> RunsGlobal | None:
-        """Where runs of such rows go: cells that all have, or the items' own columns. None where there are no runs."""
+        """The output of runs of such rows: cells that all have, or the items' own columns. None for no runs."""
         own = tuple(i for i, cell in enumerate(cells) if isinstance(cell, str))
         if self.runs is None or not own or len(own) == len(cells):
             return None

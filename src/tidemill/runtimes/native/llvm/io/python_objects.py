@@ -20,12 +20,12 @@ from tidemill.runtimes.native.llvm.scalars.conversions import DAY
 from tidemill.runtimes.native.llvm.scalars.dates import ERA, TO_MARCH
 
 DATE_BYTES = 16 + 8 + 1
-"""Where a date keeps its year, month and day: after its head, its hash and whether it has a time zone."""
+"""The offset of year, month and day in a date: after its head, its hash and the flag of its time zone."""
 
 
 @lru_cache(maxsize=1)
 def dates_are_known() -> bool:
-    """Whether dates lie in memory as CPython's header says, which is looked at once."""
+    """True if dates lie in memory as CPython's header says, which is looked at once."""
     shown = datetime.datetime(2024, 2, 29, 13, 14, 15, 0x010203)
     found = ctypes.string_at(id(shown) + DATE_BYTES, 10)
     return found == bytes([2024 >> 8, 2024 & 255, 2, 29, 13, 14, 15, 1, 2, 3])
@@ -43,7 +43,7 @@ class PythonObjectReader:
             return self._builder.alloca(type_)
 
     def _load(self, name: str, type_: ir.Type) -> ir.Value:
-        """What was stored under ``name`` when the module was linked."""
+        """The value that was stored under ``name`` when the module was linked."""
         if name not in self._module.globals:
             place = ir.GlobalVariable(self._module, I64, name)
             place.initializer = ir.Constant(I64, 0)
@@ -56,7 +56,7 @@ class PythonObjectReader:
         return self._module.globals[name]
 
     def _is_a(self, given: ir.Value, type_: str) -> ir.Value:
-        """Whether an object is exactly of that type, which stands behind its reference count."""
+        """True if an object is exactly of that type, which stands behind its reference count."""
         kind = self._builder.load(at(self._builder, given, 8), typ=PTR)
         return self._builder.icmp_unsigned("==", kind, self._object(type_))
 
@@ -96,7 +96,7 @@ class PythonObjectReader:
         return number, fits
 
     def _between(self, number: ir.Value, limit: int) -> ir.Value:
-        """Whether a number is below ``limit`` and above its negative."""
+        """True if a number is below ``limit`` and above its negative."""
         builder = self._builder
         low = builder.icmp_signed(">", number, ir.Constant(I64, -limit))
         return builder.and_(low, builder.icmp_signed("<", number, ir.Constant(I64, limit)))
@@ -117,7 +117,7 @@ class PythonObjectReader:
         return found, builder.and_(plain, self._between(found, 10**type_.precision))
 
     def _is_known(self, given: ir.Value, name: str) -> ir.Value:
-        """Whether an object is exactly of the type whose address was stored under ``name``."""
+        """True if an object is exactly of the type whose address was stored under ``name``."""
         kind = self._builder.load(at(self._builder, given, 8), typ=PTR)
         return self._builder.icmp_unsigned("==", kind, self._load(name, PTR))
 
@@ -160,7 +160,7 @@ class PythonObjectReader:
 
 
 MAX_DIGITS = 18
-"""So many digits never overflow 64 bits."""
+"""Number of digits that never overflow 64 bits."""
 
 
 def _reading(module: ir.Module) -> ir.Function:

@@ -1,9 +1,9 @@
 """Runs: rows that differ in the columns of one list alone, as code. What they share is written once for all of them.
 
 A walk ends in a list whose items make a row each, and all else that these rows show was bound before: the tweet that a
-hundred followers get. So the items' own columns are copied into one tray, and the rest goes to another, once, with the
-number of items up to there. That is Arrow's run-end encoding, so the trays are handed on as they lie. A row of five
-columns takes the eight bytes of one.
+hundred followers get. So the items' own columns are copied into one column buffer, and the rest goes to another, once,
+with the number of items up to there. That is Arrow's run-end encoding, so the column buffers are handed on as they lie.
+A row of five columns takes the eight bytes of one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RunEndCode:
 
 @dataclass(frozen=True, slots=True)
 class RunsGlobal:
-    """Runs of one form in the module: their code, and the globals that will hold the two trays."""
+    """Runs of one form in the module: their code, and the globals that will hold the two column buffers."""
 
     code: RunEndCode
     items: ir.GlobalVariable

@@ -1,4 +1,4 @@
-"""What a stage has besides if it is a join graph: outboxes, what walks know ahead, and what new records revive."""
+"""The code of a stage with join graphs besides its maps: outputs, look-ahead, and what new records revive."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class GraphCode:
     def __init__(self, module: ir.Module, stage: Stage, maps: Mapping[str, MapGlobal]) -> None:
         self._module, self._stage = module, stage
         self.members = tuple(dict.fromkeys(member.map for graph in stage.graphs for member in graph.members))
-        self.outbox = self._post(stage, "outbox")
-        self.shown = None if stage.reader is None else self._post(stage.reader, "shown")
-        self.sight = WalkLookAhead(stage.graphs[0].lookahead, Liveness(module, maps)) if stage.graphs else None
+        self.output = self._post(stage, "outbox")
+        self.read_output = None if stage.reader is None else self._post(stage.reader, "shown")
+        self.lookahead = WalkLookAhead(stage.graphs[0].lookahead, Liveness(module, maps)) if stage.graphs else None
         if stage.graphs:
             passed = ir.GlobalVariable(module, I64, SKIPPED)
             passed.initializer = ir.Constant(I64, 0)
 
     def _post(self, stage: Stage, name: str) -> OutputGlobal | None:
-        """Where the rows of a join graph go that come from no map."""
+        """The output of rows of a join graph that come from no map."""
         if not appends_output(self._stage) or stage.finish is not None:
             return None
         place = ir.GlobalVariable(self._module, PTR, name)
         place.initializer = NULL_POINTER
-        # Whoever stores rows or reads them all wants plain columns; subscribers take them as they come.
+        # Rows that are stored or read as a whole are plain columns; subscribers take them run-end encoded.
         runs: dict[tuple[int, ...], RunsGlobal] | None = {} if stage.serve is Serve.SUBSCRIBE else None
         return OutputGlobal(Map(stage.name, stage.output), OutputCode(self._module, stage.output), place, runs)
 
     def read_queries(self) -> Iterator[Query]:
-        """What makes the rows of the stage when they are read."""
+        """The queries that give the rows of the stage when they are read."""
         if self._stage.reader is not None:
             yield from (statement.query for statement in self._stage.reader.load)
 
@@ -59,16 +59,16 @@ class GraphCode:
 
     def plan_liveness(self) -> None:
         """Find out what walks can know ahead, and let every new record of a member revive what waited for it."""
-        if self.sight is None:
+        if self.lookahead is None:
             return
-        if self.sight.lookahead is Lookahead.GLOBAL:
+        if self.lookahead.kind is Lookahead.GLOBAL:
             for query in (*self._triggered(), *self.read_queries()):
-                self.sight.ahead.plan(query)
+                self.lookahead.liveness.plan(query)
         for name in self.members:
             function = self.entered(name)
             assert function is not None
             builder = ir.IRBuilder(function.append_basic_block("entry"))
-            self.sight.ahead.mark_live(builder, name, function.args[0])
+            self.lookahead.liveness.mark_live(builder, name, function.args[0])
             builder.ret_void()
 
     def _triggered(self) -> Iterator[Query]:
@@ -77,5 +77,5 @@ class GraphCode:
 
 
 def appends_output(stage: Stage) -> bool:
-    """Whether rows that come from no map are put into an outbox, and are not summed up until they are asked for."""
+    """True if rows that come from no map are put into an output, and are not summed up until they are asked for."""
     return bool(stage.graphs)

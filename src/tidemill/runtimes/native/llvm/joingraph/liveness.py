@@ -1,7 +1,7 @@
-"""What lies beyond an item of a list, and which of it is known to be nothing: look-ahead in join graphs.
+"""Liveness of items in adjacency lists: look-ahead in join graphs.
 
 A walk that has come to an item goes on with lists that the item's own columns lead to, and from their items further on.
-That tree of lookups is what lies ``Continuation`` the item, whichever row the walk began with. An item is *dead* where
+That tree of lookups is the item's ``Continuation``, whichever row the walk began with. An item is *dead* where
 at one of its branches there are no items, or only dead ones: then no walk that comes this way gets through it. Walks
 find that out on their way and set a bit in the item; walks that come later pass it over.
 
@@ -28,7 +28,7 @@ from tidemill.runtimes.native.llvm.maps.map_code import IndexColumns
 from tidemill.runtimes.native.llvm.queries import MapGlobal, index_of
 
 LIVENESS_BITS = 8
-"""So many different things beyond the items of one map can be told apart; of more nothing is known ahead."""
+"""Number of continuations for the items of one map that have a bit; for more nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ContinuationBranch:
     """A lookup by columns of an item: ``pairs`` of a column that is looked up and the item's own."""
 
     pairs: tuple[tuple[str, str], ...]
-    beyond: Continuation
+    continuation: Continuation
 
     @property
     def back(self) -> IndexColumns:
@@ -46,7 +46,7 @@ class ContinuationBranch:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What lies beyond the items of ``map`` where it is entered by the columns of ``index``."""
+    """The continuation of walks after items of ``map`` that were entered by the columns of ``index``."""
 
     map: str
     index: IndexColumns
@@ -55,7 +55,7 @@ class Continuation:
 
 @dataclass
 class Liveness:
-    """What is known ahead in a module: which bit of items is for what lies beyond them, and how they come alive."""
+    """The liveness code of a module: the bit of items for each continuation, and how they come alive again."""
 
     module: ir.Module
     maps: Mapping[str, MapGlobal]
@@ -67,27 +67,28 @@ class Liveness:
         """Give bits to all that lies beyond the sources of ``query``."""
         for place, step in enumerate(query.sources):
             if isinstance(step, RelationLoop) and step.version is Version.STATE and step.lookup:
-                self._mark(self.beyond(query, place))
+                self._mark(self.continuation(query, place))
 
-    def _mark(self, beyond: Continuation) -> None:
-        if not beyond.branches or beyond in self.marked or self._lists(beyond.map, beyond.index) is None:
+    def _mark(self, continuation: Continuation) -> None:
+        lists = self._lists(continuation.map, continuation.index)
+        if not continuation.branches or continuation in self.marked or lists is None:
             return
-        bit = sum(other.map == beyond.map for other in self.marked)
+        bit = sum(other.map == continuation.map for other in self.marked)
         if bit < LIVENESS_BITS:
             flag = ir.GlobalVariable(self.module, I8, f"marked.{len(self.marked)}")
             flag.initializer = number(0, I8)
             flag.linkage = "internal"
-            self.marked[beyond] = bit, flag
+            self.marked[continuation] = bit, flag
 
-    def beyond(self, query: Query, place: int) -> Continuation:
-        """What lies beyond the source of ``query`` at that place."""
+    def continuation(self, query: Query, place: int) -> Continuation:
+        """The continuation after the source of ``query`` at that position."""
         source = query.sources[place]
         assert isinstance(source, RelationLoop)
         branches = []
         for further, step in enumerate(query.sources[place + 1 :], place + 1):
             pairs = self.pairs(source, step)
             if pairs is not None:
-                branches.append(ContinuationBranch(pairs, self.beyond(query, further)))
+                branches.append(ContinuationBranch(pairs, self.continuation(query, further)))
         map_ = self.maps[source.relation].map
         return Continuation(source.relation, index_of(source, map_), tuple(branches))
 
@@ -113,78 +114,77 @@ class Liveness:
 
     # ----------------------------------------------------------------------------------------------------- marking
 
-    def is_dead(self, builder: ir.IRBuilder, slice_: ListSlice, place: IRValue, beyond: Continuation) -> IRValue:
+    def is_dead(self, builder: ir.IRBuilder, slice_: ListSlice, place: IRValue, continuation: Continuation) -> IRValue:
         """An i1: whether an item is marked."""
         flags = slice_.load(builder, place, "flags")
-        return builder.icmp_unsigned("!=", builder.and_(flags, self._bit(beyond)), number(0, I8))
+        return builder.icmp_unsigned("!=", builder.and_(flags, self._bit(continuation)), number(0, I8))
 
     def mark(
         self,
         builder: ir.IRBuilder,
         slice_: ListSlice,
         place: IRValue,
-        beyond: Continuation,
+        continuation: Continuation,
         causes: Sequence[tuple[ContinuationBranch, IRValue]],
     ) -> None:
         """Mark an item; ``causes`` has for each of its branches an i1: whether it is the reason."""
         flags = slice_.load(builder, place, "flags")
-        slice_.store(builder, place, "flags", builder.or_(flags, self._bit(beyond)))
-        builder.store(number(1, I8), self.marked[beyond][1])
-        held = self.maps[beyond.map]
+        slice_.store(builder, place, "flags", builder.or_(flags, self._bit(continuation)))
+        builder.store(number(1, I8), self.marked[continuation][1])
+        held = self.maps[continuation.map]
         entry = held.code.record(builder, held.handle(builder), slice_.load(builder, place, "id"))
         for branch, cause in causes:
             with builder.if_then(cause):
-                builder.call(self._register_dead(beyond, branch), [entry])
+                builder.call(self._register_dead(continuation, branch), [entry])
 
-    def _bit(self, beyond: Continuation) -> IRValue:
-        return ir.Constant(I8, 1 << self.marked[beyond][0])
+    def _bit(self, continuation: Continuation) -> IRValue:
+        return ir.Constant(I8, 1 << self.marked[continuation][0])
 
-    def _register_dead(self, beyond: Continuation, branch: ContinuationBranch) -> ir.Function:
-        """``await(entry)``: let the list of those that share its way to ``branch`` know of a dead one among them."""
+    def _register_dead(self, continuation: Continuation, branch: ContinuationBranch) -> ir.Function:
+        """``await(entry)``: flag the list of the items that share its way to ``branch``: a dead one is among them."""
 
         def body(builder: ir.IRBuilder, entry: IRValue) -> None:
-            held, lists = self._back(beyond, branch)
+            held, lists = self._back(continuation, branch)
             slot = lists.find(builder, held.handle(builder), lists.cells_of(builder, entry))
             flags = lists.slot.load(builder, slot, "flags")
-            lists.slot.store(builder, slot, "flags", builder.or_(flags, self._bit(beyond)))
+            lists.slot.store(builder, slot, "flags", builder.or_(flags, self._bit(continuation)))
 
-        return self._of_entry(
-            f"await.{self._number(beyond)}.{beyond.branches.index(branch)}", beyond.map, branch.back, body
-        )
+        symbol = f"await.{self._number(continuation)}.{continuation.branches.index(branch)}"
+        return self._of_entry(symbol, continuation.map, branch.back, body)
 
     # ---------------------------------------------------------------------------------------------------- reviving
 
     def mark_live(self, builder: ir.IRBuilder, name: str, entry: IRValue) -> None:
-        """Bring to life what waited for an entry of the map ``name``."""
-        for beyond, branch in self.waiting_for(name):
-            self._revive_waiting(builder, beyond, branch, name, entry)
+        """Mark items live again that waited for an entry of the map ``name``."""
+        for continuation, branch in self.waiting_for(name):
+            self._revive_waiting(builder, continuation, branch, name, entry)
 
     def waiting_for(self, name: str) -> Iterator[tuple[Continuation, ContinuationBranch]]:
-        """Where items may wait for entries of the map ``name``."""
-        return self._waiting(lambda branch: branch.beyond.map == name)
+        """The continuations whose items may wait for entries of the map ``name``."""
+        return self._waiting(lambda branch: branch.continuation.map == name)
 
     def _waiting(
         self, condition: Callable[[ContinuationBranch], bool]
     ) -> Iterator[tuple[Continuation, ContinuationBranch]]:
-        for beyond in self.marked:
-            for branch in beyond.branches:
+        for continuation in self.marked:
+            for branch in continuation.branches:
                 if condition(branch):
-                    yield beyond, branch
+                    yield continuation, branch
 
     def _revive_waiting(
-        self, builder: ir.IRBuilder, beyond: Continuation, branch: ContinuationBranch, name: str, entry: IRValue
+        self, builder: ir.IRBuilder, continuation: Continuation, branch: ContinuationBranch, name: str, entry: IRValue
     ) -> None:
         """Revive those that may have waited for ``entry`` of the map ``name`` at a branch."""
-        marked = builder.load(self.marked[beyond][1], typ=I8)
+        marked = builder.load(self.marked[continuation][1], typ=I8)
         with builder.if_then(builder.icmp_unsigned("!=", marked, number(0, I8)), likely=False):
-            function = self._answer(beyond, branch, name)
+            function = self._answer(continuation, branch, name)
             builder.call(function, [entry])
 
-    def _answer(self, beyond: Continuation, branch: ContinuationBranch, name: str) -> ir.Function:
+    def _answer(self, continuation: Continuation, branch: ContinuationBranch, name: str) -> ir.Function:
         """``answer(entry)``: revive the dead ones of the list from which one comes to ``entry``."""
 
         def body(builder: ir.IRBuilder, entry: IRValue) -> None:
-            held, lists = self._back(beyond, branch)
+            held, lists = self._back(continuation, branch)
             places = self._places(name, [looked_up for looked_up, _ in branch.pairs])
             record = self.maps[name].code.changing.record
             cells = [record.load(builder, entry, f"key{place}") for place in places]
@@ -192,33 +192,33 @@ class Liveness:
             slot = lists.find(builder, handle, cells)
             with builder.if_then(builder.icmp_unsigned("!=", slot, NULL_POINTER)):
                 flags = lists.slot.load(builder, slot, "flags")
-                waits = builder.icmp_unsigned("!=", builder.and_(flags, self._bit(beyond)), number(0, I8))
+                waits = builder.icmp_unsigned("!=", builder.and_(flags, self._bit(continuation)), number(0, I8))
                 with builder.if_then(waits, likely=False):
-                    others = ir.Constant(I8, ~(1 << self.marked[beyond][0]))
+                    others = ir.Constant(I8, ~(1 << self.marked[continuation][0]))
                     lists.slot.store(builder, slot, "flags", builder.and_(flags, others))
                     found = lists.at(builder, handle, slot, cells)
                     with count_up(builder, number(0), found.rows) as place:
                         entry = held.code.record(builder, handle, found.load(builder, place, "id"))
-                        builder.call(self._mark_item_live(beyond), [entry])
+                        builder.call(self._mark_item_live(continuation), [entry])
 
         columns = tuple(looked_up for looked_up, _ in branch.pairs)
-        symbol = f"answer.{self._number(beyond)}.{beyond.branches.index(branch)}"
+        symbol = f"answer.{self._number(continuation)}.{continuation.branches.index(branch)}"
         return self._of_entry(symbol, name, columns, body)
 
-    def _mark_item_live(self, beyond: Continuation) -> ir.Function:
-        """``rise(entry)``: let its item be alive, if it was dead, and then those before it."""
+    def _mark_item_live(self, continuation: Continuation) -> ir.Function:
+        """``rise(entry)``: mark its item live, if it was dead, and then those before it."""
 
         def body(builder: ir.IRBuilder, entry: IRValue) -> None:
-            held, lists = self.maps[beyond.map], self._lists(beyond.map, beyond.index)
+            held, lists = self.maps[continuation.map], self._lists(continuation.map, continuation.index)
             assert lists is not None
             found, place = lists.slice_of(builder, held.handle(builder), entry)
-            with builder.if_then(self.is_dead(builder, found, place, beyond)):
-                others = ir.Constant(I8, ~(1 << self.marked[beyond][0]))
+            with builder.if_then(self.is_dead(builder, found, place, continuation)):
+                others = ir.Constant(I8, ~(1 << self.marked[continuation][0]))
                 found.store(builder, place, "flags", builder.and_(found.load(builder, place, "flags"), others))
-                for before, branch in self._waiting(lambda branch: branch.beyond == beyond):
-                    self._revive_waiting(builder, before, branch, beyond.map, entry)
+                for before, branch in self._waiting(lambda branch: branch.continuation == continuation):
+                    self._revive_waiting(builder, before, branch, continuation.map, entry)
 
-        return self._of_entry(f"rise.{self._number(beyond)}", beyond.map, beyond.index, body)
+        return self._of_entry(f"rise.{self._number(continuation)}", continuation.map, continuation.index, body)
 
     def _of_entry(
         self, symbol: str, name: str, columns: IndexColumns, body: Callable[[ir.IRBuilder, IRValue], None]
@@ -239,13 +239,13 @@ class Liveness:
         builder.ret_void()
         return function
 
-    def _back(self, beyond: Continuation, branch: ContinuationBranch) -> tuple[MapGlobal, AdjacencyListCode]:
-        lists = self._lists(beyond.map, branch.back)
+    def _back(self, continuation: Continuation, branch: ContinuationBranch) -> tuple[MapGlobal, AdjacencyListCode]:
+        lists = self._lists(continuation.map, branch.back)
         assert lists is not None
-        return self.maps[beyond.map], lists
+        return self.maps[continuation.map], lists
 
     def _places(self, name: str, columns: Sequence[str]) -> tuple[int, ...]:
         return self.maps[name].code.changing.keys.places(columns)
 
-    def _number(self, beyond: Continuation) -> int:
-        return list(self.marked).index(beyond)
+    def _number(self, continuation: Continuation) -> int:
+        return list(self.marked).index(continuation)

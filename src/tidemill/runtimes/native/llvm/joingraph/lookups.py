@@ -1,4 +1,4 @@
-"""What a walk looks up: lists and single entries, as early as it can, and each of them once for a row."""
+"""Lookups of a walk: lists and single entries, as early as possible, and each once for a row."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LookupCode(QueryCode):
                 self._known_lookups[lookup] = self._look_up(self._maps[name], index, keys)
 
     def _by_row(self, step: object) -> LookupColumns | None:
-        """How a plain source is looked up by columns of the row alone."""
+        """The lookup of a plain source by columns of the row alone."""
         if not isinstance(step, RelationLoop) or step.version is not Version.STATE or not self._is_plain(step):
             return None
         rows = [s for s in self._query.sources if isinstance(s, RelationLoop) and s.version is Version.CHANGE]
@@ -63,7 +63,7 @@ class LookupCode(QueryCode):
         return (step.relation, index, tuple(names)) if len(names) == len(index) else None
 
     def _is_plain(self, source: RelationLoop) -> bool:
-        """Whether a source is looked up by columns as they are, of which nothing must be computed."""
+        """True if a source is looked up by columns as they are, of which nothing must be computed."""
         held = self._maps[source.relation]
         types = {f.name: f.type for f in held.map.keys}
         index = index_of(source, held.map)

@@ -1,6 +1,6 @@
-"""What an event will need two steps on: the lists that the first item of a list leads to, asked for before its turn.
+"""Prefetch paths: the lists that the first item of a list leads to, requested before the event is taken in.
 
-A walk goes on from there; and where the row is new, so does what it brings to life (see ``beyond``).
+A walk goes on from there; and where the row is new, so does what it brings to life (see ``liveness``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PrefetchPath:
     keys: tuple[str, ...]
     record: bool = False
 
-    def fetch(
+    def prefetch(
         self, builder: ir.IRBuilder, maps: Mapping[str, MapGlobal], cells: Mapping[str, NullableValue], *, items: bool
     ) -> None:
         """Ask for the slot of the second list, or once that is there for its items; the first is there by now."""
@@ -57,20 +57,22 @@ class PrefetchPath:
 def walk_paths(trigger: Trigger, maps: Mapping[str, MapGlobal]) -> list[PrefetchPath]:
     """The ways of two steps that walks from a row of ``trigger`` take."""
     queries = [statement.query for statement in trigger.statements if isinstance(statement, Add)]
-    return list(dict.fromkeys(trail for query in queries for trail in _query_paths(query, maps)))
+    return list(dict.fromkeys(path for query in queries for path in _query_paths(query, maps)))
 
 
-def revival_paths(trigger: Trigger, maps: Mapping[str, MapGlobal], ahead: Liveness) -> list[PrefetchPath]:
+def revival_paths(trigger: Trigger, maps: Mapping[str, MapGlobal], liveness: Liveness) -> list[PrefetchPath]:
     """The ways from a row of ``trigger`` to what may have waited for it: items of lists, which are found by records."""
     found = []
     for statement in trigger.statements:
         if isinstance(statement, Add) and statement.target in maps:
             own = _given(statement, maps[statement.target])
-            for beyond, branch in ahead.waiting_for(statement.target):
+            for continuation, branch in liveness.waiting_for(statement.target):
                 columns = [own[key] for key, _ in branch.pairs if key in own]
                 if len(columns) == len(branch.pairs):
-                    back = (beyond.map, branch.back, tuple(columns))
-                    found.append(PrefetchPath(*back, beyond.map, beyond.index, beyond.index, record=True))
+                    back = (continuation.map, branch.back, tuple(columns))
+                    found.append(
+                        PrefetchPath(*back, continuation.map, continuation.index, continuation.index, record=True)
+                    )
     return list(dict.fromkeys(found))
 
 

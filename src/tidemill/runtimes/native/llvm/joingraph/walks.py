@@ -3,9 +3,9 @@
 A walk is a query whose sources are members of the graph. It differs from other queries in three ways. Lists are looked
 up as soon as what they are looked up by is known, so that an item which leads nowhere on some side is left before the
 first of its neighbours is walked through (``Lookahead.LOCAL``). An item that is known to be dead is passed over, and
-one that turns out to be is marked (``Lookahead.GLOBAL``, see ``beyond``). And what the last list gives is not taken
-item by item where its columns are all that is asked of it: they are poured into the outbox, some at a time, or as a
-run of rows that share all else.
+one that turns out to be is marked (``Lookahead.GLOBAL``, see ``liveness``). And what the last list gives is not
+taken item by item where its columns are all that is asked of it: they are copied into the output, some at a time, or as
+a run of rows that share all else.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ SKIPPED = "passed"
 
 
 FAR, NEAR = 16, 8
-"""So many items before they are followed it is asked for the slots that they lead to, and for what these point to."""
+"""Distance in items at which the slots that an item leads to are prefetched, and then what these point to."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkLookAhead:
-    """What walks of a stage may know before they go on."""
+    """The look-ahead of a stage's walks: its kind, and the items known to be dead."""
 
-    lookahead: Lookahead
-    ahead: Liveness
+    kind: Lookahead
+    liveness: Liveness
 
     @property
     def local(self) -> bool:
-        """Whether all neighbours of an item are looked up before the first is walked through."""
-        return self.lookahead is not Lookahead.NONE
+        """True if all neighbours of an item are looked up before the first is followed."""
+        return self.kind is not Lookahead.NONE
 
 
 class WalkCode(LookupCode):
-    """Emits one walk. With ``outbox`` its rows go there, else to the sink.
+    """Emits one walk. With ``output`` its rows go there, else to the sink.
 
     ``known`` has what walks from the same row have looked up by its columns, all before their first step.
     """
@@ -75,20 +75,20 @@ class WalkCode(LookupCode):
         maps: ModuleMaps,
         query: Query,
         row: ChangeRow | None,
-        sight: WalkLookAhead,
-        outbox: OutputGlobal | None,
+        lookahead: WalkLookAhead,
+        output: OutputGlobal | None,
         known: dict[LookupColumns, LookupResult],
     ) -> None:
         super().__init__(frame, stage, maps, query, row, known)
-        self._sight = sight
-        self._outbox = outbox
+        self._lookahead = lookahead
+        self._output = output
         self._dead: dict[str, ir.Value] = {}
 
     # ----------------------------------------------------------------------------------------------------- the steps
 
     def emit(self, target: Map, sink: Sink) -> None:
         """Run ``sink`` for every row that the walk yields."""
-        if self._sight.local and not self._query.filters:
+        if self._lookahead.local and not self._query.filters:
             self._look_up_by_row()
         super().emit(target, sink)
 
@@ -120,7 +120,7 @@ class WalkCode(LookupCode):
 
     def _look_up_neighbours(self, then: Continue) -> None:
         """Go on where there is something in every list that can be looked up by now."""
-        waiting = [step for step in self._query.sources if self._sight.local and self._can_look_up(step)]
+        waiting = [step for step in self._query.sources if self._lookahead.local and self._can_look_up(step)]
         if not waiting:
             then()
             return
@@ -148,20 +148,21 @@ class WalkCode(LookupCode):
 
     def _follow(self, source: RelationLoop, found: ListSlice, then: Continue) -> None:
         """Go on with every item of a list that is not known to be dead."""
-        builder, beyond = self._builder, self._beyond(source)
+        builder, continuation = self._builder, self._continuation(source)
         alive = self._frame.variable(I8)
         builder.store(number(0, I8), alive)
         with count_up(builder, number(0), found.rows) as place:
             self._fetch_ahead(source, found, place)
-            if beyond is None:
+            if continuation is None:
                 self._bind_item(source, found, place, then)
                 builder.store(number(1, I8), alive)
             else:
-                with builder.if_else(self._sight.ahead.is_dead(builder, found, place, beyond)) as (dead, other):
+                is_dead = self._lookahead.liveness.is_dead(builder, found, place, continuation)
+                with builder.if_else(is_dead) as (dead, other):
                     with dead:
                         self._count_skipped()
                     with other:
-                        self._go_on(source, found, place, beyond, alive, then)
+                        self._go_on(source, found, place, continuation, alive, then)
         with builder.if_then(builder.icmp_unsigned("==", builder.load(alive, typ=I8), number(0, I8))):
             self._mark_predecessor_dead(source)
 
@@ -188,7 +189,7 @@ class WalkCode(LookupCode):
         source: RelationLoop,
         found: ListSlice,
         place: ir.Value,
-        beyond: Continuation,
+        continuation: Continuation,
         alive: ir.Value,
         then: Continue,
     ) -> None:
@@ -206,8 +207,8 @@ class WalkCode(LookupCode):
             dead = builder.or_(dead, cause)
         with builder.if_else(dead) as (marked, other):
             with marked:
-                pairs = list(zip(beyond.branches, causes, strict=True))
-                self._sight.ahead.mark(builder, found, place, beyond, pairs)
+                pairs = list(zip(continuation.branches, causes, strict=True))
+                self._lookahead.liveness.mark(builder, found, place, continuation, pairs)
             with other:
                 builder.store(number(1, I8), alive)
 
@@ -231,20 +232,20 @@ class WalkCode(LookupCode):
 
     # -------------------------------------------------------------------------------------------------- what is dead
 
-    def _beyond(self, source: RelationLoop) -> Continuation | None:
-        """What lies beyond the items of a source, where that is marked."""
-        if self._sight.lookahead is not Lookahead.GLOBAL:
+    def _continuation(self, source: RelationLoop) -> Continuation | None:
+        """The continuation after the items of a source, where it is marked."""
+        if self._lookahead.kind is not Lookahead.GLOBAL:
             return None
-        beyond = self._sight.ahead.beyond(self._query, self._query.sources.index(source))
-        return beyond if beyond in self._sight.ahead.marked else None
+        continuation = self._lookahead.liveness.continuation(self._query, self._query.sources.index(source))
+        return continuation if continuation in self._lookahead.liveness.marked else None
 
     def _branches(self, source: RelationLoop) -> list[str]:
         """The sources that are looked up from this one, in the order of its branches."""
         further = self._query.sources[self._query.sources.index(source) + 1 :]
-        return [step.alias for step in further if self._sight.ahead.pairs(source, step) is not None]
+        return [step.alias for step in further if self._lookahead.liveness.pairs(source, step) is not None]
 
     def _mark_predecessor_dead(self, source: RelationLoop) -> None:
-        """Where the walk came to ``source`` from an item that may be marked: there was nothing."""
+        """Mark the item dead from which the walk came to ``source``, where nothing was found."""
         if source.alias in self._dead:
             self._builder.store(number(1, I8), self._dead[source.alias])
 
@@ -255,9 +256,9 @@ class WalkCode(LookupCode):
     # ------------------------------------------------------------------------------------------------ whole columns
 
     def _copies_columns(self, source: RelationLoop) -> bool:
-        """Whether all that is asked of the last source are columns as they are."""
+        """True if all that is asked of the last source are columns as they are."""
         plain = source.version is Version.STATE and bool(source.lookup) and self._is_plain(source)
-        if self._outbox is None or not plain or source.filters or self._query.weight is not None:
+        if self._output is None or not plain or source.filters or self._query.weight is not None:
             return False
         held = self._maps[source.relation]
         if held.map.values or held.code.lists(index_of(source, held.map)) is None:
@@ -277,9 +278,9 @@ class WalkCode(LookupCode):
                 self._mark_predecessor_dead(source)
 
     def _append_slice(self, source: RelationLoop, found: ListSlice) -> None:
-        assert self._outbox is not None
+        assert self._output is not None
         builder, cells, times = self._builder, self._appended_cells(source, found), self._weight()
-        runs = self._outbox.runs_of(self._frame.module, cells)
+        runs = self._output.runs_of(self._frame.module, cells)
         with builder.if_then(builder.icmp_unsigned("!=", times, number(0)), likely=True):
             if runs is None:
                 self._append_rows(source, found, cells, times)
@@ -303,9 +304,9 @@ class WalkCode(LookupCode):
     def _append_rows(
         self, source: RelationLoop, found: ListSlice, cells: Sequence[NullableValue | str], times: ir.Value
     ) -> None:
-        assert self._outbox is not None
-        builder, outbox = self._builder, self._outbox
-        doubtful = outbox.code.append_slice(builder, outbox.handle(builder), cells, found, times)
+        assert self._output is not None
+        builder, output = self._builder, self._output
+        doubtful = output.code.append_slice(builder, output.handle(builder), cells, found, times)
         with builder.if_then(doubtful, likely=False):
             self._weigh_one_by_one(self._maps[source.relation], found, times)
 
@@ -326,13 +327,13 @@ class WalkCode(LookupCode):
         return cells
 
     def _weigh_one_by_one(self, held: MapGlobal, found: ListSlice, times: ir.Value) -> None:
-        """Write the weights of what was poured last anew, each checked."""
-        assert self._outbox is not None
-        builder, outbox = self._builder, self._outbox.handle(self._builder)
-        weights = self._outbox.code.latest_weights(builder, outbox, found.rows)
+        """Write the weights of the rows appended last again, each checked."""
+        assert self._output is not None
+        builder, output = self._builder, self._output.handle(self._builder)
+        weights = self._output.code.latest_weights(builder, output, found.rows)
         with count_up(builder, number(0), found.rows) as place:
             pair = builder.smul_with_overflow(times, self._weight_of(held, found, place))
             self._frame.refuse(builder.extract_value(pair, 1), WEIGHT_OVERFLOW)
             weight = builder.extract_value(pair, 0)
             builder.store(weight, at(builder, weights, builder.mul(place, number(8))), align=8)
-            self._outbox.code.note(builder, outbox, weight, weight)
+            self._output.code.note(builder, output, weight, weight)

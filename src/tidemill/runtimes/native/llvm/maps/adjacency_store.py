@@ -1,4 +1,4 @@
-"""Where the records of a member of a join graph lie: in a pool, with arrays of items for each way into it."""
+"""The store of a join graph member's records: in a pool, with arrays of items for each way into it."""
 
 from __future__ import annotations
 
@@ -75,10 +75,15 @@ class AdjacencyStore(PooledStore):
                 lists.set_weight(builder, handle, entry, weight)
 
     def prefetch_slice(
-        self, builder: ir.IRBuilder, handle: IRValue, places: KeyPositions, cells: Sequence[IRValue], lines: Prefetcher
+        self,
+        builder: ir.IRBuilder,
+        handle: IRValue,
+        places: KeyPositions,
+        cells: Sequence[IRValue],
+        prefetcher: Prefetcher,
     ) -> None:
         """Ask for the slot of a list, and for its first items."""
-        self.list_of(places).look(builder, handle, cells, lines)
+        self.list_of(places).prefetch(builder, handle, cells, prefetcher)
 
     @contextmanager
     def each_in_slice(

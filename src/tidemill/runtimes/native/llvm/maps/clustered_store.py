@@ -1,7 +1,7 @@
 """Records that lie by their prefix: those with equal leading columns behind each other, in the order of the last one.
 
-Where all keys of a map are the columns of one order, its groups can hold the records themselves. Then whoever reads a
-range and changes an entry of it touches one piece of memory. The records of a group that has become a tree lie in a
+Where all keys of a map are the columns of one order, its groups can hold the records themselves. Then to read a
+range and change an entry of it touches one piece of memory. The records of a group that has become a tree lie in a
 hash table, as those of other maps do, and the tree has their sums.
 """
 
@@ -34,7 +34,7 @@ from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
 from tidemill.runtimes.native.llvm.maps.record_store import InlineStore
 
 CURSOR = StructLayout()
-"""How far all records have been gone through: slots of the table, then groups, then items of one."""
+"""A cursor over all records: slots of the table, then groups, then items of one."""
 for _name in ("slot", "group", "item"):
     CURSOR.field(_name, I64)
 
@@ -104,7 +104,7 @@ class ClusteredStore:
         return found.get()
 
     def _promote_to_tree(self) -> ir.Function:
-        """``plant(handle, group)``: the records of an array move to the table, and their sums to a tree."""
+        """``plant(handle, group)``: move the records of an array to the table, and their sums to a tree."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             handle, group = arguments
@@ -113,7 +113,7 @@ class ClusteredStore:
                 hash_ = self._keys.of_record(builder, record).hash(builder)
                 self._table.insert(builder, handle, hash_, record)
 
-            status = self._groups.plant(builder, self._order.own(builder, handle), group, move)
+            status = self._groups.promote_to_tree(builder, self._order.own(builder, handle), group, move)
             self._grow(builder, handle, -ARRAY_LIMIT)
             builder.ret(status)
 
@@ -181,5 +181,5 @@ class ClusteredStore:
 
         return define(self._groups.module, f"{self._groups.name}.next", PTR, [PTR, PTR], body, "noinline")
 
-    def look(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, lines: Prefetcher) -> None:
+    def prefetch(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, prefetcher: Prefetcher) -> None:
         """The order asks for its groups; the table is small as long as these are."""

@@ -1,8 +1,8 @@
-"""What the runtime asks of a map as a whole: to begin and end, to be filled, and what an epoch has done to it.
+"""The exported functions of a map as a whole: create and destroy, begin, restore, the changes of an epoch, rollback.
 
-These functions are exported, and ``handles.NativeMap`` calls them; records go in and out as arrays. A key may stand in
-the journal more than once, because an entry that left took its stamp along; the first record is the one that counts,
-and all others say that the key was not there.
+These functions are exported, and ``io.native_map.NativeMap`` calls them; records go in and out as arrays. A key may
+stand in the journal more than once, because an entry that left took its stamp along; the first record is the one that
+counts, and all others say that the key was not there.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class JournalCode:
             following = builder.add(code.handle.load(builder, handle, "epoch"), number(1, I32))
             epoch = Local(builder, following)
             with builder.if_then(builder.icmp_signed("<", following, number(0, I32)), likely=False):
-                # After two thousand million epochs stamps begin anew, and no old one may look like a new one.
+                # After two thousand million epochs stamps begin again, and no old one may look like a new one.
                 with code.store.each(builder, handle) as entry:
                     code.record.store(builder, entry, "stamp", number(0, I32))
                 epoch.set(number(1, I32))

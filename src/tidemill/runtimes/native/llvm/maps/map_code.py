@@ -1,6 +1,6 @@
 """Maps as code: for one map, the functions that find, add and sum, emitted into the module of its stage.
 
-What is emitted here works on a *handle*, the memory of one map (``handles.NativeMap`` makes it). An *entry* is a
+What is emitted here works on a *handle*, the memory of one map (``io.native_map.NativeMap`` makes it). An *entry* is a
 pointer to a record; it is good until something is added to its map.
 """
 
@@ -130,7 +130,7 @@ class MapCode:
     def slice(
         self, builder: ir.IRBuilder, handle: IRValue, lists: AdjacencyListCode, keys: Sequence[NullableValue]
     ) -> ListSlice:
-        """What has ``keys`` in the columns of an index, nothing where one of them is NULL."""
+        """The entries with ``keys`` in the columns of an index, none where one of them is NULL."""
         null = any_null(builder, keys)
         possible = number(1, I1) if null is None else builder.not_(null)
         return lists.slice(builder, handle, [cell.value for cell in keys], possible)
@@ -165,27 +165,27 @@ class MapCode:
 
     @property
     def pointers(self) -> int:
-        """How many pointers ``look`` follows at most."""
+        """The greatest number of pointers that ``prefetch`` follows."""
         slices = 1 + len(self._store.indexes) if isinstance(self._store, PooledStore) else 0
         return slices + len(self.orders)
 
-    def look(
-        self, builder: ir.IRBuilder, handle: IRValue, cells: Mapping[str, NullableValue], lines: Prefetcher
+    def prefetch(
+        self, builder: ir.IRBuilder, handle: IRValue, cells: Mapping[str, NullableValue], prefetcher: Prefetcher
     ) -> None:
         """Ask for the memory that finding or adding entries with these key columns will touch."""
         places = dict(zip(self._keys.places(list(cells)), cells.values(), strict=True))
         if len(places) == len(self.map.keys):
             keys = self._keys.of_cells(builder, [places[i] for i in range(len(places))])
-            self._store.look(builder, handle, keys.hash(builder), lines)
+            self._store.prefetch(builder, handle, keys.hash(builder), prefetcher)
         if isinstance(self._store, PooledStore):
             for index in self._store.indexes:
                 if places.keys() >= set(index):
                     found = [places[place].value for place in index]
-                    self._store.prefetch_slice(builder, handle, index, found, lines)
+                    self._store.prefetch_slice(builder, handle, index, found, prefetcher)
         for order in self.changing.orders:
             *prefix, _ = order.places
             if places.keys() >= set(prefix):
-                order.look(builder, handle, [places[place].value for place in prefix], lines)
+                order.prefetch(builder, handle, [places[place].value for place in prefix], prefetcher)
 
     # ---------------------------------------------------------------------------------------------------- changing
 
@@ -224,7 +224,7 @@ class MapCode:
         return self.changing.clear(builder, handle)
 
     def negatives(self, builder: ir.IRBuilder, handle: IRValue, value: str) -> IRValue:
-        """How many entries have a negative ``value`` (or ``_weight``), an i64; ``value`` must be guarded."""
+        """The number of entries with a negative ``value`` (or ``_weight``), an i64; ``value`` must be guarded."""
         return self.changing.negatives(builder, handle, value)
 
     # ------------------------------------------------------------------------------------------------------ orders
@@ -267,7 +267,7 @@ class MapCode:
         after: bool,
         condition: Callable[[ir.IRBuilder, IRValue, Sequence[IRValue | None]], IRValue],
     ) -> tuple[IRValue, NullableValue]:
-        """Whether there is, and which is, the key at which ``condition`` over running sums turns: see ``Seek``.
+        """An i1 and the key at which ``condition`` over running sums turns, if there is one: see ``MapSeek``.
 
         ``condition`` gets the builder, the weight and the values summed over the entries strictly after (or before) an
         entry, gives an i1, and is emitted once or twice, within loops. Returns an i1 and the key, never NULL.

@@ -23,7 +23,7 @@ from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
 SeekCondition = Callable[[NodeSums], IRValue]
 
 SeekResult = tuple[Local, Local]
-"""Whether a key was found (i1), and the key."""
+"""An i1: whether a key was found; and the key."""
 
 TREE = StructLayout()
 """A tree of its own: the pool of its nodes, and its root."""
@@ -121,7 +121,7 @@ class OrderedIndexCode:
     def _add_to_tree(
         self, builder: ir.IRBuilder, own: IRValue, prefix: Sequence[IRValue], key: IRValue, sums: NodeSums
     ) -> IRValue:
-        """Where groups hold the records themselves, only trees have sums besides; gives a status."""
+        """Add to the sums of a tree, where groups hold the records themselves; gives a status."""
         assert self.groups is not None
         status = Local(builder, number(0, I32))
         used = POOL.load(builder, self.groups.pool(builder, own), "used")
@@ -148,10 +148,12 @@ class OrderedIndexCode:
         """The sums over the entries ``among``, as ``find`` gives them, before a key (or with it)."""
         return (self.groups or self.trees).sum_until(builder, self.own(builder, handle), among, key, inclusive)
 
-    def look(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue], lines: Prefetcher) -> None:
+    def prefetch(
+        self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue], prefetcher: Prefetcher
+    ) -> None:
         """Ask for the memory of the entries with a prefix; of a tree without one the upper nodes are there anyway."""
         if self.groups is not None:
-            self.groups.look(builder, self.own(builder, handle), prefix, lines)
+            self.groups.prefetch(builder, self.own(builder, handle), prefix, prefetcher)
 
     def last(self) -> IRValue:
         """No key is greater."""
@@ -162,7 +164,7 @@ class OrderedIndexCode:
     def seek(
         self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue], after: bool, holds: SeekCondition
     ) -> tuple[IRValue, IRValue]:
-        """Whether there is, and which is, the cell of the entry at which ``holds`` turns: see ``MapCode.seek``."""
+        """An i1 and the cell of the entry at which ``holds`` turns, if there is one: see ``MapCode.seek``."""
         found, sought = Local(builder, number(0, I1)), Local(builder, number(0, self.trees.key))
         seek = self._seek_after if after else self._seek_before
         among, own = self.find(builder, handle, prefix), self.own(builder, handle)

@@ -1,4 +1,4 @@
-"""Where the records of a map lie: within the slots of its hash table, or in a pool that several indexes point into.
+"""Stores of a map's records: within the slots of its hash table, or in a pool that several indexes point into.
 
 A map of small records without secondary indexes takes one cache miss an access, because its slots are the records. In
 a pool records never move, so an index holds ids of 4 bytes, and the entries of a *slice* (those with equal values in
@@ -24,7 +24,7 @@ from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 KeyPositions = tuple[int, ...]
 
 SLOT = StructLayout()
-"""What indexes hold of a record, or of the first record of a slice."""
+"""The slot of an index: a record, or the first record of a slice."""
 SLOT.field("tag", I32)
 SLOT.field("id", I32)
 
@@ -45,7 +45,7 @@ class RecordStore(Protocol):
         """The memory of the store."""
 
     def count(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
-        """How many records there are."""
+        """The number of records."""
 
     def locate(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, keys: KeyCells) -> IRValue:
         """The record with this key, which has this hash, or null."""
@@ -62,7 +62,7 @@ class RecordStore(Protocol):
     def each(self, builder: ir.IRBuilder, handle: IRValue) -> AbstractContextManager[IRValue]:
         """Run what is emitted within for every record."""
 
-    def look(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, lines: Prefetcher) -> None:
+    def prefetch(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, prefetcher: Prefetcher) -> None:
         """Ask for the memory in which a record with this hash would be."""
 
 
@@ -118,9 +118,9 @@ class InlineStore:
         with hash_table.each_slot(builder, self.table(builder, handle), self._record.size) as slot:
             yield slot
 
-    def look(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, lines: Prefetcher) -> None:
+    def prefetch(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, prefetcher: Prefetcher) -> None:
         size = self._record.size
-        lines.fetch(hash_table.home(builder, self.table(builder, handle), hash_, size), size)
+        prefetcher.request(hash_table.home(builder, self.table(builder, handle), hash_, size), size)
 
     def _account(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
         return self._handle.load(builder, handle, "account")
@@ -244,21 +244,28 @@ class PooledStore:
             id_.set(self._record.load(builder, entry, f"next{i}"))
             yield entry
 
-    def look(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, lines: Prefetcher) -> None:
-        self._look(builder, handle, self._table(builder, handle), hash_, lines)
+    def prefetch(self, builder: ir.IRBuilder, handle: IRValue, hash_: IRValue, prefetcher: Prefetcher) -> None:
+        self._prefetch(builder, handle, self._table(builder, handle), hash_, prefetcher)
 
     def prefetch_slice(
-        self, builder: ir.IRBuilder, handle: IRValue, places: KeyPositions, cells: Sequence[IRValue], lines: Prefetcher
+        self,
+        builder: ir.IRBuilder,
+        handle: IRValue,
+        places: KeyPositions,
+        cells: Sequence[IRValue],
+        prefetcher: Prefetcher,
     ) -> None:
         """Ask for the first record of a slice."""
         table = self._slice(builder, handle, self.indexes.index(places))
-        self._look(builder, handle, table, hash_table.hash_of(builder, cells), lines)
+        self._prefetch(builder, handle, table, hash_table.hash_of(builder, cells), prefetcher)
 
-    def _look(self, builder: ir.IRBuilder, handle: IRValue, table: IRValue, hash_: IRValue, lines: Prefetcher) -> None:
+    def _prefetch(
+        self, builder: ir.IRBuilder, handle: IRValue, table: IRValue, hash_: IRValue, prefetcher: Prefetcher
+    ) -> None:
         slot = hash_table.home(builder, table, hash_, SLOT.size)
-        lines.fetch(slot, SLOT.size)
+        prefetcher.request(slot, SLOT.size)
         records = self._handle.load(builder, handle, "records")
-        lines.follow(SLOT.address(builder, slot, "id"), records, self._record.size)
+        prefetcher.request_later(SLOT.address(builder, slot, "id"), records, self._record.size)
 
     def _link(self, builder: ir.IRBuilder, handle: IRValue, i: int, entry: IRValue, id_: IRValue) -> None:
         """Put a new record at the front of its slice."""

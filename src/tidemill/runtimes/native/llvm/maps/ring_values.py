@@ -50,7 +50,7 @@ class EntryNumbers:
 
 
 class RingCode:
-    """What is emitted for the numbers of one map."""
+    """The code for the numbers of one map."""
 
     def __init__(self, map_: Map, record: MapRecord) -> None:
         self._map, self._record = map_, record
@@ -96,7 +96,7 @@ class RingCode:
         return self.of_flat([ir.Constant(type_, 0.0 if type_ == F64 else 0) for type_ in self.types()])
 
     def store_zero(self, builder: ir.IRBuilder, record: IRValue) -> None:
-        """Let all numbers of a record be 0."""
+        """Set all numbers of a record to 0."""
         for name, type_ in zip(self._names, self.types(), strict=True):
             self._record.store(builder, record, name, ir.Constant(type_, 0.0 if type_ == F64 else 0))
 

@@ -1,4 +1,4 @@
-"""How entries change: added to, entered, dropped at weight 0, or set; and what all of that keeps in step.
+"""Updates of entries: added to, inserted, removed at weight 0, or set; indexes and journal are kept in step.
 
 Whatever an entry is changed by, its old state is in the journal first, all memory that may be needed is there, and
 nothing has been written when a fault is found. So a change that fails can always be rolled back.
@@ -45,7 +45,7 @@ def _shape(
     guarded: Sequence[str],
     journaled: bool,
 ) -> str:
-    """What tells the code of one map from that of another: types and places, but no names.
+    """The signature of the code of a map: types and positions, but no names.
 
     >>> from tidemill.model.types import BIGINT, Field
     >>> from tidemill.program.maps import RingField
@@ -117,7 +117,7 @@ class UpdateCode:
             self.store = InlineStore(self.record, self.handle, self.keys)
 
     def _clusters(self, places: Sequence[int]) -> bool:
-        """Whether records can lie by the columns of an order: it has all of them, none is NULL, and all sums are exact.
+        """True if records can lie by the columns of an order: it has all of them, none is NULL, and all sums are exact.
 
         (A DOUBLE is not in the sums of a tree, which must be empty when its last record goes.)
         """
@@ -288,7 +288,7 @@ class UpdateCode:
     # ----------------------------------------------------------------------------------------------------- setting
 
     def put(self, builder: ir.IRBuilder, handle: IRValue, record: IRValue) -> IRValue:
-        """Let the entry with the key of a record have its numbers; weight 0 removes it. Gives a status."""
+        """Set the entry with the key of a record to its numbers; weight 0 removes it. Gives a status."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             handle, record = arguments
@@ -368,7 +368,7 @@ class UpdateCode:
     # -------------------------------------------------------------------------------------------- keeping in step
 
     def negatives(self, builder: ir.IRBuilder, handle: IRValue, name: str) -> IRValue:
-        """How many entries have a negative number of that name."""
+        """The number of entries with a negative number of that name."""
         return self.handle.load(builder, handle, f"negative {name}")
 
     def append(self, builder: ir.IRBuilder, handle: IRValue, vector: str, record: IRValue) -> IRValue:
@@ -443,7 +443,7 @@ class UpdateCode:
         return status
 
     def _integer_change(self, builder: ir.IRBuilder, old: EntryNumbers, new: EntryNumbers | None) -> EntryNumbers:
-        """What orders must be told when an entry is set; DOUBLE values are not in them."""
+        """The difference that ordered indexes take in when an entry is set; DOUBLE values are not in them."""
         if new is None:
             values = [v if isinstance(v, DoubleSum) else builder.neg(v) for v in old.values]
             return EntryNumbers(builder.neg(old.weight), tuple(values))

@@ -1,7 +1,7 @@
 """The operators of SQL arithmetic and of rings. Each gives a value and where it fails; all are safe to compute anyway.
 
 Exact numbers are computed in as many bits as the result can have, so rounding and the test for overflow come last, as
-in ``algebra.values.decimals``. Nothing here looks at NULL: whoever calls ignores the value and the failure where one
+in ``algebra.values.decimals``. Nothing here looks at NULL: the caller ignores the value and the failure where one
 is.
 """
 
@@ -215,7 +215,7 @@ TRY_OPERATORS = {f"try_{name}": name for name in ("add", "subtract", "multiply",
 
 
 def never_fails(call: Call) -> bool:
-    """Whether an operator has a value for all arguments."""
+    """True if an operator has a value for all arguments."""
     if call.function in ("positive", "sqrt"):
         return True
     if call.function not in ("add", "subtract", "multiply", "negate", "abs"):

@@ -210,7 +210,7 @@ def _uncast(target: Type) -> RowFault:
 
 
 def never_fails(source: Type, target: Type) -> bool:
-    """Whether every value of ``source`` is one of ``target``."""
+    """True if every value of ``source`` is one of ``target``."""
     match source, target:
         case _ if source == target:
             return True
@@ -232,7 +232,7 @@ def never_fails(source: Type, target: Type) -> bool:
 def as_key(
     builder: ir.IRBuilder, cell: NullableValue, source: Type, target: Type
 ) -> tuple[NullableValue, ir.Value | None]:
-    """What a key column of type ``target`` must hold to equal ``cell``, and an i1 under which no value does.
+    """The value of a key column of type ``target`` that equals ``cell``, and an i1 under which no value does.
 
     Exact numbers of any type are equal where the numbers are: 2 finds 2.00, and 2.50 finds no integer.
     """

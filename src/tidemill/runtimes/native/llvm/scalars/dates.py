@@ -75,7 +75,7 @@ def _weekday(first: int, shift: int) -> EmitOperator:
 
 
 def _clock(unit: int, count: int) -> EmitOperator:
-    """How many whole units of so many microseconds, of ``count`` that go round."""
+    """The number of whole units of so many microseconds, modulo ``count``."""
 
     def emit(builder: ir.IRBuilder, call: Call, values: Sequence[ir.Value]) -> Outcome:
         days = builder.mul(floor_divided(builder, values[0], DAY), ir.Constant(I64, DAY))

@@ -1,4 +1,4 @@
-"""Sums of DOUBLE in registers, as ``native.doubles`` keeps them: double-doubles and counts of what is not finite.
+"""Sums of DOUBLE in registers, as ``state.double_sums`` keeps them: double-doubles and counts of what is not finite.
 
 All steps are Knuth's and Dekker's error-free transformations. They are exact wherever the sum fits two doubles, so that
 a row which leaves takes away what it brought.
@@ -17,7 +17,7 @@ ZERO = ir.Constant(F64, 0.0)
 
 
 def term(builder: ir.IRBuilder, value: IRValue, weight: IRValue) -> DoubleSum:
-    """What ``weight`` (i64) rows with ``value`` (f64) add to a DOUBLE ring value."""
+    """The amount that ``weight`` (i64) rows with ``value`` (f64) add to a DOUBLE ring value."""
     times = builder.sitofp(weight, F64)
     # A weight of more than 53 bits leaves a rest, which is small enough to be multiplied on its own.
     saturated = external(builder.module, "llvm.fptosi.sat.i64.f64", I64, [F64])
@@ -49,13 +49,13 @@ def plus(builder: ir.IRBuilder, one: DoubleSum, other: DoubleSum) -> DoubleSum:
 
 
 def negated(builder: ir.IRBuilder, one: DoubleSum) -> DoubleSum:
-    """What takes ``one`` away; 0 stays +0."""
+    """The negation of ``one``; 0 stays +0."""
     high, low = builder.fsub(ZERO, one.high), builder.fsub(ZERO, one.low)
     return DoubleSum(high, low, *(builder.neg(count) for count in one.parts()[2:]))
 
 
 def difference(builder: ir.IRBuilder, new: DoubleSum, old: DoubleSum) -> tuple[DoubleSum, IRValue]:
-    """What leads from ``old`` to ``new``, and an i1: whether it does so exactly, in this and any exact arithmetic."""
+    """The difference from ``old`` to ``new``, and an i1: whether it is exact, in this and any exact arithmetic."""
     back = negated(builder, old)
     terms = [new.high, back.high, new.low, back.low]
     for _ in range(len(terms) - 1):

@@ -38,7 +38,7 @@ def scale_of(type_: Type) -> int:
 
 
 def is_exact(type_: Type) -> bool:
-    """Whether values of ``type_`` are whole numbers inside, perhaps scaled."""
+    """True if values of ``type_`` are whole numbers inside, perhaps scaled."""
     return isinstance(type_, t.Decimal) or type(type_) in _BITS
 
 
@@ -90,7 +90,7 @@ def canonical(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def any_of(builder: ir.IRBuilder, *conditions: ir.Value | None) -> ir.Value | None:
-    """Whether one of ``conditions`` holds; None stands for one that never does."""
+    """True if one of ``conditions`` holds; None stands for one that never does."""
     found: ir.Value | None = None
     for condition in conditions:
         if condition is not None:

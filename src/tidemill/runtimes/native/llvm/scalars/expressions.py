@@ -76,7 +76,7 @@ class LlvmExpressions:
         return self._is(self.cell(condition), TRUE)
 
     def _is(self, cell: NullableValue, truth: ir.Constant) -> ir.Value:
-        """Whether a BOOLEAN is true, or is false; NULL is neither."""
+        """True if a BOOLEAN is true, or is false; NULL is neither."""
         value = cell.value if truth is TRUE else self._builder.not_(cell.value)
         return value if cell.is_null is None else self._builder.and_(value, self._builder.not_(cell.is_null))
 
@@ -248,7 +248,7 @@ _FORMS: dict[str, Callable[[LlvmExpressions, Call], NullableValue]] = {
 
 
 def may_fail(scalar: Scalar) -> bool:
-    """Whether computing ``scalar`` may be an error; in doubt it may."""
+    """True if computing ``scalar`` may be an error; in doubt it may."""
     match scalar:
         case Cast(input=input_, lenient=lenient):
             if not lenient and not conversions.never_fails(input_.type, scalar.type):

@@ -153,7 +153,7 @@ def quotient(builder: ir.IRBuilder, one: WideInteger, other: WideInteger) -> Wid
 
 
 def remainder(builder: ir.IRBuilder, one: WideInteger, other: WideInteger) -> WideInteger:
-    """What is left of ``one``, with its sign; ``other`` is not 0."""
+    """The remainder of ``one``, with its sign; ``other`` is not 0."""
     _, rest = _divided(builder, magnitude(builder, one), magnitude(builder, other))
     return _signed(builder, WideInteger(rest.value, min(one.bits, other.bits) + 1), one)
 

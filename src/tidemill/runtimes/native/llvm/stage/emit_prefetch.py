@@ -1,14 +1,14 @@
-"""What rows will need of memory, asked for before they come to it.
+"""Prefetching for a block of rows: the memory that they will need is requested before they are taken in.
 
 A row finds its way through maps that do not fit the cache, one miss after the other. The misses of different rows do
-not wait for each other: so before a block of rows is taken in, the places are computed that they lead to, and the
-machine is told to fetch them. That decides nothing. A place that has moved by the time a row comes costs time.
+not wait for each other: so before a block of rows is taken in, the addresses are computed that they lead to, and the
+machine is told to fetch them. Nothing depends on it: an address that has moved by the time a row comes costs time.
 
-There are two rounds. The first asks for the slots of hash tables, by the hashes of what is computed from a row. Where a
-slot only says where something lies, that goes on a list, and the second round reads those slots, which are there by
-now, and asks for what they point to. What a row finds only by what another map tells it is not looked for; but in join
-graphs the first item of a list that a row leads to tells where its walk goes next, and what it may bring to life: two
-more rounds ask for that.
+There are two passes. The first requests the slots of hash tables, by the hashes of what is computed from a row. Where a
+slot holds only a pointer, it goes on a list, and the second pass reads those slots, which are in the cache by then, and
+requests the memory that they point to. Keys that only another map gives are not prefetched; but in join graphs the
+first item of a list that a row leads to gives the next step of its walk, and the items that it may revive: two more
+passes request these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions, m
 from tidemill.runtimes.native.llvm.stage.stage_code import StageInput
 
 PREFETCH_ROWS = 32
-"""So many rows are looked ahead: their lines fit the smaller caches, and each round waits for memory once."""
+"""Rows of a block: their cache lines fit the smaller caches, and each pass waits for memory once."""
 
 KnownKeys = tuple[tuple[str, Scalar], ...]
 """Key columns of a map, each with what it will equal: a column of the row, or what is computed from some of them."""
@@ -44,36 +44,36 @@ def emit_prefetch(
     begin: Callable[[], FunctionFrame],
     inputs: Sequence[StageInput],
     maps: Mapping[str, MapGlobal],
-    ahead: Liveness | None,
+    liveness: Liveness | None,
 ) -> ir.Function | None:
-    """``ahead(start, stop, order, tables)``: look at rows that will be taken; None where nothing is known.
+    """``ahead(start, stop, order, tables)``: prefetch for rows that will be taken in; None where nothing is known.
 
-    ``begin`` begins that function. ``ahead`` is what walks of the stage know of dead ends, which rows may open.
+    ``begin`` begins that function. ``liveness`` knows the dead items of the stage's walks, which rows may revive.
     """
     known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
     if not any(known.values()):
         return None
-    trails = {input_.number: walk_paths(input_.trigger, maps) for input_ in inputs}
-    if ahead is not None:
+    paths = {input_.number: walk_paths(input_.trigger, maps) for input_ in inputs}
+    if liveness is not None:
         for input_ in inputs:
-            trails[input_.number] += revival_paths(input_.trigger, maps, ahead)
+            paths[input_.number] += revival_paths(input_.trigger, maps, liveness)
     frame = begin()
     frame.function.attributes.add("noinline")
     builder, arguments = frame.builder, frame.function.args
     most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
-    lines = Prefetcher(builder, PREFETCH_ROWS * most)
+    prefetcher = Prefetcher(builder, PREFETCH_ROWS * most)
 
-    def look(input_: StageInput, columns: IRValue, row: IRValue) -> None:
-        _look(frame, input_, known[input_.number], columns, row, maps, lines)
+    def prefetch_row(input_: StageInput, columns: IRValue, row: IRValue) -> None:
+        _prefetch_row(frame, input_, known[input_.number], columns, row, maps, prefetcher)
 
-    _each_event(builder, arguments, inputs, look)
-    lines.follow_all()
-    for items in (False, True) if any(trails.values()) else ():
+    _each_event(builder, arguments, inputs, prefetch_row)
+    prefetcher.request_pointees()
+    for items in (False, True) if any(paths.values()) else ():
 
         def go_on(input_: StageInput, columns: IRValue, row: IRValue, items: bool = items) -> None:
-            for trail in trails[input_.number]:
-                cells = _cells(builder, input_, trail.columns, columns, row)
-                trail.fetch(builder, maps, cells, items=items)
+            for path in paths[input_.number]:
+                cells = _cells(builder, input_, path.columns, columns, row)
+                path.prefetch(builder, maps, cells, items=items)
 
         _each_event(builder, arguments, inputs, go_on)
     frame.done()
@@ -104,14 +104,14 @@ def _each_event(
         builder.position_at_end(after)
 
 
-def _look(
+def _prefetch_row(
     frame: FunctionFrame,
     input_: StageInput,
     accesses: Sequence[tuple[str, KnownKeys]],
     columns: IRValue,
     row: IRValue,
     maps: Mapping[str, MapGlobal],
-    lines: Prefetcher,
+    prefetcher: Prefetcher,
 ) -> None:
     builder = frame.builder
     known = [scalar for _, pairs in accesses for _, scalar in pairs]
@@ -121,7 +121,7 @@ def _look(
     found = {scalar: to_stored(builder, expressions.cell(scalar), scalar.type) for scalar in dict.fromkeys(known)}
     for name, pairs in accesses:
         held = maps[name]
-        held.code.look(builder, held.handle(builder), {key: found[scalar] for key, scalar in pairs}, lines)
+        held.code.prefetch(builder, held.handle(builder), {key: found[scalar] for key, scalar in pairs}, prefetcher)
 
 
 def _cells(
@@ -137,7 +137,7 @@ def _cells(
 
 
 def _largest(accesses: Sequence[tuple[str, KnownKeys]]) -> list[tuple[str, KnownKeys]]:
-    """Those that tell more of a key than any other: with them the others are looked at as well.
+    """The accesses that know most columns of a key: they prefetch for the others as well.
 
     >>> from tidemill.model.types import BIGINT, Field
     >>> x, y = column(Field("x", BIGINT)), column(Field("y", BIGINT))
@@ -165,7 +165,7 @@ def _accesses(trigger: Trigger, maps: Mapping[str, MapGlobal]) -> Iterator[tuple
                 yield from _access(step.map, step.lookup, changed, maps)
             elif isinstance(step, RelationLoop) and step.version is Version.STATE:
                 yield from _access(step.relation, step.lookup, changed, maps)
-        if statement.target not in maps:  # an outbox, whose end is in cache
+        if statement.target not in maps:  # an output, whose end is in cache
             continue
         target = maps[statement.target].map
         outputs = [output.scalar for output in statement.query.outputs[: len(target.keys)]]

@@ -1,4 +1,4 @@
-"""Rows out of a map, as code: what an epoch has changed of them goes to an outbox, without a row of Python.
+"""Rows out of a map, as code: what an epoch has changed of them goes to an output, without a row of Python.
 
 It says the same as the generated ``finish`` function, which is asked where an epoch has touched few keys, and where
 something is wrong: then it finds out once more what that is, and says so.
@@ -43,13 +43,13 @@ BeginFunction = Callable[[str, Sequence[ir.Type], bool], FunctionFrame]
 """Begins a function of a name, for arguments of such types; it may be exported."""
 
 INVALID_ROW = RowFault("a row of a view")
-"""What is wrong with it the generated Python says."""
+"""A row that is not valid; the generated Python reports why."""
 
 
 FUNCTIONS = ("emit", "emit.row", "emit.changed")
 
-MANY = 256
-"""From so many touched keys on it is faster than Python, whose rows need not come out of columns."""
+MACHINE_CODE_KEYS = 256
+"""Touched keys from which machine code is faster than Python, whose rows need not come out of columns."""
 
 
 def emit_rows(
@@ -64,9 +64,9 @@ def emit_rows(
         return None
     place = ir.GlobalVariable(module, PTR, "emitted")
     place.initializer = NULL_POINTER
-    posted = OutputGlobal(Map(stage.name, stage.output), OutputCode(module, stage.output), place)
+    output = OutputGlobal(Map(stage.name, stage.output), OutputCode(module, stage.output), place)
     try:
-        OutputRowCode(begin, finish, maps[finish.source], posted).emit()
+        OutputRowCode(begin, finish, maps[finish.source], output).emit()
     except NotCompiled:
         for name in (place.name, *FUNCTIONS):
             module.globals.pop(name, None)
@@ -74,7 +74,7 @@ def emit_rows(
     for function in map(module.globals.__getitem__, FUNCTIONS):
         for attribute in COLD:
             function.attributes.add(attribute)
-    return posted
+    return output
 
 
 def _plain(stage: Stage) -> GroupEmission | None:
@@ -97,11 +97,11 @@ class OutputRowCode:
     Gives a status. Whatever it is, all touched keys are told of again when they are next asked for.
     """
 
-    def __init__(self, begin: BeginFunction, finish: GroupEmission, held: MapGlobal, posted: OutputGlobal) -> None:
-        self._begin, self._finish, self._held, self._posted = begin, finish, held, posted
+    def __init__(self, begin: BeginFunction, finish: GroupEmission, held: MapGlobal, output: OutputGlobal) -> None:
+        self._begin, self._finish, self._held, self._output = begin, finish, held, output
         self._row = StructLayout()
         self._row.field("there", I8)
-        for name, field in zip(posted.code.names, posted.code.fields, strict=True):
+        for name, field in zip(output.code.names, output.code.fields, strict=True):
             self._row.field(name, cell_type(field.type))
             if field.nullable:
                 self._row.field(null_column(name), I8)
@@ -136,7 +136,7 @@ class OutputRowCode:
             with builder.if_then(builder.not_(expressions.holds(self._finish.condition))):
                 frame.done()
         for name, field, output in zip(
-            self._posted.code.names, self._posted.code.fields, self._finish.outputs, strict=True
+            self._output.code.names, self._output.code.fields, self._finish.outputs, strict=True
         ):
             self._write(frame, row, name, field, expressions.cell(output.scalar), output.scalar.type)
         self._row.store(builder, row, "there", number(1, I8))
@@ -144,7 +144,7 @@ class OutputRowCode:
         return frame.function
 
     def _bindings(self, frame: FunctionFrame, record: IRValue) -> dict[str, NullableValue]:
-        """What expressions see of a record. Sums must fit their types, whether they are shown or not."""
+        """The cells of a record, for expressions. Sums must fit their types, whether they are output or not."""
         builder, code, map_ = frame.builder, self._held.code, self._held.map
         found = {WEIGHT: NullableValue(code.weight(builder, record))}
         for place, key in enumerate(map_.keys):
@@ -195,17 +195,17 @@ class OutputRowCode:
         return builder.trunc(self._row.load(builder, row, "there"), I1)
 
     def _equal(self, builder: ir.IRBuilder, one: IRValue, other: IRValue) -> IRValue:
-        code = self._posted.code
+        code = self._output.code
         names = [*code.names, *(null_column(n) for n, f in zip(code.names, code.fields, strict=True) if f.nullable)]
         return equal(builder, *([self._row.load(builder, row, name) for name in names] for row in (one, other)))
 
     def _post(self, builder: ir.IRBuilder, row: IRValue, weight: int) -> None:
-        code = self._posted.code
+        code = self._output.code
         cells = []
         for name, field in zip(code.names, code.fields, strict=True):
             null = builder.trunc(self._row.load(builder, row, null_column(name)), I1) if field.nullable else None
             cells.append(NullableValue(self._row.load(builder, row, name), null))
-        code.add(builder, self._posted.handle(builder), cells, number(weight))
+        code.add(builder, self._output.handle(builder), cells, number(weight))
 
 
 def _fitting(frame: FunctionFrame, value: MapValue, found: IRValue) -> IRValue:

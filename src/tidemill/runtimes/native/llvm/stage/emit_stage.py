@@ -5,10 +5,10 @@
 ``rows.k``     packed records of input k
 ``event.k``    one packed record, after which everything is as fresh as after an epoch
 ``events``     Arrow batches of several inputs, mixed, each row an event
-``replace.k``  the k-th target that is computed anew
-``clear.k``    the k-th map that holds what is to be handed on
+``replace.k``  the k-th target that is recomputed
+``clear.k``    the k-th map of rows that are handed on
 ``produce``    all rows of a join graph that are not stored
-``emit``       what an epoch has changed of the rows that come from a map
+``emit``       the change of the rows that come from a map
 =============  ==================================================================================
 """
 
@@ -42,13 +42,13 @@ from tidemill.runtimes.native.llvm.stage.statements import StatementCode
 from tidemill.runtimes.runtime import FieldsOf
 
 SCRATCH_MAP = "scratch of "
-"""What the name of the map begins with in which a new target is summed."""
+"""Prefix of the name of the map in which a new target is summed."""
 
 READ_MAP = "shown "
-"""What the name of a map begins with that is filled when rows are read."""
+"""Prefix of the name of a map that is filled when rows are read."""
 
 MAX_COLUMNS = 64
-"""No more columns have a bit in a record's mask of NULLs."""
+"""Columns that have a bit in a record's mask of NULLs."""
 
 
 def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
@@ -84,7 +84,7 @@ class _StageEmitter:
             self._hold(map_)
         for mirror in mirrors.values():
             self._hold(mirror)
-        if self._stage.finish is None and self._graph.outbox is None:
+        if self._stage.finish is None and self._graph.output is None:
             self._hold(Map(self._stage.name, self._stage.output), journaled=False)
         for statement in self._replaces:
             target = self._own[statement.target]
@@ -93,12 +93,12 @@ class _StageEmitter:
         self._graph.plan_liveness()
         self._emit_replaces()
         self._emit_clears()
-        ahead = self._emit_ahead(list(inputs.values()))
+        prefetch = self._emit_prefetch(list(inputs.values()))
         for input_ in inputs.values():
-            self._emit_input(input_, len(inputs), ahead)
-        self._emit_events(list(inputs.values()), ahead)
+            self._emit_input(input_, len(inputs), prefetch)
+        self._emit_events(list(inputs.values()), prefetch)
         self._emit_produce()
-        emitted = emit_rows(self._module, self._function, self._stage, self._maps)
+        row_output = emit_rows(self._module, self._function, self._stage, self._maps)
         return StageCode(
             self._stage,
             self._module,
@@ -108,9 +108,9 @@ class _StageEmitter:
             tuple(mirrors),
             inputs,
             self._replaces,
-            self._graph.outbox,
-            self._graph.shown,
-            emitted,
+            self._graph.output,
+            self._graph.read_output,
+            row_output,
         )
 
     # -- what there is ------------------------------------------------------------------------------------------
@@ -188,14 +188,14 @@ class _StageEmitter:
             frame.check(held.code.clear(frame.builder, held.handle(frame.builder)))
             frame.done()
 
-    def _emit_ahead(self, inputs: Sequence[StageInput]) -> ir.Function | None:
-        sight = self._graph.sight
+    def _emit_prefetch(self, inputs: Sequence[StageInput]) -> ir.Function | None:
+        lookahead = self._graph.lookahead
         begin = partial(self._function, "ahead", [I64, I64, PTR, PTR], exported=False)
-        return emit_prefetch(begin, inputs, self._maps, None if sight is None else sight.ahead)
+        return emit_prefetch(begin, inputs, self._maps, None if lookahead is None else lookahead.liveness)
 
-    def _emit_input(self, input_: StageInput, inputs: int, ahead: ir.Function | None) -> None:
+    def _emit_input(self, input_: StageInput, inputs: int, prefetch: ir.Function | None) -> None:
         row = self._emit_row(input_)
-        self._emit_batch(input_, row, inputs, ahead)
+        self._emit_batch(input_, row, inputs, prefetch)
         self._emit_records(input_, row)
         frame = self._function(f"event.{input_.number}", [PTR])
         (record,) = frame.function.args
@@ -214,7 +214,7 @@ class _StageEmitter:
         weight, *rest = frame.function.args
         places = iter(rest)
         cells = {f.name: NullableValue(next(places), next(places) if f.nullable else None) for f in input_.fields}
-        statements = StatementCode(frame, self._stage, self._maps, self._graph.sight, self._graph.outbox)
+        statements = StatementCode(frame, self._stage, self._maps, self._graph.lookahead, self._graph.output)
         for statement in input_.trigger.statements:
             if isinstance(statement, Add):
                 statements.add(statement, ChangeRow(cells, weight))
@@ -232,14 +232,14 @@ class _StageEmitter:
             if map_.name not in self._graph.members:
                 self._hold(replace(map_, name=READ_MAP + map_.name), bare=True)
         frame = self._function("produce", [])
-        statements = StatementCode(frame, reader, self._maps, self._graph.sight, self._graph.shown)
+        statements = StatementCode(frame, reader, self._maps, self._graph.lookahead, self._graph.read_output)
         for statement in reader.load:
-            own = self._graph.shown is not None and statement.target == reader.name
+            own = self._graph.read_output is not None and statement.target == reader.name
             statements.add(statement if own else replace(statement, target=READ_MAP + statement.target), None)
         frame.done()
 
-    def _emit_batch(self, input_: StageInput, row: ir.Function, inputs: int, ahead: ir.Function | None) -> None:
-        """``fire.k(rows, columns, weights, failed, large)``: where the maps are ``large``, rows are looked ahead."""
+    def _emit_batch(self, input_: StageInput, row: ir.Function, inputs: int, prefetch: ir.Function | None) -> None:
+        """``fire.k(rows, columns, weights, failed, large)``: where the maps are ``large``, rows are prefetched for."""
         frame = self._function(f"fire.{input_.number}", [I64, PTR, PTR, PTR, I32])
         rows, columns, weights, failed, large = frame.function.args
         builder = frame.builder
@@ -250,10 +250,10 @@ class _StageEmitter:
         order = on_stack(builder, PREFETCH_ROWS)
         fill(builder, order, input_.number, PREFETCH_ROWS)
         with in_blocks(builder, rows, PREFETCH_ROWS) as (start, stop):
-            if ahead is not None:
+            if prefetch is not None:
                 with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
                     INPUT_TABLE.store(builder, own, "next", start)
-                    builder.call(ahead, [ir.Constant(I64, 0), builder.sub(stop, start), order, table])
+                    builder.call(prefetch, [ir.Constant(I64, 0), builder.sub(stop, start), order, table])
             with count_up(builder, start, stop) as place:
                 builder.store(place, failed)
                 weight = load_weight(builder, weights, place)
@@ -277,18 +277,18 @@ class _StageEmitter:
         self._sweep(frame, input_)
         frame.done()
 
-    def _emit_events(self, inputs: Sequence[StageInput], ahead: ir.Function | None) -> None:
+    def _emit_events(self, inputs: Sequence[StageInput], prefetch: ir.Function | None) -> None:
         """``events(events, order, tables, failed, large)``: the next row of each table that ``order`` names.
 
-        Where the maps are ``large``, events are looked ahead, block by block.
+        Where the maps are ``large``, events are prefetched for, block by block.
         """
         frame = self._function("events", [I64, PTR, PTR, PTR, I32])
         count, order, tables, failed, large = frame.function.args
         builder = frame.builder
         with in_blocks(builder, count, PREFETCH_ROWS) as (start, stop):
-            if ahead is not None:
+            if prefetch is not None:
                 with builder.if_then(builder.icmp_unsigned("!=", large, ir.Constant(I32, 0))):
-                    builder.call(ahead, [start, stop, order, tables])
+                    builder.call(prefetch, [start, stop, order, tables])
             with count_up(builder, start, stop) as place:
                 builder.store(place, failed)
                 self._dispatch(frame, inputs, builder.load(at(builder, order, place), typ=I8), tables)
@@ -317,7 +317,7 @@ class _StageEmitter:
         self._freshen(frame, input_)
 
     def _freshen(self, frame: FunctionFrame, input_: StageInput) -> None:
-        """After an event: nothing is left half done, and what is computed anew is."""
+        """Complete an event: recompute what its input replaces."""
         self._sweep(frame, input_)
         for number in input_.replaces:
             frame.check(frame.builder.call(self._module.globals[f"replace.{number}"], []))
@@ -343,9 +343,9 @@ def drained_maps(stage: Stage, replaces: Sequence[Replace]) -> list[str]:
 
 
 def fills_by_firing(stage: Stage) -> bool:
-    """Whether whole inputs, fired one after the other, fill an empty stage.
+    """True if whole inputs, fired one after the other, fill an empty stage.
 
-    They do not bring rows that come from no input at all, nor those of relations whose changes nobody expects.
+    They do not bring rows that come from no input at all, nor those of relations whose changes no caller expects.
     """
     read = [[s.relation for s in statement.query.sources if isinstance(s, RelationLoop)] for statement in stage.load]
     expected = {trigger.relation for trigger in stage.triggers if trigger.statements}
@@ -353,7 +353,7 @@ def fills_by_firing(stage: Stage) -> bool:
 
 
 def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
-    """Each statement that computes its target anew, once."""
+    """Each statement that recomputes its target, once."""
     found = (s for trigger in stage.triggers for s in trigger.statements if isinstance(s, Replace))
     return tuple(dict.fromkeys(found))
 
@@ -378,8 +378,8 @@ def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:
     own = {map_.name for map_ in stage.maps}
     for statement in replaces:
         if statement.target not in own:
-            raise NotCompiled("its rows are computed anew from whole relations")
+            raise NotCompiled("its rows are recomputed from whole relations")
         for query in (*statement.queries, *statement.otherwise):
             for step in query.sources:
                 if isinstance(step, RelationLoop) and step.relation not in own:
-                    raise NotCompiled(f"{statement.target} is computed anew from whole relations")
+                    raise NotCompiled(f"{statement.target} is recomputed from whole relations")

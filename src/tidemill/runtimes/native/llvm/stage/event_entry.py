@@ -4,8 +4,9 @@
 floats and texts straight from the Python objects, hands anything else to a converter written in Python, and runs the
 triggers of every stage that reads the relation. All is as fresh when it returns as after an epoch.
 
-What it took in is also written to a *tape*. An event that fails may have done half of its work by then: so the stages
-go back to where the epoch began, everything on the tape before it is played again, and the event alone is refused.
+What it took in is also written to an *event buffer*. An event that fails may have done half of its work by then: so the
+stages go back to where the epoch began, everything on the event buffer before it is played again, and the event alone
+is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tidemill.runtimes.native.llvm.scalars.conversions import inner_number
 from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
 EVENT_BUFFER_BYTES = 16 * 1024 * 1024
-"""A full tape ends the epoch: this is how much may have to be played again, or be lost in a crash."""
+"""A full event buffer ends the epoch: this is how much may have to be played again, or be lost in a crash."""
 
 _FASTCALL = 0x80
 
@@ -80,20 +81,20 @@ class EventBuffer:
         form.pack_into(self._buffer, self.used + offset, *words)
 
     def read(self, place: int) -> bytes:
-        """What is written from ``place`` on."""
+        """The bytes from ``place`` on."""
         return self._buffer.raw[place : self.used]
 
-    def play(self, until: int) -> None:
+    def replay(self, until: int) -> None:
         """Run every event up to ``until`` again; each has succeeded once."""
         place = 0
         while place < until:
             (number,) = struct.unpack_from("<q", self._buffer, place)
             entry = self.entries[number]
-            entry.play(ctypes.addressof(self._buffer) + place)
+            entry.replay(ctypes.addressof(self._buffer) + place)
             place += entry.size
 
     def relations(self) -> set[str]:
-        """The relations that have events on the tape."""
+        """The relations that have events on the event buffer."""
         found, place = set(), 0
         while place < self.used:
             (number,) = struct.unpack_from("<q", self._buffer, place)
@@ -105,17 +106,19 @@ class EventBuffer:
 class EventEntry:
     """The way in for events of one table. ``call`` is the built-in function."""
 
-    def __init__(self, table: Table, stages: Sequence[LlvmStage], tape: EventBuffer, full: Callable[[], None]) -> None:
-        """``full`` must end the epoch and rewind the tape; ``stages`` are all those that read the table."""
+    def __init__(
+        self, table: Table, stages: Sequence[LlvmStage], events: EventBuffer, full: Callable[[], None]
+    ) -> None:
+        """``full`` must end the epoch and rewind the event buffer; ``stages`` are all those that read the table."""
         if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
             raise NotCompiled("events from this Python")
         self.table = table
         self._stages = tuple(stages)
-        self._tape = tape
+        self._events = events
         self._records = [stage.code.inputs[table.name].record for stage in stages]
         self.size = 8 + sum(record.size for record in self._records)
-        self._number = len(tape.entries)
-        tape.entries.append(self)
+        self._number = len(events.entries)
+        events.entries.append(self)
         for stage in stages:
             stage.prepare()
         self._kept: list[Any] = [full]
@@ -132,35 +135,35 @@ class EventEntry:
         return self._stages
 
     def retire(self, refuse: Callable[[], None]) -> None:
-        """Let the next event call ``refuse``, which raises, and do nothing else: the stages are no longer there."""
+        """Refuse all further events: the next one calls ``refuse``, which raises, since the stages are gone."""
         shut = EventBuffer(0)
         self._kept += [shut, refuse]
         self._stages = ()
         self._store("tape", shut.address)
         self._store("full", id(refuse))
 
-    def play(self, event: int) -> None:
-        """Run an event that lies on the tape at address ``event``."""
+    def replay(self, event: int) -> None:
+        """Run an event that lies on the event buffer at address ``event``."""
         for place, stage in zip(self._places(), self._stages, strict=True):
             stage.event(self.table.name, event + place)
 
     def _places(self) -> list[int]:
-        """Where the record of each stage lies in an event."""
+        """The offset of the record of each stage in an event."""
         return [8 + sum(record.size for record in self._records[:i]) for i in range(len(self._records))]
 
     def _failed(self, status: int) -> None:
         """Refuse the event under way: as if it had never come."""
         number, code = divmod(status, 1 << 16)
-        tape = self._tape
-        until = tape.used - self.size
-        row = self._records[number].values(tape.read(until + self._places()[number]), self._stages[number].strings)
-        stages = {id(stage): stage for entry in tape.entries for stage in entry._stages}
+        events = self._events
+        until = events.used - self.size
+        row = self._records[number].values(events.read(until + self._places()[number]), self._stages[number].strings)
+        stages = {id(stage): stage for entry in events.entries for stage in entry._stages}
         with self._stages[number].memory.unbounded():  # what is played again had its place before
             for stage in stages.values():
                 stage.rollback()
                 stage.prepare()
-            tape.rewind(until)
-            tape.play(until)
+            events.rewind(until)
+            events.replay(until)
         raise self._stages[number].error(code, lambda: (self.table.name, row))
 
     def _arity(self) -> None:
@@ -171,10 +174,10 @@ class EventEntry:
         raise BadValue(f"{weight!r} is not a weight", where=self.table.name, hint="An insert is +1, a delete -1.")
 
     def _converter(self, place: int, field: Field) -> Callable[[Any], bool]:
-        """Writes a value that machine code does not read itself onto the tape; gives whether it is NULL."""
+        """Writes a value that machine code does not read itself onto the event buffer; gives whether it is NULL."""
         coerce = row_coercer((field,), self.table.name)
         spots = [(base + offset, form) for base, offset, form in self._spots(field)]
-        tape = self._tape
+        events = self._events
         intern = self._stages[0].strings.intern if self._stages else None
 
         def convert(value: Any) -> bool:
@@ -183,13 +186,13 @@ class EventEntry:
                 return True
             words = _words(inner, field.type, intern)
             for offset, form in spots:
-                tape.write(form, offset, *words)
+                events.write(form, offset, *words)
             return False
 
         return convert
 
     def _spots(self, field: Field) -> list[tuple[int, int, struct.Struct]]:
-        """Where a column lies in the event: for each stage that uses it, its record, its cell, and how it is packed."""
+        """The offsets of a column in the event: for each stage that uses it, its record, its cell, and its packing."""
         form = struct.Struct(_packing(field.type))
         found = []
         for base, record in zip(self._places(), self._records, strict=True):
@@ -204,8 +207,8 @@ class EventEntry:
         return [(place, f) for place, f in enumerate(self.table.fields) if f.name in used]
 
     def _link(self, full: Callable[[], None]) -> None:
-        """Tell the code where the tape, the stages' functions and the Python helpers are."""
-        self._store("tape", self._tape.address)
+        """Tell the code where the event buffer, the stages' functions and the Python helpers are."""
+        self._store("tape", self._events.address)
         self._store("full", id(full))
         self._store("number", self._number)
         for name, helper in (("failed", self._failed), ("arity", self._arity), ("unweighted", self._unweighted)):
@@ -235,7 +238,7 @@ class EventEntry:
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         document = f"Take in one event of {self.table.name}: a weight, then its columns."
         self._method = _Method(self.table.name.encode(), self._library.address("entry"), _FASTCALL, document.encode())
-        # The function holds this object, and with it the code, the tape and the helpers.
+        # The function holds this object, and with it the code, the event buffer and the helpers.
         self.call: Callable[..., None] = make(ctypes.addressof(self._method), self, None)
 
 

@@ -35,7 +35,7 @@ from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED
 from tidemill.runtimes.native.llvm.queries import MapGlobal
-from tidemill.runtimes.native.llvm.stage.emit_rows import MANY
+from tidemill.runtimes.native.llvm.stage.emit_rows import MACHINE_CODE_KEYS
 from tidemill.runtimes.native.llvm.stage.emit_stage import (
     READ_MAP,
     drained_maps,
@@ -59,7 +59,7 @@ _WHAT = {
 
 
 class StateSource(Protocol):
-    """Where the state of a stage comes from when it is first used."""
+    """The source of a stage's state when it is first used."""
 
     def stored(self, map_: Map) -> pa.Table:
         """The changes that add up to a map of the stage, oldest first: ``map_fields`` and the weight."""
@@ -91,7 +91,7 @@ class LlvmStage:
         self._library = load(code.module)
         self._functions = _StageFunctions(self._library)
         self._maps: dict[str, NativeMap] = {}
-        self._outboxes: dict[str, OutputBuffers] = {}
+        self._outputs: dict[str, OutputBuffers] = {}
         self._packers: dict[str, Any] = {}
         self._pending: set[int] = set()
         self._since_begin = False
@@ -102,23 +102,23 @@ class LlvmStage:
 
     @property
     def ready(self) -> bool:
-        """Whether the stage holds its state."""
+        """True if the stage holds its state."""
         return bool(self._maps)
 
     @property
     def size(self) -> int:
         """The bytes of all its maps."""
-        posted = sum(outbox.bytes for outbox in self._outboxes.values())
-        return posted + sum(held.bytes for held in self._maps.values())
+        declared = sum(output.bytes for output in self._outputs.values())
+        return declared + sum(held.bytes for held in self._maps.values())
 
     @property
     def pending_rows(self) -> int:
-        """How many rows the open epoch has put out so far."""
-        return sum(map(len, self._outboxes.values()))
+        """The number of rows that the open epoch has output so far."""
+        return sum(map(len, self._outputs.values()))
 
     @property
     def loads(self) -> bool:
-        """Whether ``load`` can fill the stage; else Python must, and the stage takes over from the store."""
+        """True if ``load`` can fill the stage; else Python must, and the stage takes over from the store."""
         return fills_by_firing(self.stage)
 
     def __len__(self) -> int:
@@ -130,8 +130,8 @@ class LlvmStage:
         return {name: (len(held), held.bytes) for name, held in self._maps.items()}
 
     @property
-    def passed(self) -> int:
-        """How many items of a join graph walks have passed over, because it was known that they lead nowhere."""
+    def skipped(self) -> int:
+        """The number of items of a join graph that walks have skipped, because they are known to be dead."""
         return ctypes.c_int64.from_address(self._library.address(SKIPPED)).value if self.stage.graphs else 0
 
     def prepare(self) -> None:
@@ -157,20 +157,20 @@ class LlvmStage:
         for name, held in self.code.maps.items():
             if name not in passing:
                 self._maps[name] = self._make(held)
-        for posted in (self.code.outbox, self.code.shown, self.code.emitted):
-            if posted is not None:
-                outbox = self._outboxes[posted.place.name] = OutputBuffers(posted, self.memory, self.strings)
-                for place, address in outbox.addresses.items():
+        for declared in (self.code.output, self.code.read_output, self.code.row_output):
+            if declared is not None:
+                output = self._outputs[declared.place.name] = OutputBuffers(declared, self.memory, self.strings)
+                for place, address in output.addresses.items():
                     ctypes.c_void_p.from_address(self._library.address(place)).value = address
 
     def free(self) -> None:
-        """Give all memory back; the next change reads the state anew."""
+        """Give all memory back; the next change reads the state again."""
         for held in self._maps.values():
             held.free()
-        for outbox in self._outboxes.values():
-            outbox.free()
+        for output in self._outputs.values():
+            output.free()
         self._maps.clear()
-        self._outboxes.clear()
+        self._outputs.clear()
         self._pending.clear()
 
     # -- an epoch -----------------------------------------------------------------------------------------------
@@ -230,39 +230,43 @@ class LlvmStage:
         It is asked for few of them, because it is faster then; for those of which one is wrong, to say why; and where
         maps may take no more memory, for the epoch has room in them already.
         """
-        posted, finish = self.code.emitted, self.stage.finish
-        if posted is None or not isinstance(finish, GroupEmission) or self._maps[finish.source].touches < MANY:
+        declared, finish = self.code.row_output, self.stage.finish
+        if (
+            declared is None
+            or not isinstance(finish, GroupEmission)
+            or self._maps[finish.source].touches < MACHINE_CODE_KEYS
+        ):
             return None
         self._maps[finish.source].sweep()
         status = self._functions.emit()()
-        outbox = self._outboxes[posted.place.name]
+        output = self._outputs[declared.place.name]
         if status:
-            outbox.clear()
+            output.clear()
             return None
-        return self._output_table(outbox, distinct=True)
+        return self._output_table(output, distinct=True)
 
     def recompute_pending(self) -> None:
-        """Compute anew what waits for all inputs."""
+        """Recompute what waits for all inputs."""
         for number in sorted(self._pending):
             self._check(self._functions.replace(number)(), None)
         self._pending.clear()
 
     def _drain(self) -> ChangeSet:
         """Take the rows out that the statements have added to the stage's own output."""
-        if self.code.outbox is not None:
-            return self._post(self.code.outbox)
+        if self.code.output is not None:
+            return self._drain_output(self.code.output)
         output = self._maps[self.stage.name]
         rows = output.entries() if len(output) else None
         self._clear(self.stage.name)
         return _nothing(self.stage) if rows is None else ChangeSet.of_arrow(rows, self.stage.output)
 
-    def _post(self, posted: OutputGlobal) -> ChangeSet:
-        return self._output_table(self._outboxes[posted.place.name])
+    def _drain_output(self, declared: OutputGlobal) -> ChangeSet:
+        return self._output_table(self._outputs[declared.place.name])
 
-    def _output_table(self, outbox: OutputBuffers, *, distinct: bool = False) -> ChangeSet:
-        if not len(outbox):
+    def _output_table(self, output: OutputBuffers, *, distinct: bool = False) -> ChangeSet:
+        if not len(output):
             return _nothing(self.stage)
-        return ChangeSet.of_encoded(outbox.drain(distinct=distinct), self.stage.output)
+        return ChangeSet.of_encoded(output.drain(distinct=distinct), self.stage.output)
 
     def _clear(self, name: str) -> None:
         number = drained_maps(self.stage, self.code.replaces).index(name)
@@ -292,9 +296,9 @@ class LlvmStage:
     def produce(self) -> ChangeSet:
         """The rows of a stage that does not store them: those of all walks from the entries of one member."""
         self.prepare()
-        if self.code.shown is not None:
+        if self.code.read_output is not None:
             self._check(self._functions.produce()(), None)
-            return self._post(self.code.shown)
+            return self._drain_output(self.code.read_output)
         reader = self.stage.reader
         assert reader is not None
         if reader.finish is None:
@@ -321,7 +325,7 @@ class LlvmStage:
         return native
 
     def changes(self) -> Iterator[tuple[str, ChangeSet]]:
-        """What the epoch has done to each map, in the form in which it is stored."""
+        """The change of each map, in the form in which it is stored."""
         for map_ in self.stage.maps:
             held = self._maps.get(map_.name)
             table = held.changes() if held is not None and held.touches else None
@@ -346,8 +350,8 @@ class LlvmStage:
             if self._maps:
                 for name in drained_maps(self.stage, self.code.replaces):
                     self._clear(name)
-            for outbox in self._outboxes.values():
-                outbox.clear()
+            for output in self._outputs.values():
+                output.clear()
 
     def _journaled(self) -> list[str]:
         others = drained_maps(self.stage, self.code.replaces)
@@ -356,7 +360,7 @@ class LlvmStage:
     # -- events -------------------------------------------------------------------------------------------------
 
     def event_address(self, relation: str) -> int:
-        """Where the function is that takes one packed row of ``relation``."""
+        """The address of the function that takes one packed row of ``relation``."""
         return self._library.address(f"event.{self.code.inputs[relation].number}")
 
     def event(self, relation: str, record: int) -> None:

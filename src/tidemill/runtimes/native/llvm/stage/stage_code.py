@@ -43,6 +43,6 @@ class StageCode:
     mirrors: tuple[str, ...]
     inputs: dict[str, StageInput]
     replaces: tuple[Replace, ...]
-    outbox: OutputGlobal | None
-    shown: OutputGlobal | None
-    emitted: OutputGlobal | None
+    output: OutputGlobal | None
+    read_output: OutputGlobal | None
+    row_output: OutputGlobal | None

@@ -27,7 +27,7 @@ from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
 class StatementCode:
     """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output.
 
-    Where the stage is a join graph its queries are walks, with that ``sight``; its rows may go to an ``outbox``.
+    Where the stage is a join graph its queries are walks, with that ``lookahead``; its rows may go to an ``output``.
     """
 
     def __init__(
@@ -35,21 +35,21 @@ class StatementCode:
         frame: FunctionFrame,
         stage: Stage,
         maps: ModuleMaps,
-        sight: WalkLookAhead | None = None,
-        outbox: OutputGlobal | None = None,
+        lookahead: WalkLookAhead | None = None,
+        output: OutputGlobal | None = None,
     ) -> None:
         self._frame = frame
         self._stage = stage
         self._maps = maps
-        self._sight = sight
-        self._outbox = outbox
+        self._lookahead = lookahead
+        self._output = output
         self._known: dict[LookupColumns, LookupResult] = {}
 
     def add(self, statement: Add, row: ChangeRow | None) -> None:
         """``target += query``, for the one row of a change, or where there is none for all that maps hold."""
         check_reads(statement)
-        if self._outbox is not None and statement.target == self._outbox.map.name:
-            self._query(statement.query, row, self._outbox).emit(self._outbox.map, self._post)
+        if self._output is not None and statement.target == self._output.map.name:
+            self._query(statement.query, row, self._output).emit(self._output.map, self._post)
             return
         target = self._maps[statement.target]
         query = self._query(statement.query, row, None)
@@ -57,15 +57,15 @@ class StatementCode:
         # What was looked up in the target is no longer what it was.
         self._known = {lookup: found for lookup, found in self._known.items() if lookup[0] != statement.target}
 
-    def _query(self, query: Query, row: ChangeRow | None, outbox: OutputGlobal | None) -> QueryCode:
-        if self._sight is None:
+    def _query(self, query: Query, row: ChangeRow | None, output: OutputGlobal | None) -> QueryCode:
+        if self._lookahead is None:
             return QueryCode(self._frame, self._stage, self._maps, query, row)
-        return WalkCode(self._frame, self._stage, self._maps, query, row, self._sight, outbox, self._known)
+        return WalkCode(self._frame, self._stage, self._maps, query, row, self._lookahead, output, self._known)
 
     def _post(self, keys: Sequence[NullableValue], weight: ir.Value, _: Sequence[RingValue]) -> None:
-        assert self._outbox is not None
+        assert self._output is not None
         builder = self._frame.builder
-        self._outbox.code.add(builder, self._outbox.handle(builder), keys, weight)
+        self._output.code.add(builder, self._output.handle(builder), keys, weight)
 
     def _add_to(
         self,
@@ -88,7 +88,7 @@ class StatementCode:
             self._frame.check(target.code.add(builder, target.handle(builder), keys, weight, values))
 
     def absorb(self, mirror: MapGlobal, row: ChangeRow) -> None:
-        """Let a mirror take in a row, once all statements have seen it without."""
+        """Add a row to a mirror, after all statements have run without it."""
         builder = self._frame.builder
         keys = [to_stored(builder, row.cells[f.name], f.type) for f in mirror.map.keys]
         self._frame.check(mirror.code.add(builder, mirror.handle(builder), keys, row.weight, ()))

@@ -17,7 +17,7 @@ from tidemill.runtimes.native.operators.joingraph.structure import MemberTuples,
 
 
 class DiffKind(Enum):
-    """What a diff does, and so does the modification of the graph that it brings about."""
+    """The kind of a diff, and of the modification of the graph that it causes."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -26,7 +26,7 @@ class DiffKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TupleChange:
-    """What a change adds to a projected tuple, in the form of an entry, and what its entry then is; None for none."""
+    """The amounts that a change adds to a projected tuple, in the form of an entry, and its new entry or None."""
 
     row: Row
     added: ProjectedEntry
@@ -34,7 +34,7 @@ class TupleChange:
 
     @property
     def count(self) -> int:
-        """How many rows come, or leave where it is negative. An extended tuple may change in its sums alone."""
+        """The number of rows that come, or leave if negative. An extended tuple may change in its sums alone."""
         return int(self.added[0] if isinstance(self.added, tuple) else self.added)
 
 
@@ -56,11 +56,11 @@ class Diff:
         return DiffKind.DELETE if all(move.count < 0 for move in self.moves) else DiffKind.UPDATE
 
 
-def diffs_of(layer: MemberTuples, moves: Iterable[TupleChange]) -> list[Diff]:
+def diffs_of(member: MemberTuples, moves: Iterable[TupleChange]) -> list[Diff]:
     """The moves by join tuple. Those of rows that can meet nothing are left out."""
     found: dict[Row, Diff] = {}
     for move in moves:
-        values = layer.values_of(move.row)
+        values = member.values_of(move.row)
         if values is not None:
             if values not in found:
                 found[values] = Diff(values)

@@ -17,21 +17,21 @@ from tidemill.runtimes.native.operators.joingraph.structure import JoinTuple, Me
 
 @dataclass(frozen=True, slots=True)
 class Modification:
-    """What has happened to a join tuple, which may be gone now: projected tuples, with what was added to each."""
+    """A modification of a join tuple, which may be gone now: projected tuples, with the amounts added to each."""
 
     kind: DiffKind
     join_tuple: JoinTuple
     projected: list[tuple[Row, ProjectedEntry]]
 
 
-def maintain(layer: MemberTuples, diff: Diff) -> Modification:
+def maintain(member: MemberTuples, diff: Diff) -> Modification:
     """Bring a join tuple up to date with a diff."""
-    found = layer.find(diff.values)
+    found = member.find(diff.values)
     for move in diff.moves:
         if move.after is None:
             found.projected.pop(move.row, None)
         else:
             found.projected[move.row] = move.after
     if not found.projected:
-        layer.remove(found)
+        member.remove(found)
     return Modification(diff.kind, found, [(move.row, move.added) for move in diff.moves])

@@ -14,10 +14,10 @@ def materialize(compiled: CompiledGraph, joined: JoinGraph, sums: ViewSums) -> G
     Each complete path goes through one join tuple of each member, so any member will do to start from: the one with
     the fewest join tuples.
     """
-    layer = min(joined.layers.values(), key=lambda layer: len(layer.join_tuples))
-    route = compiled.routes[layer.alias]
-    walk = GraphWalk(route, layer.join_tuples.values(), joined.ahead)
-    for start in layer.join_tuples.values():
+    member = min(joined.members.values(), key=lambda member: len(member.join_tuples))
+    route = compiled.routes[member.alias]
+    walk = GraphWalk(route, member.join_tuples.values(), joined.lookahead)
+    for start in member.join_tuples.values():
         for path in walk.paths(start):
             aggregate(compiled, route, path, start.projected.items(), sums)
     return walk

@@ -1,4 +1,4 @@
-"""Routes: in which order a walk that starts at one member comes to all others, vertex by vertex, nearest first."""
+"""Routes: the order in which a walk that starts at one member reaches all others, vertex by vertex, nearest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that walk their join graphs: which they are, and a change of an input on its way through the graphs."""
+"""The join graphs of a stage, and how a change of an input goes through them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tidemill.runtimes.native.state.maps import RingMap, RowMap
 
 MemberMaps = Mapping[str, RowMap | RingMap]
 
-WALKS = True
-"""Whether graphs are walked at all. The triggers of a stage mean the same, so tests can compare the two."""
+USE_WALKS = True
+"""True if graphs are walked at all. The triggers of a stage mean the same, so tests can compare the two."""
 
 
 def walks(stage: Stage) -> bool:
-    """Whether changes of the inputs of ``stage`` go through its join graphs; the alternative are its triggers.
+    """True if changes of the inputs of ``stage`` go through its join graphs; the alternative are its triggers.
 
-    These stay in use where nothing is to be walked for a change: rows are only made when they are read, or no member
-    meets another one. So they do where maps of members are left in the store (``State.left``), since a graph has all of
-    its members in memory; a map that only the reader of a stage reads is brought there for it.
+    Triggers are used where nothing is to be walked for a change: rows are only made when they are read, or there is one
+    member. They are also used where maps of members are left in the store (``RuntimeState.left``), since a graph has
+    all of its members in memory; a map that only the reader of a stage reads is loaded for it.
     """
-    return WALKS and stage.serve is not Serve.READ and any(len(graph.members) > 1 for graph in stage.graphs)
+    return USE_WALKS and stage.serve is not Serve.READ and any(len(graph.members) > 1 for graph in stage.graphs)
 
 
 def reads(stage: Stage) -> bool:
-    """Whether the rows of a stage that does not store them are found by walking its graphs."""
-    return WALKS and bool(stage.graphs)
+    """True if the rows of a stage that does not store them are found by walking its graphs."""
+    return USE_WALKS and bool(stage.graphs)
 
 
 def fire(graphs: Iterable[CompiledGraph], relation: str, maps: MemberMaps, sums: dict[str, ViewSums]) -> None:
@@ -47,15 +47,14 @@ def fire(graphs: Iterable[CompiledGraph], relation: str, maps: MemberMaps, sums:
     for number, compiled in enumerate(graphs):
         graph = compiled.graph
         if len(graph.members) > 1:
-            layers = joined_in(number, compiled, maps).layers
+            members = joined_in(number, compiled, maps).members
             target = sums.setdefault(graph.target, {})
             for member in graph.members:
                 if member.relation == relation:
-                    layer = layers[member.alias]
+                    tuples = members[member.alias]
                     moves = (TupleChange(*move) for move in maps[member.map].announce(sums.get(member.map, {})))
-                    generate_view_diffs(
-                        compiled, layer, [maintain(layer, diff) for diff in diffs_of(layer, moves)], target
-                    )
+                    modifications = [maintain(tuples, diff) for diff in diffs_of(tuples, moves)]
+                    generate_view_diffs(compiled, tuples, modifications, target)
 
 
 def fill(graphs: Iterable[CompiledGraph], maps: MemberMaps, sums: dict[str, ViewSums]) -> None:
@@ -73,11 +72,11 @@ def empty_graph(compiled: CompiledGraph) -> JoinGraph:
 def joined_in(number: int, compiled: CompiledGraph, maps: MemberMaps) -> JoinGraph:
     """The join graph on ``maps``, the one of that number in its stage; made when it is first asked for.
 
-    Its layers follow the maps of their members, so it lives as long as these do.
+    Its join tuples are maintained as observers of the members' maps, so it lives as long as these do.
     """
     assert not any(maps[member.map].is_partial for member in compiled.graph.members)
     first, *others = compiled.graph.members
-    joined = maps[first.map].states((number, first.alias), lambda: empty_graph(compiled).layers[first.alias]).joined
+    joined = maps[first.map].states((number, first.alias), lambda: empty_graph(compiled).members[first.alias]).joined
     for member in others:
-        maps[member.map].states((number, member.alias), partial(joined.layers.__getitem__, member.alias))
+        maps[member.map].states((number, member.alias), partial(joined.members.__getitem__, member.alias))
     return joined

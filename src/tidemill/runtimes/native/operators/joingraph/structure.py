@@ -1,4 +1,4 @@
-"""The graph: members that share the values on which they meet, and the indices that find everything in O(1).
+"""The join graph: members that share the values on which they meet, and the indexes that find everything in O(1).
 
 A stage keeps each member in a map, which is stored, journaled and rolled back like any other. The graph follows these
 maps as an index does: told what the entry of a key is to be, it makes or removes projected tuples, join tuples and
@@ -48,7 +48,7 @@ class JoinTuple:
     and at which other vertex nothing was found.
     """
 
-    layer: MemberTuples
+    member: MemberTuples
     values: Row
     vertices: tuple[VertexValue, ...]
     projected: dict[Row, ProjectedEntry] = field(default_factory=dict)
@@ -56,19 +56,19 @@ class JoinTuple:
 
 
 class LookAhead(Protocol):
-    """What a walk asks and tells. A vertex is given by its place among those of the join tuple's member."""
+    """The look-ahead of walks. A vertex is given by its position among those of the join tuple's member."""
 
-    def skips(self, near: JoinTuple, entering: int) -> bool:
-        """Whether it is known that a walk that enters ``near`` by that vertex finds nothing."""
+    def is_known_dead(self, near: JoinTuple, entering: int) -> bool:
+        """True if a walk that enters ``near`` by that vertex is known to find nothing."""
 
-    def failed(self, near: JoinTuple, entering: int, at: int) -> None:
-        """A walk that entered ``near`` by one vertex has found nothing beyond another one."""
+    def mark_dead(self, near: JoinTuple, entering: int, at: int) -> None:
+        """Mark ``near`` dead for walks that enter by one vertex: nothing was found through the vertex ``at``."""
 
     def mark_live(self, new: JoinTuple) -> None:
-        """A join tuple has come to its vertex values."""
+        """Mark tuples live again whose last missing join partner is the new join tuple."""
 
-    def left(self, old: JoinTuple) -> None:
-        """A join tuple is about to leave them."""
+    def forget(self, old: JoinTuple) -> None:
+        """Forget what is known of a join tuple that is about to leave."""
 
 
 class MemberTuples:
@@ -105,12 +105,12 @@ class MemberTuples:
             self.join_tuples[values] = found
             for vertex, side in zip(found.vertices, self.sides, strict=True):
                 vertex.tuples[side][found] = None
-            self.joined.ahead.mark_live(found)
+            self.joined.lookahead.mark_live(found)
         return found
 
     def remove(self, gone: JoinTuple) -> None:
-        """Let go of a join tuple, and of the vertex values where no other is."""
-        self.joined.ahead.left(gone)
+        """Remove a join tuple, and the vertex values where no other one is."""
+        self.joined.lookahead.forget(gone)
         del self.join_tuples[gone.values]
         for vertex, side, index in zip(gone.vertices, self.sides, self.vertex_values, strict=True):
             del vertex.tuples[side][gone]
@@ -123,7 +123,7 @@ class MemberTuples:
             self.move(row, None, entry)
 
     def move(self, key: Row, old: ProjectedEntry | None, new: ProjectedEntry | None) -> None:
-        """Follow an entry of the member's map: what it is now, a projected tuple is, and goes where there is none."""
+        """Update the projected tuple of an entry of the member's map; None and 0 stand for no entry."""
         values = self.values_of(key)
         if values is None:
             return
@@ -136,13 +136,13 @@ class MemberTuples:
 
 
 class JoinGraph:
-    """The layers of all members, and for each vertex the values that two of them share."""
+    """The join tuples of all members, and for each vertex the values that two of them share."""
 
-    def __init__(self, graph: Graph, maps: Mapping[str, Map], columns: JoinColumns, ahead: LookAhead) -> None:
+    def __init__(self, graph: Graph, maps: Mapping[str, Map], columns: JoinColumns, lookahead: LookAhead) -> None:
         self.graph = graph
-        self.ahead = ahead
+        self.lookahead = lookahead
         self.vertex_values: dict[Vertex, dict[Row, VertexValue]] = {vertex: {} for vertex in graph.vertices}
-        self.layers = {m.alias: MemberTuples(self, m.alias, maps[m.map], columns[m.alias]) for m in graph.members}
+        self.members = {m.alias: MemberTuples(self, m.alias, maps[m.map], columns[m.alias]) for m in graph.members}
 
 
 def _found(index: dict[Row, VertexValue], values: Row) -> VertexValue:

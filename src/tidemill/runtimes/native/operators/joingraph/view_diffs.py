@@ -1,4 +1,4 @@
-"""View diffs: what the view gains and loses because of modifications of the graph (algorithm 5)."""
+"""View diffs: the change of the view that modifications of the graph cause (algorithm 5)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tidemill.runtimes.native.operators.joingraph.structure import MemberTuples,
 from tidemill.runtimes.native.operators.joingraph.walk import GraphWalk, JoinPath
 
 ViewSums = dict[Row, Any]
-"""What is added to each key of a graph's target."""
+"""The amounts that are added to each key of a graph's target."""
 
 
 def generate_view_diffs(
-    compiled: CompiledGraph, layer: MemberTuples, modifications: Sequence[Modification], sums: ViewSums
+    compiled: CompiledGraph, member: MemberTuples, modifications: Sequence[Modification], sums: ViewSums
 ) -> GraphWalk:
-    """Add to ``sums`` what ``modifications`` of a member do to the view.
+    """Add to ``sums`` the change of the view that ``modifications`` of a member cause.
 
     An update walks once for what leaves and what comes, since both meet the same others.
     """
-    route = compiled.routes[layer.alias]
-    walk = GraphWalk(route, [modification.join_tuple for modification in modifications], layer.joined.ahead)
+    route = compiled.routes[member.alias]
+    walk = GraphWalk(route, [modification.join_tuple for modification in modifications], member.joined.lookahead)
     for modification in modifications:
         for path in walk.paths(modification.join_tuple):
             aggregate(compiled, route, path, modification.projected, sums)

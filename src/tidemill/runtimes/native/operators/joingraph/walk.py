@@ -22,9 +22,9 @@ class GraphWalk:
     ``visited`` counts the join tuples that were followed.
     """
 
-    def __init__(self, route: WalkRoute, starts: Iterable[JoinTuple], ahead: LookAhead) -> None:
+    def __init__(self, route: WalkRoute, starts: Iterable[JoinTuple], lookahead: LookAhead) -> None:
         self._route = route
-        self._ahead = ahead
+        self._lookahead = lookahead
         self._met: list[dict[VertexValue, list[JoinTuple]]] = [{} for _ in route.crossings]
         self.visited = 0
         self._go_out([start for start in starts if _passes((start,), route.filters)])
@@ -40,7 +40,7 @@ class GraphWalk:
         return paths
 
     def _go_out(self, starts: list[JoinTuple]) -> None:
-        """Meet all that is to be followed, one member after the other."""
+        """Reach all join tuples that are to be followed, one member after the other."""
         reached = [starts, *([] for _ in self._route.crossings)]
         for crossing in self._route.crossings:
             met, leaving = self._met[crossing.number], crossing.leaving
@@ -49,16 +49,18 @@ class GraphWalk:
                 if vertex not in met:
                     met[vertex] = self._beyond(vertex, crossing)
                     reached[crossing.target] += met[vertex]
-            # Who has found nothing at one vertex need not be asked for the others.
+            # A join tuple without a partner at one vertex need not be followed through the others.
             reached[crossing.source] = [near for near in reached[crossing.source] if met[near.vertices[leaving]]]
             self.visited += len(reached[crossing.target])
 
     def _beyond(self, vertex: VertexValue, crossing: Crossing) -> list[JoinTuple]:
-        """Who is on the other side of a vertex value and worth to be followed."""
-        return [near for near in vertex.tuples[crossing.side] if not self._ahead.skips(near, crossing.entering)]
+        """The join tuples on the other side of a vertex value that are not known to be dead."""
+        return [
+            near for near in vertex.tuples[crossing.side] if not self._lookahead.is_known_dead(near, crossing.entering)
+        ]
 
     def _come_back(self) -> None:
-        """Drop what leads nowhere, the farthest first, and tell the look-ahead."""
+        """Drop join tuples that lead nowhere, the farthest first, and tell the look-ahead."""
         for crossing in reversed(self._route.crossings):
             if crossing.onward:
                 met = self._met[crossing.number]
@@ -66,11 +68,11 @@ class GraphWalk:
                     met[vertex] = [one for one in near if self._goes_on(one, crossing.onward, crossing.entering)]
 
     def _goes_on(self, near: JoinTuple, onward: Sequence[Crossing], entering: int | None = None) -> bool:
-        """Whether something is left at each vertex by which the walk goes on from ``near``."""
+        """True if a partner is left at each vertex by which the walk goes on from ``near``."""
         for crossing in onward:
             if not self._met[crossing.number].get(near.vertices[crossing.leaving]):
                 if entering is not None:
-                    self._ahead.failed(near, entering, crossing.leaving)
+                    self._lookahead.mark_dead(near, entering, crossing.leaving)
                 return False
         return True
 

@@ -33,8 +33,8 @@ ORDER, PART, PRICE, RATE = map(column, ITEMS.fields)
 @pytest.fixture(autouse=True)
 def small_piles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Piles are kept in order and their blocks cut at sizes that tests reach."""
-    monkeypatch.setattr(ordered_groups, "SMALL", 1)
-    monkeypatch.setattr(ordered_sums, "SMALLEST", 3)
+    monkeypatch.setattr(ordered_groups, "LIST_LIMIT", 1)
+    monkeypatch.setattr(ordered_sums, "MIN_BLOCK", 3)
 
 
 def grouped(*calls: tuple[str, tuple[Scalar, ...]], keys: tuple[Column, ...] = (PART,)) -> Aggregate:

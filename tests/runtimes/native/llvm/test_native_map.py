@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.runtimes.native.llvm.maplab import Lab, Shape
+from tests.runtimes.native.llvm.map_harness import Lab, Shape
 from tidemill.changes.arrow import NAN, canonical_double, from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault

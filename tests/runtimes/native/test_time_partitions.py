@@ -24,13 +24,16 @@ from tidemill.runtimes.native.state.maps import WeightedRow
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), epochs(), st.sampled_from(ABOVE), st.sampled_from(("auto", "partition")), st.integers(0, 3))
-@pytest.mark.parametrize(("few", "bodies"), [(0, GROUPED), (time_partitions.FEW, PLAIN + OWN)])
+@pytest.mark.parametrize(("few", "bodies"), [(0, GROUPED), (time_partitions.TOUCHED_FRACTION, PLAIN + OWN)])
 def test_rows_are_those_of_the_evaluator(
     few: int, bodies: tuple[str, ...], data: st.DataObject, changes: Epochs, text: str, strategy: str, resident: int
 ) -> None:
     relation = above(data.draw(definitions(bodies)).node, text)
     program = compile_view("v", relation, TABLES, strategy)
-    with patch.object(runtime_state, "RESIDENT_ROWS", 4 * resident), patch.object(time_partitions, "FEW", few):
+    with (
+        patch.object(runtime_state, "RESIDENT_ROWS", 4 * resident),
+        patch.object(time_partitions, "TOUCHED_FRACTION", few),
+    ):
         harness = Harness(program, TABLES)
         rows, tables = harness.load(), {name: ZSet() for name in TABLES}
         for number, epoch in enumerate(changes):
@@ -101,14 +104,14 @@ def test_a_late_row_looks_at_its_group_alone() -> None:
     harness = running_sum()
     harness.apply({"s": ZSet.of([(n, g, g) for n in range(10) for g in range(2, 40)])})
     seen: list[int] = []
-    of_layer = TouchedGroups.of_layer
+    of_slice = TouchedGroups.of_slice
 
     def noted(touched: TouchedGroups, name: str, rows: Iterable[WeightedRow]) -> Iterator[WeightedRow]:
-        found = list(of_layer(touched, name, rows))
+        found = list(of_slice(touched, name, rows))
         seen.append(len(found))
         return iter(found)
 
-    with patch.object(TouchedGroups, "of_layer", noted):
+    with patch.object(TouchedGroups, "of_slice", noted):
         change = harness.apply({"s": ZSet.of([(5, 7, 100)])})
     assert change == ZSet({(n, 7, x): w for n in (5, 6, 7) for x, w in ((21, -1), (121, 1))})
     # Of four partitions three layers each, and of the feed's eight each is searched first.

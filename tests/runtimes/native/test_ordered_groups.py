@@ -19,7 +19,7 @@ from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedG
 KEYS = range(30)
 
 
-def place_of(key: Row) -> SortKey:
+def sort_key_of(key: Row) -> SortKey:
     """Keys of the second column, in descending order."""
     return (-key[1], key)
 
@@ -30,29 +30,29 @@ def expected(entries: dict[Row, int], prefix: Row) -> list[tuple[Row, int]]:
 
 
 def compare(side: GroupVersion, there: list[tuple[Row, int]]) -> None:
-    assert [(place[-1], weight) for place, weight in side.ascending()] == there
-    assert [(place[-1], weight) for place, weight in side.descending()] == there[::-1]
+    assert [(sort_key[-1], weight) for sort_key, weight in side.ascending()] == there
+    assert [(sort_key[-1], weight) for sort_key, weight in side.descending()] == there[::-1]
     rows = [key for key, weight in there for _ in range(weight)]
     assert [side.select(count)[-1] for count in range(len(rows))] == rows
     assert side.sums() == (len(rows), sum(key[1] for key in rows))
     for number in KEYS:
-        bound = place_of((None, number))
-        after = [pair for pair in there if place_of(pair[0])[0] >= bound[0]]
-        before = [pair for pair in there if place_of(pair[0])[0] < bound[0]]
-        # A bound of another part stands before the entry with its number: NULL is not compared, for it is the shorter.
+        bound = sort_key_of((None, number))
+        after = [pair for pair in there if sort_key_of(pair[0])[0] >= bound[0]]
+        before = [pair for pair in there if sort_key_of(pair[0])[0] < bound[0]]
+        # A bound of another partition is before the entry with its number: NULL is not compared, for it is the shorter.
         sought = (bound[0],)
-        assert [(place[-1], weight) for place, weight in side.ascending(sought)] == after
-        assert [(place[-1], weight) for place, weight in side.descending(sought)] == before[::-1]
+        assert [(sort_key[-1], weight) for sort_key, weight in side.ascending(sought)] == after
+        assert [(sort_key[-1], weight) for sort_key, weight in side.descending(sought)] == before[::-1]
         assert side.sums(sought) == (sum(w for _, w in before), sum(w * key[1] for key, w in before))
 
 
 @pytest.mark.parametrize("small", [0, 4, 1000])
 @pytest.mark.parametrize("seed", range(3))
 def test_both_sides_are_what_was_and_what_is(small: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered_groups, "SMALL", small)
-    monkeypatch.setattr(ordered_sums, "SMALLEST", 3)
+    monkeypatch.setattr(ordered_groups, "LIST_LIMIT", small)
+    monkeypatch.setattr(ordered_sums, "MIN_BLOCK", 3)
     chance = Random(seed)
-    held = OrderedGroupIndex(1, place_of, lambda key: (key[1],), (0,))
+    held = OrderedGroupIndex(1, sort_key_of, lambda key: (key[1],), (0,))
     entries: dict[Row, int] = {(None, 3): 2, (1, 4): 1}
     held.fill(entries.items())
     for _ in range(60):
@@ -64,29 +64,29 @@ def test_both_sides_are_what_was_and_what_is(small: int, seed: int, monkeypatch:
             touched.setdefault(key, entries.get(key))
             held.move(key, entries.pop(key, None), new)
             entries |= {} if new is None else {key: new}
-        for prefix, pile in held.moved((key, old, entries.get(key)) for key, old in touched.items()):
-            compare(pile.now, expected(entries, prefix))
-            compare(pile.before, expected(before, prefix))
+        for prefix, group in held.changed_groups((key, old, entries.get(key)) for key, old in touched.items()):
+            compare(group.new, expected(entries, prefix))
+            compare(group.old, expected(before, prefix))
     for prefix in ((None,), (1,), (2,)):
-        compare(held.pile(prefix).before, expected(entries, prefix))
+        compare(held.group(prefix).old, expected(entries, prefix))
     assert sum(1 for _ in held.all()) == len({key[:1] for key, weight in entries.items() if weight > 0})
 
 
 def test_entries_that_end_as_they_began_have_not_changed() -> None:
-    held = OrderedGroupIndex(1, place_of)
+    held = OrderedGroupIndex(1, sort_key_of)
     held.fill([((1, 1), 1), ((1, 2), 1)])
-    (pile,) = [pile for _, pile in held.moved([((1, 1), 1, 1), ((1, 7), None, None)])]
-    assert not pile.changed
-    assert pile.before is pile.now
+    (group,) = [group for _, group in held.changed_groups([((1, 1), 1, 1), ((1, 7), None, None)])]
+    assert not group.changed
+    assert group.old is group.new
 
 
 def test_a_pile_is_left_with_nothing() -> None:
-    held = OrderedGroupIndex(0, place_of)
+    held = OrderedGroupIndex(0, sort_key_of)
     held.move((1, 1), None, None)
     held.move((1, 1), None, 1)
     held.move((1, 1), 1, None)
     assert list(held.all()) == []
-    assert list(held.pile(()).now.ascending()) == []
+    assert list(held.group(()).new.ascending()) == []
 
 
 DOUBLES = st.floats(allow_nan=True, allow_infinity=True)

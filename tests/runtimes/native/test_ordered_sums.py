@@ -22,7 +22,7 @@ BOUNDS = st.one_of(st.none(), st.integers(-2, 42))
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are cut and joined at sizes that tests reach."""
-    monkeypatch.setattr(module, "SMALLEST", 3)
+    monkeypatch.setattr(module, "MIN_BLOCK", 3)
 
 
 def naive_between(entries: dict[int, tuple[int, int]], *bounds: Any) -> tuple[int, int]:
@@ -77,7 +77,7 @@ def test_nothing_has_no_sums_and_no_key() -> None:
 
 
 def test_blocks_stay_near_the_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SMALLEST", 32)
+    monkeypatch.setattr(module, "MIN_BLOCK", 32)
     ordered, draw = OrderedSums((0,)), random.Random(3)
     keys = draw.sample(range(100_000), 10_000)
     for key in keys:

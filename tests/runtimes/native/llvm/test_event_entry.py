@@ -39,9 +39,9 @@ def _exact() -> Iterator[None]:
 def entry_of(ddl: str, sql: str) -> tuple[EventEntry, LlvmStage, EventBuffer]:
     stage, tables = stage_of(ddl, sql, "delta")
     runner = started(stage, tables)
-    tape = EventBuffer(1 << 16)
+    events = EventBuffer(1 << 16)
     (name,) = tables
-    return EventEntry(tables[name], [runner], tape, _never), runner, tape
+    return EventEntry(tables[name], [runner], events, _never), runner, events
 
 
 def _never() -> None:
@@ -124,10 +124,10 @@ GOOD: dict[str, Any] = dict(zip(VALUES, (1, 1, 1, 1, 1.0, "a", True, "2024-01-01
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_refused(column: str, value: Any) -> None:
-    entry, runner, tape = ENTRY()
+    entry, runner, events = ENTRY()
     with pytest.raises(BadValue, match="is not a value of type"):
         entry.call(+1, *{**GOOD, column: value}.values())
-    assert tape.used == 0
+    assert events.used == 0
     assert not len(runner)
 
 
@@ -144,28 +144,30 @@ def test_what_is_no_event_is_refused() -> None:
 
 
 def test_an_event_that_fails_is_refused_alone() -> None:
-    entry, runner, tape = entry_of("CREATE STREAM t (k INT, n BIGINT)", "SELECT k, SUM(10 / n) AS s FROM t GROUP BY k")
+    entry, runner, events = entry_of(
+        "CREATE STREAM t (k INT, n BIGINT)", "SELECT k, SUM(10 / n) AS s FROM t GROUP BY k"
+    )
     for n in (1, 2, 5):
         entry.call(+1, 7, n)
         with pytest.raises(ArithmeticFault, match="division by zero") as raised:
             entry.call(+1, 7, 0)
         assert raised.value.where == 'view "v", t (7, 0)'
-    assert tape.used == 3 * entry.size
-    assert tape.relations() == {"t"}
+    assert events.used == 3 * entry.size
+    assert events.relations() == {"t"}
     assert runner.emit().zset() == ZSet({(7, 17.0): 1})
 
 
 def test_a_shut_tape_lets_an_epoch_begin() -> None:
     stage, tables = stage_of("CREATE STREAM t (k INT)", "SELECT k, COUNT(*) AS n FROM t GROUP BY k", "delta")
-    runner, tape, begun = started(stage, tables), EventBuffer(256), []
+    runner, events, begun = started(stage, tables), EventBuffer(256), []
 
     def begin() -> None:
-        begun.append(tape.used)
-        tape.close_until_epoch()
-        tape.open()
+        begun.append(events.used)
+        events.close_until_epoch()
+        events.open()
 
-    entry = EventEntry(tables["t"], [runner], tape, begin)
-    tape.close_until_epoch()
+    entry = EventEntry(tables["t"], [runner], events, begin)
+    events.close_until_epoch()
     for _ in range(20):
         entry.call(+1, 1)
     assert begun[0] == 0
@@ -175,13 +177,13 @@ def test_a_shut_tape_lets_an_epoch_begin() -> None:
 
 def test_an_entry_that_is_retired_when_an_epoch_begins_takes_nothing_in() -> None:
     stage, tables = stage_of("CREATE STREAM t (k INT)", "SELECT k, COUNT(*) AS n FROM t GROUP BY k", "delta")
-    runner, tape = started(stage, tables), EventBuffer(256)
+    runner, events = started(stage, tables), EventBuffer(256)
 
     def refuse() -> None:
         raise BadValue("out of date")
 
-    tape.close_until_epoch()
-    entry = EventEntry(tables["t"], [runner], tape, lambda: entry.retire(refuse))
+    events.close_until_epoch()
+    entry = EventEntry(tables["t"], [runner], events, lambda: entry.retire(refuse))
     with pytest.raises(BadValue, match="out of date"):
         entry.call(+1, 1)
     assert not len(runner)

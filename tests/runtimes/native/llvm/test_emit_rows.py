@@ -29,7 +29,11 @@ TOTALS = "SELECT name, SUM(n) AS s FROM sales GROUP BY name"
 def as_if(*, many: bool) -> Iterator[None]:
     """Let a stage do what it does where rows and entries are many, or what it does where they are few."""
     limit = -1 if many else 1 << 60
-    with patch.object(stages, "MANY", limit), patch.object(stages, "LARGE_STATE", limit), decimal.localcontext(EXACT):
+    with (
+        patch.object(stages, "MACHINE_CODE_KEYS", limit),
+        patch.object(stages, "LARGE_STATE", limit),
+        decimal.localcontext(EXACT),
+    ):
         yield
 
 
@@ -50,7 +54,7 @@ def test_rows_of_machine_code_are_those_of_python(seed: int) -> None:
     stage, tables = stage_of(SALES, GROUPS, "delta")
     fields = tables["sales"].fields
     one, other = started(stage, tables), started(stage, tables)
-    assert one.code.emitted is not None
+    assert one.code.row_output is not None
     chance, sold = random.Random(seed), list[Row]()
     for _ in range(5):
         came = [_sale(chance) for _ in range(100)]
