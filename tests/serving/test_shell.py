@@ -90,7 +90,7 @@ def test_a_long_row_is_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_board_on_a_terminal_shows_every_view() -> None:
     screen = io.StringIO()
-    figures = DemoStatistics(("spend", "reach"), "native", seconds=60, refreshes=[0.01], recomputes=[1.0])
+    figures = DemoStatistics(("spend", "reach"), "native", seconds=60, refreshes=[0.01], recomputes={"native": [1.0]})
     figures.note("spend", changed=3, grown=1)
     with board_for(Console(file=screen, force_terminal=True, width=100)) as board:
         board.update(figures)
@@ -99,5 +99,5 @@ def test_the_board_on_a_terminal_shows_every_view() -> None:
 
 
 def test_figures_say_when_refreshing_is_slower() -> None:
-    figures = DemoStatistics((), "spark", seconds=60, refreshes=[2.0], recomputes=[1.0])
+    figures = DemoStatistics((), "spark", seconds=60, refreshes=[2.0], recomputes={"spark": [1.0]})
     assert figures.comparison == "refresh 2,000 ms, recompute 1,000 ms on spark: 2.0 times slower"

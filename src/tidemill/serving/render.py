@@ -1,4 +1,4 @@
-"""What the command line prints: tables for people, JSON lines for programs, errors in their four fields."""
+"""Output of the command line: tables for people, JSON lines for programs, errors in their four fields."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
 
 
 def print_result(result: Result, as_json: bool) -> None:
-    """What a statement gave: rows, an explanation, or what it did."""
+    """Print the result of a statement: rows, an explanation, or a message."""
     if as_json:
         print_json(result.columns, result)
     elif result.columns == ("explanation",):

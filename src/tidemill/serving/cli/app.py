@@ -270,7 +270,7 @@ def watch(
 
 
 def _in_sync(warehouse: Warehouse) -> Callable[[], None]:
-    """Let everything go on by itself; what is returned says what does not."""
+    """Start following sources, feeds and the schedule; returns the function that reports what has stopped."""
     warehouse.follow()
     return Reporter(warehouse).report
 
@@ -373,10 +373,10 @@ def show(
             rows = list(list_relations(wh))
             (print_json if as_json else print_table)(("name", "kind", "rows"), rows)
             return
-        bag = find_relation(wh, name, at)
-        rows = bag.rows()
+        relation = find_relation(wh, name, at)
+        rows = relation.rows()
         shown = rows[:limit] if limit else rows
-        (print_json if as_json else print_table)(bag.columns, shown)
+        (print_json if as_json else print_table)(relation.columns, shown)
         if len(shown) < len(rows) and not as_json:
             print(f"{len(shown)} of {len(rows)} rows; --limit 0 shows all")
 

@@ -33,7 +33,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class BenchmarkOptions:
-    """How to run a benchmark: at which scale, small enough for a look, with which folder for data.
+    """Options of a benchmark: its scale, small enough for a look, and the folder for its data.
 
     A benchmark takes what it understands: ``queries``, ``depths``, ``backends``, ``changes`` (in percent) and
     ``runtimes`` choose cases (none: all), ``seconds`` limits each, ``scaling`` asks for growing data. ``progress`` is

@@ -111,7 +111,7 @@ def apply_file(wh: Warehouse, file: Path, format: str) -> str:
 
 
 def _late(wh: Warehouse, table: str, epoch: int) -> int:
-    """How many changes of a table were late in an epoch."""
+    """Number of changes of a table that were late in an epoch."""
     from tidemill.model.schema import WHEN, late_table
 
     late = late_table(wh.table(table).definition)
@@ -122,7 +122,7 @@ def _late(wh: Warehouse, table: str, epoch: int) -> int:
 
 
 def lookup_in(wh: Warehouse) -> RowLookup:
-    """How records that do not show the row they replace find it: by primary key, in an index made when first asked."""
+    """Look-up by primary key for records that do not show the row they replace; its index is made when first asked."""
     from tidemill.model.coerce import row_coercer
 
     indexes: dict[str, dict[Row, Row]] = {}

@@ -1,4 +1,4 @@
-"""What goes on by itself from the command line, sources, feeds and scheduled views, and saying what happens to them."""
+"""Sources, feeds and scheduled views followed from the command line, with a report of what has stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reporter:
 
 
 def keep_in_sync(warehouse: Warehouse, seconds: float | None, interval: float = 0.2, limit: int | None = None) -> None:
-    """Let everything go on by itself, for so many seconds or until somebody interrupts; prints epochs and what came."""
+    """Follow everything for so many seconds or until interrupted; prints epochs and what came."""
     reporter, epoch, began = Reporter(warehouse), warehouse.epoch, time.monotonic()
     before = warehouse.taken
     warehouse.follow(limit)

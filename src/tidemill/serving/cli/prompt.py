@@ -35,7 +35,7 @@ def prompt(run: Callable[[str], None], read: Callable[[str], str] = input) -> No
 
 
 def is_complete(text: str) -> bool:
-    """Whether ``text`` ends a statement: with a semicolon that is not inside a string, a name or a comment.
+    """True where ``text`` ends a statement: with a semicolon that is not inside a string, a name or a comment.
 
     >>> is_complete("SELECT 1;"), is_complete("SELECT ';"), is_complete("SELECT 1 -- so far;"), is_complete("  ")
     (True, False, False, True)

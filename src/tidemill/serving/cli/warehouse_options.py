@@ -1,4 +1,4 @@
-"""What most commands begin with: which warehouse, opened how, and which of its relations."""
+"""Options that most commands have, and the warehouse and relations that they name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def open_folder(
 
 
 def list_relations(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:
-    """What there is: name, kind, and rows where they are kept."""
+    """Tables, streams and views: name, kind, and number of rows where they are kept."""
     for name in wh.tables():
         table = wh.table(name).definition
         yield name, "table" if table.kept else "stream", len(wh.table(name)) if table.kept else None

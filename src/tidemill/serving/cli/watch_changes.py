@@ -18,7 +18,7 @@ __all__ = ["EpochChanges", "as_json_lines", "as_text_lines", "watch_changes"]
 
 
 class EpochChanges(NamedTuple):
-    """What one epoch changed, with the view's columns."""
+    """The changes of a view in one epoch, with its columns."""
 
     batch: ChangeBatch
     columns: Sequence[str]
@@ -34,7 +34,7 @@ def watch_changes(
     timeout: float | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> Iterator[EpochChanges]:
-    """What each epoch after ``since`` (default: from now on) changes in ``view``.
+    """The changes of ``view`` in each epoch after ``since`` (default: from now on).
 
     ``where`` are texts such as ``follower=17``; of a column that is named twice either value will do. A writer in
     another process cannot wake us, so the folder is opened anew every ``interval`` seconds, to read only: a reader
@@ -56,14 +56,14 @@ def watch_changes(
 
 
 def as_json_lines(batch: ChangeBatch, view: str, columns: Sequence[str]) -> Iterator[str]:
-    """What an epoch changed, for programs: a line for each row, as ``tidemill apply`` reads them."""
+    """The changes of an epoch for programs: a line for each row, as ``tidemill apply`` reads them."""
     for weight, row in batch:
         record = {"table": view, "weight": weight, "row": dict(zip(columns, row, strict=True)), "epoch": batch.epoch}
         yield json_line(record)
 
 
 def as_text_lines(batch: ChangeBatch) -> Iterator[str]:
-    """What an epoch changed, for people: an update is one line, with the old row and the new one."""
+    """The changes of an epoch for people: an update is one line, with the old row and the new one."""
     for old, new in batch.updates:
         yield f"{batch.epoch:>8}      {json_line(old)} -> {json_line(new)}"
     updated = {(weight, repr(row)) for pair in batch.updates for weight, row in zip((-1, 1), pair, strict=True)}

@@ -1,4 +1,4 @@
-"""How far the views of a warehouse are behind, shown while others write: a table on a terminal, lines in a pipe."""
+"""Staleness of all views of a warehouse, shown while others write: a table on a terminal, lines in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live board on a terminal, plain lines in a pipe."""
+"""Display of the demo while it runs: a live board on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Board", "DemoStatistics", "board_for"]
 
 @dataclass
 class DemoStatistics:
-    """What was measured so far. Times are seconds."""
+    """Measurements so far. Times are seconds."""
 
     views: Sequence[str]
     runtime: str
@@ -55,16 +55,18 @@ class DemoStatistics:
         >>> figures = DemoStatistics((), "spark", 60, refreshes=[0.02])
         >>> figures.note_recompute({"spark": 1.0, "DuckDB": 0.01})
         >>> figures.comparison
-        'refresh 20 ms; recompute on spark 1,000 ms, 50.0 times slower; on DuckDB 10 ms, 2.0 times faster'
+        'refresh 20 ms, recompute 1,000 ms on spark: 50.0 times faster; 10 ms on DuckDB: 2.0 times slower'
         """
-        engines = (f"on {engine} {self._beside(statistics.median(s))}" for engine, s in self.recomputes.items())
-        told = "; ".join(engines) if self.refreshes else ""
-        return f"refresh {self.refresh * 1000:,.0f} ms" + (f"; recompute {told}" if told else "")
+        told = f"refresh {self.refresh * 1000:,.0f} ms"
+        if not self.recomputes or not self.refreshes:
+            return told
+        beside = (self._beside(engine, statistics.median(taken)) for engine, taken in self.recomputes.items())
+        return f"{told}, recompute {'; '.join(beside)}"
 
-    def _beside(self, seconds: float) -> str:
+    def _beside(self, engine: str, seconds: float) -> str:
         ratio = seconds / self.refresh
-        verdict = f"{ratio:,.1f} times slower" if ratio >= 1 else f"{1 / ratio:,.1f} times faster"
-        return f"{seconds * 1000:,.0f} ms, {verdict}"
+        verdict = f"{ratio:,.1f} times faster" if ratio >= 1 else f"{1 / ratio:,.1f} times slower"
+        return f"{seconds * 1000:,.0f} ms on {engine}: {verdict}"
 
 
 class Board:

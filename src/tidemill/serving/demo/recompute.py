@@ -1,4 +1,4 @@
-"""What a pipeline without incremental views does after every change: compute each view again, by whoever can."""
+"""Recomputation of all views, as a pipeline without incremental views does it after every change."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tidemill.serving.render import console
 __all__ = ["run_demo"]
 
 CHANGES_PER_EPOCH = 40
-"""How many orders, corrections and cancellations one epoch takes in."""
+"""Orders, corrections and cancellations that one epoch takes in."""
 
 EPOCH_SECONDS = 0.1
 """Seconds from one epoch to the next, at least: people should be able to follow."""
