@@ -45,7 +45,7 @@ Environment = Mapping[str, Any]
 
 
 class EvaluationContext:
-    """What a relation is evaluated in: the tables, and the values of the columns around it where it is a subquery.
+    """The tables, and for a subquery the values of the outer columns, in which a relation is evaluated.
 
     A subquery is computed once for all rows that agree in what they show it.
     """
@@ -155,7 +155,7 @@ def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: Evaluati
 
 
 def _equal_columns(node: r.Join | r.OuterJoin) -> list[tuple[int, int]]:
-    """Where the columns stand, left and right, that the join's condition wants to be equal."""
+    """Positions of the columns, left and right, that the join's condition wants to be equal."""
     left, right = names_of(node.left.fields), names_of(node.right.fields)
     found = []
     for conjunct in conjuncts(node.condition) if node.condition is not None else ():
@@ -283,7 +283,7 @@ def _holds(node: Match, variable: str, condition: Scalar) -> Holds:
 
 
 def _shown(call: WindowCall, rows: Sequence[Environment], around: EvaluationContext) -> list[Row | None]:
-    """What a window function sees of each row: the values of its arguments; None where its FILTER leaves it out."""
+    """The arguments of a window function in each row; None where its FILTER leaves the row out."""
     return [
         tuple([evaluate_scalar(scalar, row, around) for scalar in call.arguments])
         if call.filter is None or evaluate_scalar(call.filter, row, around) is True

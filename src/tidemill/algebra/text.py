@@ -127,7 +127,7 @@ def _call(node: Call) -> tuple[str, int]:
 
 
 def _opposite(scalar: Scalar) -> Scalar | None:
-    """What a summand is minus of, where it is a multiple of -1 or a negative constant."""
+    """The opposite of a summand that is a multiple of -1 or a negative constant."""
     match scalar:
         case Call(function="ring_product", arguments=(Literal(value=-1), other)):
             return other
@@ -228,7 +228,7 @@ def _item(node: Relation) -> str:
 
 
 def _aggregates(node: r.Aggregate) -> Mapping[str, Scalar]:
-    """What a column of the groups stands for; an aggregate is a column that is called by its own text."""
+    """The expression of each column of the groups; an aggregate is a column that is called by its own text."""
     calls = {call.name: Column(text_of_call(call), call.of) for call in node.aggregates}
     return {key.name: key.scalar for key in node.keys} | calls
 

@@ -38,7 +38,7 @@ _NUMBERS = count(1)
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """What is known of a function without having it. ``strict``: rows with a NULL argument are not shown to it."""
+    """The name and types of a function. ``strict``: rows with a NULL argument are not shown to it."""
 
     name: str
     arguments: tuple[Type, ...]
@@ -69,7 +69,7 @@ class Registered(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Let nobody find it any more."""
+        """Remove it from those that calls may name."""
 
     def shown(self, values: Sequence[Any]) -> list[Any]:
         """Arguments as users know them."""
@@ -221,7 +221,7 @@ class Registry:
         return made
 
     def forget(self) -> None:
-        """Let go of all functions."""
+        """Remove all functions."""
         for known in self._known.values():
             known.forget()
         self._known.clear()

@@ -146,7 +146,7 @@ def canonical_double(value: float) -> float:
 
 
 def _outward(type_: Type) -> Callable[[Any], Any] | None:
-    """How an inner value becomes what Arrow takes; None where nothing need be done. Bare timestamps are UTC to it."""
+    """The function from an inner value to that of Arrow; None where it is the same. Bare timestamps are UTC to it."""
     match type_:
         case t.Array(element):
             to = _outward(element) or (lambda v: v)
@@ -160,7 +160,7 @@ def _outward(type_: Type) -> Callable[[Any], Any] | None:
 
 
 def _inward(type_: Type) -> Callable[[Any], Any] | None:
-    """How a value from Arrow becomes an inner value; None where nothing need be done."""
+    """The function from a value of Arrow to an inner value; None where it is the same."""
     match type_:
         case t.Double():
             return canonical_double

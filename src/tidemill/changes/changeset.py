@@ -117,7 +117,7 @@ class ChangeSet:
         return leave, ChangeSet.of((pair for pair in self.pairs() if pair[1] > 0), self.fields)
 
     def __len__(self) -> int:
-        """How many rows it holds, unsummed; zero means that nothing changed."""
+        """The number of rows, unsummed; zero means that nothing changed."""
         if self._pairs is not None:
             return len(self._pairs)
         if self._table is not None:

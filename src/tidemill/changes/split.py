@@ -1,26 +1,24 @@
-"""A change parted by what becomes of its rows, where a key tells which row takes the place of which."""
+"""A change split by what becomes of its rows, where a key tells which row takes the place of which."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from tidemill.changes.zset import Row, ZSet
-
-WeightedRows = list[tuple[Row, int]]
+from tidemill.changes.zset import Row, WeightedRow, WeightedRows, ZSet
 
 
 @dataclass(frozen=True, slots=True)
 class SplitColumns:
-    """Where rows have their key, what must be the same for a row to stay, and all else that somebody looks at."""
+    """Positions of the key of a row, of what must be the same for it to stay, and of all columns that are read."""
 
     key: tuple[int, ...]
     fixed: tuple[int, ...]
     seen: tuple[int, ...]
 
 
-def split_change(pairs: Iterable[tuple[Row, int]], places: SplitColumns) -> tuple[WeightedRows, WeightedRows]:
+def split_change(pairs: WeightedRows, places: SplitColumns) -> tuple[list[WeightedRow], list[WeightedRow]]:
     """The rows that stay, and those that arrive (see ``program.statements.Split``).
 
     A row that comes in place of one that looks the same is in neither of them, and nor is that other one.
@@ -35,8 +33,8 @@ def split_change(pairs: Iterable[tuple[Row, int]], places: SplitColumns) -> tupl
     key_of, fixed_of, seen_of = map(_picker, (places.key, places.fixed, places.seen))
     left = {key_of(row): row for row, weight in net.items() if weight < 0}
     alike = set()
-    staying: WeightedRows = []
-    arriving: WeightedRows = []
+    staying: list[WeightedRow] = []
+    arriving: list[WeightedRow] = []
     for row, weight in net.items():
         if weight < 0:
             continue
@@ -51,7 +49,7 @@ def split_change(pairs: Iterable[tuple[Row, int]], places: SplitColumns) -> tupl
 
 
 def _picker(places: tuple[int, ...]) -> Callable[[Row], object]:
-    """What picks these values of a row; with none there is nothing to tell rows apart by."""
+    """A function that picks these values of a row; without positions all rows are equal."""
     return itemgetter(*places) if places else _nothing
 
 

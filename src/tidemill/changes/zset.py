@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 Row = tuple[Any, ...]
+WeightedRow = tuple[Row, int]
+WeightedRows = Iterable[WeightedRow]
 
 
 class ZSet(dict[Any, int]):
@@ -46,7 +48,7 @@ class ZSet(dict[Any, int]):
             self.pop(row, None)
 
     def weight(self, row: Hashable) -> int:
-        """How often ``row`` occurs."""
+        """The number of times that ``row`` occurs."""
         return self.get(row, 0)
 
     def update_by(self, other: ZSet) -> None:

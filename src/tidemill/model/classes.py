@@ -19,7 +19,7 @@ OID = "oid"
 
 
 class Collection(Enum):
-    """What a collection keeps of its elements: how often each is there, that it is there, or also its place.
+    """The kinds of collections: they keep how often an element is there, that it is there, or also its position.
 
     The arrays of bags and sets are sorted, so that equal collections are equal arrays; those of lists are in order.
     """
@@ -114,5 +114,5 @@ class ObjectSchema:
         return Struct(self.table(name).fields)
 
     def table_name(self, name: str) -> str:
-        """What the table of a class is called."""
+        """The name of the table of a class."""
         return self.classes[name].extent or name

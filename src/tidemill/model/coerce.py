@@ -148,7 +148,7 @@ def _locate(error: DataError, where: str) -> None:
 
 
 def present(value: Any, type_: Type) -> Any:
-    """What ``rows()`` shows for an inner value: lists for arrays, dictionaries for structs, all else as it is.
+    """An inner value as ``rows()`` shows it: lists for arrays, dictionaries for structs, all else as it is.
 
     >>> present((1, 2), t.Array(t.INT))
     [1, 2]
@@ -159,7 +159,7 @@ def present(value: Any, type_: Type) -> Any:
 
 @lru_cache(maxsize=1024)
 def presenter(type_: Type) -> Converter | None:
-    """How values of ``type_`` are shown; None where they are shown as they are."""
+    """The function that shows values of ``type_``; None where they are shown as they are."""
     match type_:
         case t.Array(element):
             return lambda values: [present(value, element) for value in values]

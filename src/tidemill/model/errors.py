@@ -75,7 +75,7 @@ EXCERPT = 160
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
-    """Where in a text: file or statement name, line and column from 1, the line itself, how much to underline."""
+    """A place in a text: file or statement name, line and column from 1, the line itself, how much to underline."""
 
     name: str
     line: int

@@ -51,7 +51,7 @@ class ReferentialConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a relation is cut along time: a row is in the partition of ``every`` microseconds that ``column`` falls into.
+    """The cut of a relation along time: a row is in the partition of ``every`` microseconds that ``column`` falls into.
 
     Partitions are numbered from 1970 on, so those of different lengths agree on where they begin. Where the column is
     ``added``, it is the first instant of the partition and nothing that the rows themselves have: who reads them by
@@ -95,7 +95,7 @@ class Table:
         return self.kept and self.partitioning is not None and self.partitioning.retain is not None
 
     def key_positions(self) -> tuple[int, ...]:
-        """Where the primary key's columns stand in a row."""
+        """Positions of the primary key's columns in a row."""
         names = names_of(self.fields)
         return tuple(names.index(column) for column in self.primary_key)
 

@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class UpdateEvent(Enum):
-    """What may happen; the value is its name in the paper."""
+    """The update events; the value is the name in the paper."""
 
     INSERT = "onInsertToExtent"
     DELETE = "onDeleteFromExtent"

@@ -1,4 +1,4 @@
-"""Which types go together: keys that can be equal, and arguments that a ring sums up."""
+"""Types that go together: keys that can be equal, and arguments that a ring sums up."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class ForeignKey:
 
     @cached_property
     def child_places(self) -> ColumnIndexes:
-        """Where the referring columns stand in a row of the child."""
+        """Positions of the referring columns in a row of the child."""
         to = self.reference.referenced or self.parent.primary_key
         by_target = dict(zip(to, self.reference.columns, strict=True))
         names = names_of(self.child.fields)
@@ -46,7 +46,7 @@ class ForeignKey:
 
     @cached_property
     def parent_places(self) -> ColumnIndexes:
-        """Where the primary key stands in a row of the parent."""
+        """Positions of the primary key in a row of the parent."""
         return self.parent.key_positions()
 
     @property

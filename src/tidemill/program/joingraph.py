@@ -16,7 +16,7 @@ from tidemill.algebra.expressions.scalars import Named, Scalar
 
 
 class Serve(Enum):
-    """What a view is for: its changes, its rows when somebody reads them, or both."""
+    """The use of a view: its changes, its rows when it is read, or both."""
 
     SUBSCRIBE = "subscribe"
     READ = "read"
@@ -24,7 +24,7 @@ class Serve(Enum):
 
 
 class Lookahead(Enum):
-    """What is known of a join tuple before it is followed.
+    """The knowledge of a join tuple before it is followed.
 
     ``LOCAL``: whether it touches something at each of its vertices. ``GLOBAL``: whether it leads to complete paths, as
     far as that was found out when it was followed last.
@@ -53,7 +53,7 @@ class GraphMember:
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """Where two members meet: the columns of each that must be equal, pair by pair, and none NULL.
+    """The join of two members: the columns of each that must be equal, pair by pair, and none NULL.
 
     Without columns everything meets everything, as in a cross join.
     """

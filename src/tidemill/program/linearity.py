@@ -1,4 +1,4 @@
-"""What a query computes with, and where it may therefore read rows in pieces.
+"""The numbers that a query computes with, and the relations of which it may therefore read rows in pieces.
 
 A stored map is a log of changes: the numbers of a key are the sum of its pieces. A query that multiplies each amount by
 exactly one number of a map adds the same for the pieces as for the whole, and its map need never be summed up.
@@ -46,7 +46,7 @@ def is_linear(query: Query, source: RelationLoop, keys: int) -> bool:
 
 
 def _degree(scalar: Scalar, numbers: set[str]) -> int | None:
-    """How many of ``numbers`` each term of an amount is multiplied by; None where that cannot be said.
+    """The number of ``numbers`` that each term of an amount is multiplied by; None where that is unknown.
 
     >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import BIGINT

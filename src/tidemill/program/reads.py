@@ -1,4 +1,4 @@
-"""What a program reads: which relations must keep their contents, and by which columns rows and sums are found."""
+"""The reads of a program: which relations must keep their contents, and by which columns rows and sums are found."""
 
 from __future__ import annotations
 

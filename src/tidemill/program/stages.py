@@ -41,7 +41,7 @@ class MultisetRead:
 
 @dataclass(frozen=True, slots=True)
 class GroupEmission:
-    """How the rows of a stage come from its map: for every key of positive weight that passes ``condition``, one row.
+    """Rows of a stage from its map: for every key of positive weight that passes ``condition``, one row.
 
     Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``peeks`` bind. A DOUBLE
     value is seen rounded, and what rounding leaves out by its name with the suffix ``LOW``. Only keys touched in an
@@ -60,7 +60,7 @@ class GroupEmission:
 
 @dataclass(frozen=True, slots=True)
 class PartitionEmission:
-    """How the rows of a stage come from parts of its map: each part that an epoch touches gives its rows anew.
+    """Rows of a stage from partitions of its map: each that an epoch touches gives its rows again.
 
     A part are the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are the
     first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK``, a ``Window`` or a
@@ -76,13 +76,13 @@ class PartitionEmission:
 
     @property
     def width(self) -> int:
-        """How many of the map's keys name a part."""
+        """The number of the map's keys that name a partition."""
         return len(self.rows.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class IterationEmission:
-    """How the rows of a stage come out of a recursion: round by round, each from what counts in the one before.
+    """Rows of a stage from a recursion: iteration by iteration, each from what counts in the one before.
 
     The first key of ``source`` and of ``kept`` is the round, a BIGINT; the others are the columns of a row. Statements
     add to ``source`` what is found: the base in round 0, and what follows from a row of round i in round i + 1. A row
@@ -119,7 +119,7 @@ class InputMap:
 
 @dataclass(frozen=True, slots=True)
 class TimePartitionEmission:
-    """How the rows of a stage come from partitions: each that an epoch touches is made anew, in the order of time.
+    """Rows of a stage from time partitions: each that an epoch touches is recomputed, in the order of time.
 
     Partition i is touched where an entry of a feed has changed in a layer beside i, where a partition of the stage's
     own that it reads came out different, and where it is new: the first and the last of ``numbers`` may move. The first

@@ -1,4 +1,4 @@
-"""What the state of a view by partitions can forget: what no change can reach any more.
+"""State of a view by partitions that can be forgotten: that which no change can reach any more.
 
 A stream says how late its rows may be, so its partitions before a certain instant cannot change: it is *open* from
 there on. What is made of them follows. Where a stage stays within partitions, it is open where its inputs are. Where it
@@ -77,7 +77,7 @@ where it has their numbers, and 1 where it has instants."""
 
 @dataclass
 class StateExpiry:
-    """What the stages of a view can forget, one after the other.
+    """The state that the stages of a view can forget, one after the other.
 
     ``cuts`` say how the relations that it reads are cut, ``opens`` from when on they are open; stages are added to it.
     """
@@ -90,7 +90,7 @@ class StateExpiry:
         self._places = {name: (cut.column, 1) for name, cut in self.cuts.items()}
 
     def of(self, program: Program) -> Iterator[ExpiredEntries]:
-        """What the maps of a view by partitions can forget, and the rows of all stages but the last."""
+        """The entries that the maps of a view by partitions can forget, and the rows of all stages but the last."""
         for stage in program.stages:
             if stage.inputs and all(name in self.opens for name in stage.inputs):
                 if isinstance(stage.finish, TimePartitionEmission):
@@ -101,7 +101,7 @@ class StateExpiry:
                     yield from self._below(stage.name, stage.output, self.opens[stage.name])
 
     def _below(self, name: str, columns: Sequence[Field], opened: int) -> Iterator[ExpiredEntries]:
-        """What lies before an instant, of a map or of rows that tell in which partition they are."""
+        """The entries before an instant, of a map or of rows that tell in which partition they are."""
         if name in self._places:
             column, length = self._places[name]
             yield ExpiredEntries(name, names_of(columns).index(column), column, opened // length)
@@ -175,7 +175,7 @@ class StateExpiry:
             self._places[stage.name] = shown[0], length
 
     def _length(self, scalar: Scalar, query: Query) -> int | None:
-        """How long partitions are where ``scalar`` is the number of one, in microseconds; 1 where it is an instant."""
+        """The length of partitions in microseconds where ``scalar`` is the number of one; 1 where it is an instant."""
         for source in query.sources:
             if isinstance(source, RelationLoop) and source.relation in self._places:
                 name, length = self._places[source.relation]

@@ -11,14 +11,14 @@ from tidemill.program.maps import RingField
 
 
 class Version(Enum):
-    """Which rows of a relation a source reads."""
+    """The rows of a relation that a source reads."""
 
     CHANGE = "change"
     STATE = "state"
 
 
 class ChangeSubset(Enum):
-    """What becomes of the rows of a change, where a key tells which row takes the place of which."""
+    """The two kinds of rows of a change, where a key tells which row takes the place of which."""
 
     STAYING = "staying"
     ARRIVING = "arriving"
@@ -189,7 +189,7 @@ TriggerStatement = Add | Replace
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What to do when ``relation`` changes, before its contents absorb the change.
+    """The statements for a change of ``relation``, before its contents absorb the change.
 
     With ``each``, the statements are for one row at a time: every row of the change finds the maps as the row before it
     left them. All other triggers take a change of any size at once, or row by row to the same end.

@@ -221,7 +221,7 @@ def _finish_text(finish: GroupEmission) -> str:
 
 
 def _parts_text(parts: PartitionEmission) -> str:
-    """What each touched part gives anew."""
+    """The rows that each touched partition gives."""
     text = _listed("emit (", [_named_text(o) for o in parts.outputs], ")")
     notes = [f"from {_rows_text(parts.rows)}"]
     notes += [] if parts.condition is None else [f"where {text_of(parts.condition)}"]
@@ -229,7 +229,7 @@ def _parts_text(parts: PartitionEmission) -> str:
 
 
 def _rounds_texts(rounds: IterationEmission, stage: Stage) -> list[str]:
-    """How rounds follow from each other, and what comes out of them."""
+    """The iterations of a recursion, and the rows that come out of them."""
     statements = [text_of_statement(statement, stage) for statement in rounds.again.statements]
     how = "in the first round in which it is found" if rounds.distinct else "in every round in which it is found"
     settled = _headed(f"round after round, {rounds.kept} has a row {how}:", statements)
@@ -237,7 +237,7 @@ def _rounds_texts(rounds: IterationEmission, stage: Stage) -> list[str]:
 
 
 def _layers_texts(layers: TimePartitionEmission) -> list[str]:
-    """How partitions are made from others, and what comes out of them."""
+    """Time partitions made from others, and the rows that come out of them."""
     read = [f"with {layer.name} from {layers.map_of(layer)}" for layer in layers.layers]
     if len(layers.bodies) == 1:
         made = [text_of_program(layers.update)]

@@ -26,7 +26,7 @@ from tidemill.program.statements import Add
 
 
 def joingraph_problems(stage: Stage) -> Iterator[str]:
-    """What is wrong with the graphs of ``stage``, and with how its rows are served."""
+    """Faults of the graphs of ``stage``, and of how its rows are served."""
     yield from _of_serving(stage)
     for graph in stage.graphs:
         yield from _of_members(graph, stage)
@@ -86,7 +86,7 @@ def _keys(graph: Graph, alias: str, stage: Stage) -> dict[str, Type]:
 
 
 def _of_paths(graph: Graph, stage: Stage) -> Iterator[str]:
-    """What paths are tried by and what they give; a graph that is only read adds to a map of the reader."""
+    """The conditions and outputs of paths; a graph that is only read adds to a map of the reader."""
     known = {f"{m.alias}.{name}" for m in graph.members for name in _keys(graph, m.alias, stage)}
     sums = {f"{m.alias}.{sum_.name}" for m in graph.members for sum_ in m.sums}
     shown = stage.reader or stage

@@ -22,7 +22,7 @@ from tidemill.program.statements import RelationLoop
 
 
 def time_partition_problems(layers: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:
-    """What is wrong with how the rows of a stage come from its maps, in words."""
+    """Faults of how the rows of a stage come from its maps, in words."""
     numbered = {feed.map for feed in layers.feeds if feed.every} | {layers.numbers, layers.kept}
     for name in numbered | {feed.map for feed in layers.feeds}:
         map_ = maps.get(name)

@@ -13,13 +13,12 @@ from tests.partitions import ABOVE, GROUPED, OWN, PLAIN, TABLES, Epochs, above, 
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, Subscript
-from tidemill.changes.zset import ZSet
+from tidemill.changes.zset import WeightedRow, ZSet
 from tidemill.compiler.passes import compile_view
 from tidemill.model.errors import ArithmeticFault
 from tidemill.runtimes.native import runtime_state
 from tidemill.runtimes.native.operators import time_partitions
 from tidemill.runtimes.native.operators.touched_groups import TouchedGroups
-from tidemill.runtimes.native.state.maps import WeightedRow
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -11,7 +11,7 @@ from tidemill.algebra.functions.comparison import order_key
 
 
 class Fold(ABC):
-    """How a value goes on from row to row."""
+    """A value that goes on from row to row."""
 
     start: Any = None
 
@@ -20,7 +20,7 @@ class Fold(ABC):
         """The state after one more row, in which the argument has this value."""
 
     def value(self, state: Any) -> Any:
-        """What is read: the state itself, unless a fold says otherwise."""
+        """The value that is read: the state itself, unless a fold says otherwise."""
         return state
 
 

@@ -84,7 +84,7 @@ class MovingSum(MovingAggregate):
             self._special[repr(value)] += sign
 
     def value(self) -> Any:
-        """What the aggregate says of one row with all of the sum, and of the others with nothing."""
+        """The aggregate of one row with all of the sum, and of the others with nothing."""
         if self._count == 0:
             return None
         special: list[tuple[Row, int]] = [((float(word),), count) for word, count in self._special.items() if count]

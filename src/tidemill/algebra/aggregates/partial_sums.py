@@ -45,7 +45,7 @@ class PartialSum:
 
 @dataclass(frozen=True, slots=True)
 class SumRule:
-    """How an aggregate comes from sums.
+    """The rule by which an aggregate comes from sums.
 
     ``parts``: the sums that it needs, but for the count of the rows that it sees. ``value``: the value over at least
     one row, from expressions for these sums and for the count; of an aggregate that is not NULL over no rows, that over

@@ -95,7 +95,7 @@ def needs_multiset(call: AggregateCall) -> bool:
 
 
 def multiset_entries(call: AggregateCall) -> tuple[tuple[Scalar, ...], Scalar | None]:
-    """What the entries of the multiset of ``call`` hold, and which rows are in it: NULLs are left out."""
+    """The columns of the multiset of ``call``, and the condition for a row to be in it: NULLs are left out."""
     seen = call.scalars if call.filter is None else call.scalars[:-1]
     known = [Call("is_not_null", (scalar,), BOOLEAN) for scalar in required_arguments(call)]
     return seen, conjunction([*filters(call), *known])

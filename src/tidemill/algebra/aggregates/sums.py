@@ -38,7 +38,7 @@ from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, Type, is_numeric
 
 
 def count_rows(call: AggregateCall, members: WeightedArguments) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     return sum(weight for _, weight in members)
 
 
@@ -144,7 +144,7 @@ def _average_value(call: AggregateCall, sums: Sequence[Scalar], count: Scalar) -
 
 
 def _false_values(call: AggregateCall) -> tuple[PartialSum, ...]:
-    """How many values are false: one decides."""
+    """The number of values that are false: one decides."""
     assert call.argument is not None
     return (count_where([*filters(call), Call("not", (call.argument,), BOOLEAN)]),)
 

@@ -106,7 +106,7 @@ class Subquery(Scalar):
 
 @dataclass(frozen=True, slots=True)
 class Exists(Scalar):
-    """Whether a relation has a row; never NULL. Correlated as a ``Subquery`` is."""
+    """EXISTS: true where a relation has a row; never NULL. Correlated as a ``Subquery`` is."""
 
     relation: Relation
 

@@ -19,15 +19,13 @@ from tidemill.algebra.functions.function import (
     expect_all,
     expect_count,
 )
-from tidemill.algebra.functions.nested import array_distinct, element_of
+from tidemill.algebra.functions.nested import ArrayValue, array_distinct, element_of
 from tidemill.algebra.functions.time import add_days, add_microseconds, add_months
 from tidemill.algebra.values.casts import microseconds
 from tidemill.algebra.values.coercion import common_type, tightest_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
-
-ArrayValue = tuple[Any, ...]
 
 MOST_ELEMENTS = 2**31 - 16
 """Spark's arrays are no longer than this."""

@@ -1,4 +1,4 @@
-"""What the engine knows of a function: its types, its meaning in Python, and its spelling in Spark."""
+"""The declaration of a function: its types, its meaning in Python, and its spelling in Spark."""
 
 from __future__ import annotations
 

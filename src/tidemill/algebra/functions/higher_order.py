@@ -12,21 +12,19 @@ from itertools import starmap, zip_longest
 from typing import Any
 
 from tidemill.algebra.functions.function import Failure, Function, Inference, always, expect_count
-from tidemill.algebra.functions.nested import element_of
+from tidemill.algebra.functions.nested import ArrayValue, element_of
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
-ArrayValue = tuple[Any, ...]
-
 
 def transform(array: ArrayValue, change: Callable[[Any], Any]) -> ArrayValue:
-    """What ``change`` makes of each element."""
+    """Each element after ``change``."""
     return tuple(map(change, array))
 
 
 def transform_placed(array: ArrayValue, change: Callable[[Any, int], Any]) -> ArrayValue:
-    """What ``change`` makes of each element and its position, counted from 0."""
+    """``change`` of each element and its position, counted from 0."""
     return tuple(change(element, place) for place, element in enumerate(array))
 
 
@@ -70,7 +68,7 @@ def aggregate(array: ArrayValue, start: Any, merge: Callable[[Any, Any], Any], f
 
 
 def zip_with(one: ArrayValue, other: ArrayValue, merge: Callable[[Any, Any], Any]) -> ArrayValue:
-    """What ``merge`` makes of the elements of both, side by side; the shorter one goes on with NULLs."""
+    """``merge`` of the elements of both at the same position; the shorter one goes on with NULLs."""
     return tuple(starmap(merge, zip_longest(one, other)))
 
 

@@ -185,7 +185,7 @@ class _RegexParser:
         return _RegexPiece(part.text + text, part.empty or least == 0)
 
     def _quantifier(self) -> tuple[int, int | None, str]:
-        """How often at least and at most, and how that is written; an empty text for no quantifier."""
+        """The least and greatest number of repetitions, and their text; an empty text for no quantifier."""
         for sign, (least, most) in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
             if self._taken(sign):
                 return least, most, sign
@@ -237,7 +237,7 @@ class _RegexParser:
         return _RegexPiece(f"{opening}{inner.text})", inner.empty, inner.last)
 
     def _special(self) -> str | None:
-        """How a group begins that is more than a group; None for flags that hold from here on."""
+        """The beginning of a group with an option; None for flags that hold from here on."""
         if self._taken(":"):
             return "(?:"
         for sign, name in {"=": "lookahead", "!": "lookahead", ">": "an atomic group", "<=": "lookbehind"}.items():
@@ -365,7 +365,7 @@ class _RegexParser:
 
 
 def _members(text: str) -> str:
-    """What stands between the brackets of a class that is not negated."""
+    """The text between the brackets of a class that is not negated."""
     if text.startswith("[^"):
         raise NotRegular("this class in another one is not supported")
     return text[1:-1]

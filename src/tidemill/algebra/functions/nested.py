@@ -22,38 +22,41 @@ from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
 from tidemill.model.types import Type
 
+ArrayValue = tuple[Any, ...]
+"""An array of SQL."""
 
-def get_item(array: tuple[Any, ...], index: int) -> Any:
+
+def get_item(array: ArrayValue, index: int) -> Any:
     """``array[index]``, counted from 0; beyond the array is an error."""
     if 0 <= index < len(array):
         return array[index]
     raise _outside(index, array, "GET")
 
 
-def get(array: tuple[Any, ...], index: int) -> Any:
+def get(array: ArrayValue, index: int) -> Any:
     """GET: as ``array[index]``, with NULL beyond the array."""
     return array[index] if 0 <= index < len(array) else None
 
 
-def element_at(array: tuple[Any, ...], position: int) -> Any:
+def element_at(array: ArrayValue, position: int) -> Any:
     """ELEMENT_AT: counted from 1, or from -1 at the end; beyond the array is an error."""
     if position == 0 or abs(position) > len(array):
         raise _outside(position, array, "TRY_ELEMENT_AT")
     return array[position - 1 if position > 0 else position]
 
 
-def try_element_at(array: tuple[Any, ...], position: int) -> Any:
+def try_element_at(array: ArrayValue, position: int) -> Any:
     """TRY_ELEMENT_AT: as ELEMENT_AT, with NULL beyond the array; there is no element 0."""
     return element_at(array, position) if not position or abs(position) <= len(array) else None
 
 
-def _outside(index: int, array: tuple[Any, ...], instead: str) -> ArithmeticFault:
+def _outside(index: int, array: ArrayValue, instead: str) -> ArithmeticFault:
     return ArithmeticFault(
         f"there is no element {index} in an array of {len(array)}", hint=f"Use {instead} to get NULL instead."
     )
 
 
-def sort_array(array: tuple[Any, ...], ascending: bool = True) -> tuple[Any, ...]:
+def sort_array(array: ArrayValue, ascending: bool = True) -> ArrayValue:
     """The elements in order: NULLs first, or last where descending."""
     return tuple(sorted(array, key=order_key, reverse=not ascending))
 
@@ -64,7 +67,7 @@ def array_join(array: tuple[str | None, ...], separator: str, null: str | None =
     return separator.join(text for text in texts if text is not None)
 
 
-def array_distinct(array: tuple[Any, ...]) -> tuple[Any, ...]:
+def array_distinct(array: ArrayValue) -> ArrayValue:
     """Each value once, where it first stands."""
     first: dict[Any, Any] = {}
     for value in array:
@@ -72,12 +75,12 @@ def array_distinct(array: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(first.values())
 
 
-def array_max(array: tuple[Any, ...]) -> Any:
+def array_max(array: ArrayValue) -> Any:
     """The greatest element that is not NULL."""
     return max((value for value in array if value is not None), key=order_key, default=None)
 
 
-def array_min(array: tuple[Any, ...]) -> Any:
+def array_min(array: ArrayValue) -> Any:
     """The least element that is not NULL."""
     return min((value for value in array if value is not None), key=order_key, default=None)
 

@@ -1,4 +1,4 @@
-"""What conditions and the rows that come out read of a run: the rows that it has taken so far, and their variables.
+"""Values that conditions and measures read of a partial match: of the rows that it has taken, and their variables.
 
 ================  ========================================================================================
 function          value
@@ -75,7 +75,7 @@ class MatchNumberFold(Fold):
 
 
 def fold_of(navigation: Navigation) -> Fold:
-    """How the value of ``navigation`` goes on."""
+    """The fold that follows the value of ``navigation``."""
     match navigation.function:
         case "first":
             return FirstFold(navigation.offset)

@@ -68,7 +68,7 @@ class PartialMatch:
 
 
 def navigations_read(match: Match, variable: str) -> tuple[int, ...]:
-    """Which of ``match.looks`` the condition of a variable reads."""
+    """The numbers of those of ``match.looks`` that the condition of a variable reads."""
     read = columns_in(dict(match.conditions)[variable])
     return tuple(number for number, look in enumerate(match.looks) if look.name in read)
 
@@ -91,7 +91,7 @@ class _NavigationState:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What it takes to take a row for a variable: its condition, the looks that it reads, and those that go on.
+    """All that taking a row for a variable needs: its condition, the navigations that it reads, and those that go on.
 
     A look that is read goes on with the row that is tried, unless it is told not to.
     """
@@ -163,7 +163,7 @@ class MatchBuilder:
         return PartialMatch(before, run.first, row, state, tuple(values))
 
     def measured(self, run: PartialMatch, last: PartialMatch) -> Row:
-        """What comes out for a run that is the beginning of ``last``, or all of it."""
+        """The output for a partial match that is the beginning of ``last``, or all of it."""
         pairs = zip(self._looks[self._relevant :], self._sights[self._relevant :], strict=True)
         return tuple([s.fold.value((last if look.final else run).values[s.number]) for look, s in pairs])
 

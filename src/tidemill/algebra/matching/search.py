@@ -83,7 +83,7 @@ class Matcher:
     # ------------------------------------------------------------------------------------------------------- the search
 
     def all(self, rows: PartitionRows) -> MatchedRows:
-        """What comes out for all rows of a part."""
+        """The output for all rows of a partition."""
         found: MatchedRows = []
         self.finish(self.advance(self.begin(), rows, found), rows, found)
         return found

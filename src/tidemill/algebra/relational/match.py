@@ -53,7 +53,7 @@ class Navigation:
 
 
 class RowsPerMatch(Enum):
-    """Which rows a match gives."""
+    """The rows that a match gives."""
 
     ONE = "one row per match"
     ALL = "all rows per match"
@@ -61,7 +61,7 @@ class RowsPerMatch(Enum):
 
 
 class Contiguity(Enum):
-    """Which rows of a part a match may pass over."""
+    """The rows of a partition that a match may pass over."""
 
     NONE = "none"
     NEXT = "till next match"
@@ -69,7 +69,7 @@ class Contiguity(Enum):
 
 
 class AfterMatch(Enum):
-    """Where the search goes on after a match."""
+    """The row at which the search goes on after a match."""
 
     PAST_LAST = "past last row"
     NEXT = "to next row"
@@ -79,7 +79,7 @@ class AfterMatch(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Where the search goes on after a match; for ``FIRST`` and ``LAST`` at a row of ``variables``."""
+    """The row at which the search goes on after a match; for ``FIRST`` and ``LAST`` one of ``variables``."""
 
     after: AfterMatch = AfterMatch.PAST_LAST
     variables: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Match(Unary):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How many rows before and after a row the looks read."""
+        """The number of rows before and after a row that the navigations read."""
         steps = (0, *(look.step for look in (*self.looks, *self.measures)))
         return -min(steps), max(steps)
 
@@ -145,7 +145,7 @@ class Match(Unary):
 
     @property
     def arguments(self) -> tuple[Scalar, ...]:
-        """What is read of each row: the arguments of all looks, each once."""
+        """The values that are read of each row: the arguments of all navigations, each once."""
         return tuple(dict.fromkeys(self.navigation_arguments))
 
     @property

@@ -1,4 +1,4 @@
-"""What a view means: frozen nodes, each a function from Z-sets to a Z-set.
+"""The nodes that views are made of: frozen, each a function from Z-sets to a Z-set.
 
 Column names are unique within a node's output; a ``Scan`` prefixes them with its alias (``o.amount``), so two scans
 of one table never clash and a join is plain concatenation. The meaning of each node is in ``algebra.evaluate``.
@@ -272,7 +272,7 @@ class With(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Recursive(Relation):
-    """What ``base`` and then ``step`` find, again and again: ``step`` scans the rows last found as relation ``name``.
+    """The rows that ``base`` and then ``step`` find, again and again: ``step`` scans those last found as ``name``.
 
     With ``distinct`` only rows that were not found before are new, so that it ends on cycles, and each counts once.
     Columns are those of ``base``.

@@ -23,7 +23,7 @@ MOST_PARTITIONS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
-    """Which partition is meant beside partition ``i``: number ``i * times // over + plus``.
+    """The partition that is read for partition ``i``: number ``i * times // over + plus``.
 
     >>> Subscript(plus=-60).at(100), Subscript(times=5, plus=4).at(2), Subscript(over=5).at(14)
     (40, 14, 2)
@@ -87,7 +87,7 @@ class PartitionSlice:
 
     @property
     def name(self) -> str:
-        """What a body calls the relation."""
+        """The name by which a body calls the relation."""
         low, high = ("" if end is None else str(end) for end in (self.low, self.high))
         return f"{self.feed}[{high}]" if low == high else f"{self.feed}[{low}..{high}]"
 

@@ -103,7 +103,7 @@ def timestamp_of(micros: int) -> datetime.datetime:
 
 
 def _found(read: Any, value: Any, source: Type, target: Type) -> Any:
-    """What a reader of text found; its None means that the text is no such value."""
+    """The value that a reader of text found; its None means that the text is no such value."""
     if read is None:
         raise fault(value, source, target)
     return read

@@ -1,4 +1,4 @@
-"""Which conversions Spark makes by itself, under ANSI mode: the common type of several, and what fits a parameter."""
+"""Conversions that Spark makes by itself, under ANSI mode: the common type of several, and what fits a parameter."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _common_field(left: Field, right: Field) -> Field:
 
 
 def beside_string(other: Type) -> Type:
-    """What a STRING becomes beside ``other``: Spark reads it as a value of the other kind, in its widest form."""
+    """The type that a STRING becomes next to ``other``: Spark reads it as a value of that kind, in its widest form."""
     match other:
         case t.Int() | t.BigInt():
             return t.BIGINT

@@ -1,4 +1,4 @@
-"""How Spark writes values as text and reads them back. Readers return None for text that is no such value."""
+"""Values as Spark writes them as text and reads them back. Readers return None for text that is no such value."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes import split
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row, ZSet
+from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field
 from tidemill.program import statements
@@ -39,7 +39,7 @@ from tidemill.runtimes.native.python.compile import (
     compile_probes,
 )
 from tidemill.runtimes.native.runtime_state import RuntimeState, StageMaps
-from tidemill.runtimes.native.state.maps import RingMap, RowMap, WeightedRow
+from tidemill.runtimes.native.state.maps import RingMap, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 from tidemill.runtimes.native.state.table_lookup import group_by_columns
@@ -427,7 +427,7 @@ class StatementInputs:
     maps: StageMaps
     beside: Mapping[str, RowMap]
     change: ChangeSet | None = None
-    parted: dict[split.SplitColumns, tuple[split.WeightedRows, split.WeightedRows]] = field(
+    parted: dict[split.SplitColumns, tuple[list[WeightedRow], list[WeightedRow]]] = field(
         default_factory=dict, init=False
     )
 

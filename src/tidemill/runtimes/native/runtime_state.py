@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidemill.algebra.relational.match import Match
 from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row, ZSet
+from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.schema import EPOCH
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
@@ -20,7 +20,7 @@ from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
 from tidemill.runtimes.native.python.compile import CompiledStage
-from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap, WeightedRow
+from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
 from tidemill.storage.store import ReadableStore

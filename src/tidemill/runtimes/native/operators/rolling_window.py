@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tidemill.changes.zset import Row, ZSet
-from tidemill.runtimes.native.state.maps import WeightedRow
+from tidemill.changes.zset import Row, WeightedRow, ZSet
 
 GroupRows = Sequence[tuple[Row, Row | None]]
 """Keys of groups with their rows, or None for one that has none."""

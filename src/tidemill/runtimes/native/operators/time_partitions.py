@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Protocol
 
 from tidemill.algebra.relational.time_partitions import PartitionSlice
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.types import Field
 from tidemill.program.stages import Program, TimePartitionEmission
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, RollingWindow
@@ -23,7 +23,7 @@ from tidemill.runtimes.native.operators.touched_groups import (
     TouchedGroups,
     grouping_of,
 )
-from tidemill.runtimes.native.state.maps import RowMap, WeightedRow
+from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKey
 from tidemill.runtimes.time_partitions import partitions_read, recompute_partitions
 

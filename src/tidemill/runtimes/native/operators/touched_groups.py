@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Column
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.schema import names_of
 from tidemill.model.types import Field
 from tidemill.program.stages import GroupEmission, Program, TimePartitionEmission
 from tidemill.program.statements import Add, RelationLoop
 from tidemill.runtimes.native.state.indexes import values_at
-from tidemill.runtimes.native.state.maps import WeightedRow
 
 TOUCHED_FRACTION = 4
 """All groups are recomputed where more than one in this many is touched."""

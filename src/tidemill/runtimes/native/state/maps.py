@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import repeat
 from typing import Any, Generic, TypeVar, cast
 
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, WeightedRow
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import BIGINT, DOUBLE, Decimal, Type
 from tidemill.program.maps import SPECIALS, Map
@@ -32,8 +32,6 @@ from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSna
 
 E = TypeVar("E")
 F = TypeVar("F", bound=MapObserver)
-
-WeightedRow = tuple[Row, int]
 
 MapSums = Mapping[Row, Any]
 """The amounts that a statement adds to a map: for each key its weight, or a list of the weight and the sums."""

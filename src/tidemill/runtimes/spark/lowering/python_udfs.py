@@ -25,8 +25,7 @@ from tidemill.algebra.relational.match import Match
 from tidemill.algebra.relational.relations import Scan, TopK, Window
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import from_arrow, to_arrow
-from tidemill.changes.split import WeightedRows
-from tidemill.changes.zset import ZSet
+from tidemill.changes.zset import WeightedRow, ZSet
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import BIGINT, Array, Field, Struct, Type
@@ -88,7 +87,7 @@ def _computing() -> Iterator[None]:
         raise ArithmeticFault(f"an expression cannot be computed: {error}") from error
 
 
-def _groups(arrays: pa.Array, fields: Sequence[Field]) -> list[WeightedRows]:
+def _groups(arrays: pa.Array, fields: Sequence[Field]) -> list[list[WeightedRow]]:
     """The weighted rows of each array of a column."""
     table = pa.Table.from_struct_array(arrays.flatten())
     rows = from_arrow(table.rename_columns([*(f.name for f in fields), WEIGHT]), fields)
@@ -96,7 +95,7 @@ def _groups(arrays: pa.Array, fields: Sequence[Field]) -> list[WeightedRows]:
     return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _arrays(groups: Sequence[WeightedRows], fields: Sequence[Field]) -> pa.Array:
+def _arrays(groups: Sequence[list[WeightedRow]], fields: Sequence[Field]) -> pa.Array:
     """The same the other way round."""
     table = to_arrow((pair for rows in groups for pair in rows), fields)
     structs = table.to_struct_array().combine_chunks() if table.num_rows else pa.array([], pa.struct(table.schema))
