@@ -48,4 +48,4 @@ def test_driver(one: Capability, spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("one", CAPABILITIES, ids=slug)
 def test_nothing_but_touched_groups_and_partitions_is_computed_again(one: Capability) -> None:
-    assert not one.cost.again
+    assert not one.cost.recomputes

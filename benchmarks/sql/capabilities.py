@@ -317,7 +317,7 @@ CAPABILITIES = (
         "`FROM t PATTERN (a, b+) WHERE ... GROUP BY`",
         "SELECT customer, placed, COUNT(*) AS n, SUM(b.amount) AS total FROM orders PATTERN (a, b+) "
         "WHERE b[1].amount > a.amount AND b[i].amount > b[i-1].amount GROUP BY customer",
-        "A row that comes last is one step of a machine, whatever came before. [All of it](patterns.md).",
+        "A row that comes last is one step of an automaton, whatever came before. [All of it](patterns.md).",
     ),
     Capability(
         "Patterns",

@@ -32,7 +32,7 @@ def _tables() -> Iterator[str]:
 
 def _row(one: Capability) -> str:
     cost = one.cost
-    kind = "computed again" if cost.again else "incremental"
+    kind = "computed again" if cost.recomputes else "incremental"
     spark = kind if one.on_spark else f"{kind}, in the driver"
     return f"| {one.construct} | {cost} | {kind} | {spark} | {one.note} |"
 

@@ -27,7 +27,7 @@ IN_MEMORY = Reason("IN_MEMORY", "an in-memory warehouse stays in this process")
 SMALL = Reason("SMALL", "the change is small enough for this process")
 BULK = Reason("BULK", "the change is better scanned than looked up")
 LARGE = Reason("LARGE", "the tables are too large for this process")
-ROW_WISE = Reason("ROW_WISE", "its triggers take one row, or one round, at a time")
+ROW_WISE = Reason("ROW_WISE", "its triggers take one row, or one iteration, at a time")
 
 
 def strategy_named(view: str, name: str) -> Strategy:
@@ -93,7 +93,7 @@ def checked_options(view: str, asked: str, given: Mapping[str, str]) -> dict[str
                 )
             if option.refusal and value != option.default and strategy.name != asked:
                 raise Unsupported(
-                    f'view "{view}" cannot be served with {option.name} = \'{value}\' and strategy "{asked}"',
+                    f'view "{view}" cannot have {option.name} = \'{value}\' with strategy "{asked}"',
                     detail=option.refusal,
                     hint=f"Add strategy = '{strategy.name}'.",
                 )

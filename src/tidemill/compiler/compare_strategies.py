@@ -1,4 +1,4 @@
-"""Viewlets or a join graph: what EXPLAIN predicts of both for one view and the rows that are there.
+"""Comparison of strategies: the costs that EXPLAIN predicts for one view and the rows that are stored.
 
 Viewlets keep the joins of what a change can meet, so they cost little work and, where rows have many partners, much
 memory. A join graph keeps every row once and finds its partners when it changes.
@@ -24,7 +24,7 @@ SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
 def nothing_counted(relation: str, column: str) -> int | None:
-    """Of no column is it known how many values it has."""
+    """Distinct count of a column, where none is known."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""EXPLAIN: what keeps a view fresh, what one change costs, and why."""
+"""EXPLAIN: the stages of a view, the cost of one change, and the reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def explain(
     """The stages of ``program`` as a tree, each with strategy, reason, cost and maps, and then the program itself.
 
     ``facts`` are what the engine knows (runtime, measured figures) and stand first; ``sizes`` are stored rows by map.
-    ``comparison`` says what other strategies would keep and cost (see ``rivals``).
+    ``comparison`` says what other strategies would keep and cost (see ``compare_strategies``).
     """
     known = facts or {}
     width = max(map(len, known), default=0)
@@ -57,7 +57,7 @@ def _tree(program: Program, sizes: Mapping[str, int]) -> list[str]:
 
 def _how(stage: Stage, program: Program) -> str:
     cost = cost_of_stage(stage, program)
-    return f"{'recomputed' if cost.again else 'incremental'}, {stage.strategy}, {cost.kind}"
+    return f"{'recomputed' if cost.recomputes else 'incremental'}, {stage.strategy}, {cost.kind}"
 
 
 def _notes(stage: Stage, program: Program, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -102,7 +102,7 @@ def require_incremental(program: Program) -> None:
     """Refuse a program that computes more again than touched groups and partitions, with the explanation."""
     again = {stage.name: cost_of_stage(stage, program) for stage in program.stages}
     for name, cost in again.items():
-        if cost.again:
+        if cost.recomputes:
             raise Unsupported(
                 f"view \"{program.view}\" is not incremental, and require = 'incremental' was asked for",
                 where=name,

@@ -56,7 +56,7 @@ class Compilation:
 
     @property
     def keeps_subqueries(self) -> bool:
-        """Whether subqueries in expressions stay; most strategies see joins in their place."""
+        """True if subqueries in expressions stay; most strategies see joins in their place."""
         return self.strategy.takes_subqueries and not self.note
 
     @property

@@ -1,4 +1,4 @@
-"""Which columns come from the elements of arrays: no relation has them, so none can be indexed by them."""
+"""Columns that come from the elements of arrays: no relation has them, so none can be indexed by them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.algebra.relational.walk import columns_in
 
 
 def found_by_elements(join: Join, side: Relation) -> bool:
-    """Whether ``join`` asks for rows of ``side``, one of its inputs, by the elements of an array.
+    """True if ``join`` asks for rows of ``side``, one of its inputs, by the elements of an array.
 
     When the other side changes, these rows would have to be searched for in all arrays. Kept as rows of their own they
     are looked up.

@@ -2,7 +2,7 @@
 
 The tree's own order of joins is gone, so an order of loops can be chosen for each changed relation. UNION ALL
 distributes over everything, so the body of a stage is the sum of its blocks. Arrays whose elements become rows are
-listed beside the leaves: they need no relation, only what their arrays read.
+listed with the leaves: they need no relation, only what their arrays read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def blocks(relation: Relation) -> list[QueryBlock]:
 
 
 def count_blocks(relation: Relation) -> int:
-    """How many blocks ``relation`` has; an aggregation or DISTINCT, which is read from a stage, counts as one.
+    """Number of blocks ``relation`` has; an aggregation or DISTINCT, which is read from a stage, counts as one.
 
     >>> count_blocks(Join(UnionAll((Scan("r", "r", ()),) * 2), UnionAll((Scan("s", "s", ()),) * 3)))
     6
@@ -134,7 +134,7 @@ def _plain(side: Scalar) -> Column | None:
 
 
 def indexable(key: Scalar) -> bool:
-    """Whether an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
+    """True if an index finds what ``=`` finds. A computed NaN need not be the one NaN that rows hold."""
     return key.type in _PLAIN or isinstance(key.type, Decimal) or (key.type == DOUBLE and isinstance(key, Column))
 
 
@@ -196,7 +196,7 @@ def _joined(left: QueryBlock, right: QueryBlock, condition: Scalar | None) -> Qu
 
 
 def _unnested(block: QueryBlock, unnest: Unnest) -> QueryBlock:
-    """The block with one more array. Its columns are called ``alias.name`` (see ``apart``), the alias being its own."""
+    """The block with one more array, whose columns are called ``alias.name`` (see ``unique_aliases``)."""
     values = {output.name: output.scalar for output in block.outputs}
     alias = unnest.columns[0].name.partition(".")[0]
     columns = tuple(replace(f, name=f.name.removeprefix(f"{alias}.")) for f in unnest.columns)

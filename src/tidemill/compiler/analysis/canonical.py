@@ -1,4 +1,4 @@
-"""Which relations are the same but for their names."""
+"""Canonical forms: relations that are equal but for their names have one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tidemill.algebra.relational.walk import children, expressions, transform, w
 from tidemill.model.types import Field
 
 ColumnNames = dict[str, str]
-"""How the columns of a node are called: old name to canonical name."""
+"""Names of the columns of a node: old name to canonical name."""
 
 
 class CanonicalForm:
@@ -46,7 +46,7 @@ class CanonicalForm:
 
 
 _FORMS: WeakValueDictionary[Relation, CanonicalForm] = WeakValueDictionary()
-"""The forms that somebody holds, each by its topmost node over the forms of its inputs."""
+"""The forms that are in use, each by its topmost node over the forms of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _CanonicalInput(Relation):
 
 @memoized
 def canonical(relation: Relation) -> CanonicalForm:
-    """What ``relation`` is under names that follow from its shape alone: equal meaning by equal steps is one form.
+    """``relation`` under names that follow from its shape alone: equal meaning by equal steps is one form.
 
     A common table expression that is used twice comes out of the front end as two trees with different aliases. They
     are one stage: found by their form, which costs one look at each node, since inputs are known by their own forms.

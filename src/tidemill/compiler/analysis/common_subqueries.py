@@ -1,4 +1,4 @@
-"""Which subqueries stand in a relation more than once: each of them is computed and kept once."""
+"""Subqueries that occur in a relation more than once: each is computed and stored once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ GROUPED = (Aggregate, Distinct, TopK, Window, Match)
 
 
 def common_subqueries(relation: Relation) -> Counter[CanonicalForm]:
-    """How often each grouped subquery of ``relation`` occurs, by its canonical form."""
+    """Occurrences of each grouped subquery of ``relation``, by its canonical form."""
     return Counter(canonical(node) for node in walk(relation) if is_grouped(node))
 
 
 def shared(relation: Relation) -> set[CanonicalForm]:
-    """What is worth a stage because it stands in ``relation`` more than once, by its canonical form: sums, whose blocks
+    """Relations that occur in ``relation`` more than once and are worth a stage, by canonical form: sums, whose blocks
     would multiply, and joins that several terms of a grouped sum have in common. Not what is within these.
     """
     grouped = (node.input for node in walk(relation) if isinstance(node, GROUPED))
@@ -57,14 +57,14 @@ def _repeated(relation: Relation, kind: type[Relation]) -> set[CanonicalForm]:
 
 
 def is_grouped(relation: Relation) -> bool:
-    """Whether ``relation`` is grouped, recursive or made partition by partition, with at most filters, projections and
+    """True if ``relation`` is grouped, recursive or made partition by partition, with at most filters, projections and
     repetition above it.
     """
     return isinstance(core(relation), (*GROUPED, Recursive, TimePartitioned))
 
 
 def core(relation: Relation) -> Relation:
-    """What lies below the filters and projections at the top of ``relation``."""
+    """The relation below the filters and projections at the top of ``relation``."""
     while isinstance(relation, Filter | Project | Repeat):
         relation = relation.input
     return relation

@@ -1,4 +1,4 @@
-"""Which expressions can fail. ANSI SQL makes overflow, division by zero and impossible casts errors."""
+"""Expressions that can fail. ANSI SQL makes overflow, division by zero and impossible casts errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidemill.model import types as t
 
 
 def may_fail(scalar: Scalar) -> bool:
-    """Whether ``scalar`` can raise an error for some row. Errs towards yes.
+    """True if ``scalar`` can raise an error for some row. Errs towards yes.
 
     A condition that can fail must not be tried on rows that a condition before it would have kept away, as in
     ``x <> 0 AND 10 / x > 1``; one that cannot may go wherever its columns are. The sum of a subquery is taken over all
@@ -45,7 +45,7 @@ def may_fail(scalar: Scalar) -> bool:
 
 
 def is_exact(cast: Cast) -> bool:
-    """Whether ``cast`` gives every exact number more room and nothing else: the same number before and after.
+    """True if ``cast`` gives every exact number more room and nothing else: the same number before and after.
 
     >>> from tidemill.model.types import BIGINT, DOUBLE, INT
     >>> is_exact(Cast(Column("x", INT), BIGINT)), is_exact(Cast(Column("x", BIGINT), DOUBLE))

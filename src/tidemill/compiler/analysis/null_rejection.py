@@ -1,4 +1,4 @@
-"""Which conditions reject a row for which a subquery finds nothing."""
+"""Conditions that reject a row for which a subquery finds nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.algebra.functions.registry import FUNCTIONS
 
 
 def is_strict_in(scalar: Scalar, part: Scalar) -> bool:
-    """Whether ``scalar`` is NULL wherever ``part`` of it is. Errs towards no.
+    """True if ``scalar`` is NULL wherever ``part`` of it is. Errs towards no.
 
     >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import INT
@@ -28,7 +28,7 @@ def is_strict_in(scalar: Scalar, part: Scalar) -> bool:
 
 
 def is_null_over_nothing(value: Scalar, sums: Collection[Column]) -> bool:
-    """Whether ``value`` is NULL where all ``sums``, the columns of SUM and AVG, are. Errs towards no."""
+    """True if ``value`` is NULL where all ``sums``, the columns of SUM and AVG, are. Errs towards no."""
     match value:
         case Literal(value=None):
             return True

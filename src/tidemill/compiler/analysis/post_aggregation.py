@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Named, Scalar, column
@@ -16,7 +17,7 @@ from tidemill.program.stages import GroupEmission
 
 @dataclass(frozen=True, slots=True)
 class PostAggregation:
-    """What stands above a grouping, all over its columns: the select list, the condition, how often a row comes."""
+    """Select list, condition and repetition above a grouping, all over its columns."""
 
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
@@ -47,7 +48,7 @@ class PostAggregation:
 
 
 def split_post_aggregation(relation: Relation) -> tuple[PostAggregation, Relation]:
-    """What stands above a grouping, and the grouping itself."""
+    """The filters and projections above a grouping, and the grouping itself."""
     if not isinstance(relation, Filter | Project | Repeat):
         return PostAggregation(tuple(Named(f.name, column(f)) for f in relation.fields)), relation
     above, node = split_post_aggregation(relation.input)
@@ -63,3 +64,5 @@ def split_post_aggregation(relation: Relation) -> tuple[PostAggregation, Relatio
         case Repeat():
             assert above.times is None, "rows are repeated once"
             return replace(above, times=substitute(relation.times, values)), node
+        case _:
+            assert_never(relation)

@@ -16,7 +16,7 @@ ONE: Scalar = Literal(1, BIGINT)
 
 
 def is_ring(type_: Type) -> bool:
-    """Whether sums of this type are exact, so that a product of sums is the sum of products."""
+    """True if sums of this type are exact, so that a product of sums is the sum of products."""
     return isinstance(type_, t.Int | t.BigInt | t.Decimal)
 
 

@@ -11,13 +11,13 @@ from tidemill.compiler.delta.sum_pushdown import column_of
 from tidemill.program.joingraph import Graph, GraphMember, Lookahead, Vertex
 
 
-def graph_of(target: str, block: QueryBlock, pasts: Mapping[str, StreamHistory], lookahead: Lookahead) -> Graph:
-    """The join graph of ``block``, whose leaves are held by ``pasts``.
+def graph_of(target: str, block: QueryBlock, histories: Mapping[str, StreamHistory], lookahead: Lookahead) -> Graph:
+    """The join graph of ``block``, whose leaves are held by ``histories``.
 
-    The tree takes the first equalities that connect something new; equalities beside one of the tree belong to its
+    The tree takes the first equalities that connect something new; others between the same leaves belong to its
     vertex, those that would close a cycle are tried on paths. What is left unconnected meets without columns.
     """
-    members = tuple(_member(pasts[leaf.alias]) for leaf in block.leaves)
+    members = tuple(_member(histories[leaf.alias]) for leaf in block.leaves)
     aliases = [member.alias for member in members]
     found: dict[AliasPair, list[tuple[AliasPair, BlockCondition]]] = {}
     for condition in block.conditions:
@@ -32,17 +32,17 @@ def graph_of(target: str, block: QueryBlock, pasts: Mapping[str, StreamHistory],
         for condition in block.conditions
         if not any(condition is one for one in answered) and condition.scalar not in held
     )
-    return Graph(target, members, vertices, filters, _outputs(block, pasts), lookahead)
+    return Graph(target, members, vertices, filters, _outputs(block, histories), lookahead)
 
 
-def _member(past: StreamHistory) -> GraphMember:
-    sums = tuple(Named(sum_.value.name, sum_.scalar) for sum_ in past.sums)
-    return GraphMember(past.scan.alias, past.scan.relation, past.map.name, past.filters, sums)
+def _member(history: StreamHistory) -> GraphMember:
+    sums = tuple(Named(sum_.value.name, sum_.scalar) for sum_ in history.sums)
+    return GraphMember(history.scan.alias, history.scan.relation, history.map.name, history.filters, sums)
 
 
-def _outputs(block: QueryBlock, pasts: Mapping[str, StreamHistory]) -> tuple[Named, ...]:
-    """What a path adds, with the sums that members hold in place of what they sum up; these are never keys."""
-    held = {sum_.scalar: column_of(leaf.alias, sum_) for leaf in block.leaves for sum_ in pasts[leaf.alias].sums}
+def _outputs(block: QueryBlock, histories: Mapping[str, StreamHistory]) -> tuple[Named, ...]:
+    """Outputs of a path, with the sums that members hold in place of what they sum up; these are never keys."""
+    held = {sum_.scalar: column_of(leaf.alias, sum_) for leaf in block.leaves for sum_ in histories[leaf.alias].sums}
     return tuple(Named(output.name, held.get(output.scalar, output.scalar)) for output in block.outputs)
 
 

@@ -27,7 +27,7 @@ class LeafLoop:
 
 
 BY_KEY, BY_LOOKUP, BY_CHANGE, BY_SCAN = range(4)
-"""How a loop finds its rows, best first: at most one row, some, all of a change, all of the relation."""
+"""Ways in which a loop finds its rows, best first: at most one row, some, all of a change, all of the relation."""
 
 
 def nested_loops(block: QueryBlock, keys: RelationKeys) -> Query:
@@ -97,12 +97,12 @@ class _LoopOrderSearch:
         return self._known[bound]
 
     def _width(self, rank: int, left: Sequence[Leaf]) -> int:
-        """How many ways to try: one where it makes no difference, or where there would be too many sets."""
+        """Number of ways to try: one where it makes no difference, or where there would be too many sets."""
         return 1 if rank != BY_LOOKUP or len(left) > MOST_LEAVES else len(left)
 
 
 def _reach(block: QueryBlock, leaf: Leaf, bound: Set[str], keys: RelationKeys) -> LeafLoop:
-    """How the rows of ``leaf`` are found once the leaves ``bound`` have theirs."""
+    """The loop that finds the rows of ``leaf`` once the leaves ``bound`` have theirs."""
     lookup: dict[str, tuple[str, Scalar, BlockCondition]] = {}
     for condition in block.conditions:
         if leaf.alias in condition.needs and condition.needs <= {leaf.alias, *bound}:
@@ -114,7 +114,7 @@ def _reach(block: QueryBlock, leaf: Leaf, bound: Set[str], keys: RelationKeys) -
 
 
 def _rank(leaf: Leaf, found: Set[str], keys: RelationKeys) -> tuple[int, Set[str]]:
-    """How a loop finds its rows, given that it could look up the columns ``found``; and those that it should."""
+    """Rank of a loop that can look up the columns ``found``, and those of them that it should."""
     key = keys.get(leaf.relation)
     if key is not None and key <= found:
         return BY_KEY, key

@@ -1,4 +1,4 @@
-"""What a stage holds of its streams.
+"""Stream history: maps of the rows of a stream that the triggers of a stage still need.
 
 A stream keeps no rows. Where a trigger needs those that came before, a map of the stage holds them, reduced to the
 columns and rows that its loops can use. So a stream costs what its views need of it, and nothing where they only sum.
@@ -23,9 +23,9 @@ from tidemill.program.statements import Add, Query, RelationLoop, Step, Version
 
 @dataclass(frozen=True, slots=True)
 class StreamHistory:
-    """What ``map`` holds of the rows that a stream has brought: those that pass ``filters``, and the columns in use.
+    """The rows of a stream that ``map`` holds: those that pass ``filters``, and the columns in use.
 
-    What nobody needs row by row it holds as ``sums``.
+    Values that are not read row by row are held as ``sums``.
     """
 
     scan: Scan
@@ -34,7 +34,7 @@ class StreamHistory:
     sums: tuple[MemberSum, ...] = ()
 
     def growth(self) -> Add:
-        """What a change of the stream adds to the map."""
+        """The statement that adds a change of the stream to the map."""
         fields = dict(zip((f.name for f in self.scan.columns), self.scan.fields, strict=True))
         keys = (Named(f.name, column(fields[f.name])) for f in self.map.keys)
         outputs = (*keys, *(Named(sum_.value.name, sum_.scalar) for sum_ in self.sums))
@@ -44,11 +44,11 @@ class StreamHistory:
         return Add(self.map.name, narrow(Query((source,), outputs)))
 
     def equals(self, other: StreamHistory) -> bool:
-        """Whether both hold the same rows of the same stream, as the two sides of a self join often do."""
+        """True if both hold the same rows of the same stream, as the two sides of a self join often do."""
         return self._bare() == other._bare()
 
     def _bare(self) -> tuple[object, ...]:
-        """What is held, without the alias."""
+        """The held rows and columns, without the alias."""
         bare = {f"{self.scan.alias}.{f.name}": Column(f.name, f.type, f.nullable) for f in self.scan.columns}
         filters = [substitute(condition, bare) for condition in self.filters]
         return self.scan.relation, self.map.keys, filters, [(s.value, substitute(s.scalar, bare)) for s in self.sums]
@@ -57,54 +57,56 @@ class StreamHistory:
 def find_histories(
     stage: str, body: Relation, queries: Sequence[Query], streams: Set[str], sums: MemberSums = NO_SUMS
 ) -> dict[str, StreamHistory]:
-    """What to hold for each alias under which ``queries`` read the state of a stream, or only ``sums`` of it.
+    """The history for each alias under which ``queries`` read the state of a stream, or only ``sums`` of it.
 
-    Equal pasts share one map. Its keys begin with the columns by which most loops enter it, and so do its files: they
+    Equal histories share one map. Its keys begin with the columns by which most loops enter it, so do its files: they
     are sorted by key, and what a lookup by these columns finds lies together.
     """
-    pasts: dict[str, StreamHistory] = {}
+    histories: dict[str, StreamHistory] = {}
     for scan in walk(body):
         if isinstance(scan, Scan) and scan.relation in streams:
             readers = [query for query in queries if _loops([query], scan)]
             if readers:
-                past = _past(stage, scan, readers, sums.get(scan.alias, ()))
-                same = next((known for known in pasts.values() if known.equals(past)), past)
-                pasts[scan.alias] = replace(past, map=same.map)
-    sorted_ = {past.map.name: _entered_first(past.map, pasts, queries) for past in histories_by_map(pasts)}
-    return {alias: replace(past, map=sorted_[past.map.name]) for alias, past in pasts.items()}
+                history = _history(stage, scan, readers, sums.get(scan.alias, ()))
+                same = next((known for known in histories.values() if known.equals(history)), history)
+                histories[scan.alias] = replace(history, map=same.map)
+    sorted_ = {
+        history.map.name: _entered_first(history.map, histories, queries) for history in histories_by_map(histories)
+    }
+    return {alias: replace(history, map=sorted_[history.map.name]) for alias, history in histories.items()}
 
 
-def _entered_first(map_: Map, pasts: Mapping[str, StreamHistory], queries: Sequence[Query]) -> Map:
+def _entered_first(map_: Map, histories: Mapping[str, StreamHistory], queries: Sequence[Query]) -> Map:
     """The map with its keys in the order of how many loops look them up; those that none looks up stand last."""
-    scans = [past.scan for past in pasts.values() if past.map.name == map_.name]
+    scans = [history.scan for history in histories.values() if history.map.name == map_.name]
     entries = Counter(tuple(n for n, _ in loop.lookup) for scan in scans for loop in _loops(queries, scan))
     ranked = [name for columns, _ in entries.most_common() for name in columns]
     return replace(map_, keys=tuple(sorted(map_.keys, key=lambda f: (*ranked, f.name).index(f.name))))
 
 
-def histories_by_map(pasts: Mapping[str, StreamHistory]) -> list[StreamHistory]:
-    """For each map the past that it is named after."""
+def histories_by_map(histories: Mapping[str, StreamHistory]) -> list[StreamHistory]:
+    """For each map the history that it is named after."""
     first: dict[str, StreamHistory] = {}
-    for past in pasts.values():
-        first.setdefault(past.map.name, past)
+    for history in histories.values():
+        first.setdefault(history.map.name, history)
     return list(first.values())
 
 
-def read_from_history(query: Query, pasts: Mapping[str, StreamHistory]) -> Query:
+def read_from_history(query: Query, histories: Mapping[str, StreamHistory]) -> Query:
     """The query with each state of a stream read from the map that holds it, whose filters need no second trial."""
 
     def moved(source: Step) -> Step:
-        past = pasts.get(source.alias)
-        if past is None or not isinstance(source, RelationLoop) or source.version is Version.CHANGE:
+        history = histories.get(source.alias)
+        if history is None or not isinstance(source, RelationLoop) or source.version is Version.CHANGE:
             return source
-        filters = tuple(f for f in source.filters if f not in past.filters)
-        return replace(source, relation=past.map.name, filters=filters)
+        filters = tuple(f for f in source.filters if f not in history.filters)
+        return replace(source, relation=history.map.name, filters=filters)
 
     return narrow(replace(query, sources=tuple(map(moved, query.sources))))
 
 
-def _past(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[MemberSum, ...]) -> StreamHistory:
-    """The past of one scan: filtered by what all readers ask of the stream alone, with the columns that any reads."""
+def _history(stage: str, scan: Scan, readers: Sequence[Query], sums: tuple[MemberSum, ...]) -> StreamHistory:
+    """The history of one scan: filtered by the conditions of all readers, with the columns that any of them reads."""
     own = {f.name for f in scan.fields}
     first, *others = [[f for f in source.filters if columns_in(f) <= own] for source in _loops(readers, scan)]
     filters = tuple(f for f in first if all(f in other for other in others))

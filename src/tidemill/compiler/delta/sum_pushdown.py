@@ -1,7 +1,7 @@
 """Sums that go down to the members of a join, so that these hold *extended* projected tuples.
 
 ``SUM(t.likes)`` over followers and their tweets does not ask which tweets there are: the likes of all tweets of a user,
-summed up, times the followers are the same. So the member ``t`` keeps that sum beside its count, and the column of the
+summed up, times the followers are the same. So the member ``t`` keeps that sum with its count, and the column of the
 likes is no key of it. A value can go down where it is exact (a product of sums is then the sum of products), cannot
 fail (it is computed for rows that meet nothing, too) and reads one member alone; and it does where some column is
 needed for nothing else. NULL adds nothing here as it adds nothing there.
@@ -28,7 +28,7 @@ from tidemill.program.statements import Query, RelationLoop, Step, Version
 
 @dataclass(frozen=True, slots=True)
 class MemberSum:
-    """What a member sums up for each of its keys: ``scalar``, over its columns, as ``value`` of its map."""
+    """A sum that a member holds for each of its keys: ``scalar``, over its columns, as ``value`` of its map."""
 
     value: RingField
     scalar: Scalar

@@ -15,7 +15,7 @@ from tidemill.program.statements import Add, Trigger
 
 
 def change_of(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
-    """What a change of relation ``name`` adds to each target of the stage."""
+    """Statements that add a change of relation ``name`` to each target of the stage."""
     for target, body in draft.sums:
         change = derive(body, name)
         if change is not None:
@@ -29,13 +29,13 @@ def load_of(draft: StageDraft, keys: RelationKeys, streams: Set[str]) -> Iterato
     """
     for target, body in draft.sums:
         for block in blocks(body):
-            if (streams | draft.own).isdisjoint(leaf.relation for leaf in block.leaves):
+            if (streams | draft.own_maps).isdisjoint(leaf.relation for leaf in block.leaves):
                 yield Add(target, nested_loops(block, keys))
 
 
 def first_order_stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], strategy: str) -> Stage:
     """The stage of ``strategy`` whose triggers add the change of its body."""
-    changes = {name: list(change_of(draft, name, keys)) for name in (*draft.inputs, *draft.own)}
+    changes = {name: list(change_of(draft, name, keys)) for name in (*draft.inputs, *draft.own_maps)}
     queries = [add.query for adds in changes.values() for add in adds]
     histories = find_histories(draft.name, draft.body, queries, streams)
     triggers = {}
@@ -51,6 +51,6 @@ def first_order_stage(draft: StageDraft, keys: RelationKeys, streams: Set[str], 
         maps=(*draft.maps, *(history.map for history in histories_by_map(histories))),
         load=tuple(load_of(draft, keys, streams)),
         triggers=tuple(triggers[name] for name in draft.inputs),
-        finish=with_iteration_trigger(draft.finish, triggers),
+        finish=with_iteration_trigger(draft.emission, triggers),
         strategy=strategy,
     )

@@ -22,7 +22,7 @@ class ViewComplexity(Enum):
 
 
 class CollectionUse(Enum):
-    """What a view does with a collection: shows it, makes a collection of its elements, or a row of each."""
+    """Use of a collection by a view: shows it, makes a collection of its elements, or a row of each."""
 
     PROJECTED = "PC"
     NESTED = "NC"
@@ -38,12 +38,12 @@ class DeltaMethod(Enum):
 
     @property
     def reads_base(self) -> bool:
-        """Whether base data may be read."""
+        """True if base data may be read."""
         return self is DeltaMethod.PLANT_NEW
 
 
 class Effect(Enum):
-    """What is done to the extent of the view (VX), or to an attribute of the objects in it (AV)."""
+    """Operation on the extent of the view (VX), or on an attribute of the objects in it (AV)."""
 
     INSERT_ROW = "insert(VX)"
     DELETE_ROW = "delete(VX)"
@@ -124,7 +124,7 @@ def plan_entry(
 
 
 def entries_without_base_reads() -> tuple[int, int]:
-    """How many entries of the figure join a delta with the lineage, and how many there are.
+    """Number of entries of the figure that join a delta with the lineage, and how many there are.
 
     A cell with two plans has two entries. The text of the paper counts 19 of 29, one less than its figure shows.
 

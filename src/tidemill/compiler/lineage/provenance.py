@@ -1,4 +1,4 @@
-"""Derivations: each row of a relation beside the base rows that it comes from, one row for each way in which it does.
+"""Provenance: each row of a relation with the base rows that it comes from, one row for each way in which it does.
 
 It is a relation again, so it is answered like any query. A row of a group comes from all rows of the group, one of a
 ranking or window from itself; what a subquery in a condition has looked at is not part of it.
@@ -58,7 +58,7 @@ class WithProvenance:
 
 
 def provenance(relation: Relation, views: Mapping[str, Relation]) -> WithProvenance:
-    """``relation`` with the base rows of each derivation beside its own; ``views`` are looked into."""
+    """``relation`` with the base rows of each derivation; ``views`` are looked into."""
     return _Tracing(views).of(replace_set_operations(relation))
 
 
@@ -139,11 +139,11 @@ class _Tracing:
         return WithProvenance(UnionAll(tuple(parts)), origins)
 
     def _aggregate(self, node: Aggregate) -> WithProvenance:
-        """Each group beside the rows that are in it."""
+        """Each group with the rows that are in it."""
         return self._beside(node, self.of(node.input), [(key.field, key.scalar) for key in node.keys])
 
     def _chosen(self, node: TopK | Window) -> WithProvenance:
-        """Each row beside those that are equal to it: which of them was taken cannot be told, nor does it matter."""
+        """Each row with those that are equal to it: which of them was taken is unknown, and does not matter."""
         below = self.of(node.input)
         return self._beside(node, below, [(f, column(f)) for f in node.input.fields])
 

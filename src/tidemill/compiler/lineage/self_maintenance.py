@@ -1,4 +1,4 @@
-"""Which events a view listens to, how each is answered, and which base relations are read for it.
+"""The events that a view listens to, the plan for each, and the base relations that it reads.
 
 All of it is read off the program, so it is what will happen: rows that leave or stay go to the lineage, and rows that
 arrive are joined with the contents of relations.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.compiler.lineage.maintenance_plans import DeltaMethod, MaintenancePlan
@@ -34,7 +35,7 @@ class EventMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class RowEffect:
-    """What happens to the rows of a relation: some arrive, some leave, some have other values in ``columns``."""
+    """Effect of an event on the rows of a relation: some arrive, some leave, some have other values in ``columns``."""
 
     arrives: bool = False
     leaves: bool = False
@@ -135,11 +136,14 @@ def _plan(event: UpdateEvent, planted: bool) -> MaintenancePlan:
             return (DeltaMethod.JOIN_OLD,)
         case UpdateEvent.INSERT_ELEMENT:
             return (DeltaMethod.PLANT_NEW,) if planted else (DeltaMethod.JOIN_NEW,)
-    return (DeltaMethod.JOIN_OLD, DeltaMethod.PLANT_NEW) if planted else (DeltaMethod.JOIN_NEW,)
+        case UpdateEvent.MODIFY | UpdateEvent.MODIFY_ELEMENT:
+            return (DeltaMethod.JOIN_OLD, DeltaMethod.PLANT_NEW) if planted else (DeltaMethod.JOIN_NEW,)
+        case _:
+            assert_never(event)
 
 
 def _fired(query: Query, source: RelationLoop, moved: RowEffect) -> RowEffect:
-    """What a loop over the change makes of it; nothing where the part of the change that it reads has no rows."""
+    """Effect of a loop over the change; nothing where the part of the change that it reads has no rows."""
     split = source.split
     decides = set() if split is None else {*split.key, *split.fixed}
     tried = {name for step in query.sources for scalar in step.filters for name in columns_in(scalar)}
@@ -178,7 +182,7 @@ def _bare(moved: RowEffect) -> set[str]:
 
 
 def _emitted(stage: Stage, moved: RowEffect) -> RowEffect:
-    """What becomes of the rows of a stage. Sums and what parts give change in ways that only their values tell."""
+    """Effect on the rows of a stage. Sums and the rows of partitions change in ways that depend on their values."""
     if stage.finish is None:
         return moved
     outputs = stage.finish.outputs

@@ -56,7 +56,7 @@ def _shown(share: Share, names: Sequence[str], own: dict[Scalar, str], seen: Seq
 
 
 _THERE = Literal(True, BOOLEAN)
-"""What COUNT(*) counts where rows are to be told from others."""
+"""Argument of COUNT(*) where the rows of one input are counted among those of others."""
 
 
 def _hidden_by_null(call: AggregateCall) -> AggregateCall:

@@ -1,4 +1,4 @@
-"""What ties a subquery to the rows around it, taken out of it where that is a set of equalities."""
+"""The equalities that correlate a subquery with the outer rows, taken out of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def equalities(relation: Relation) -> Uncorrelated | None:
 
 
 def _where(below: Uncorrelated | None, condition: Scalar) -> Uncorrelated | None:
-    """What is left of a condition above what was taken below it."""
+    """The conjuncts of a condition that remain above those that were taken below it."""
     if below is None:
         return None
     relation, found = below

@@ -234,7 +234,7 @@ class _Attachment:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the rows around a subquery are told of its groups: ``outputs``, of those that fulfil ``condition``.
+    """The columns of a subquery's groups that outer rows read: ``outputs``, of those that fulfil ``condition``.
 
     ``over_nothing`` are the values of the outputs where the subquery finds no row.
     """
@@ -262,7 +262,7 @@ def _over_nothing(call: AggregateCall) -> Literal:
 
 
 def _is_truth(value: Scalar, names: Collection[str]) -> bool:
-    """Whether ``value`` is a truth value over these aggregates alone, that can be computed for any group."""
+    """True if ``value`` is a truth value over these aggregates alone, that can be computed for any group."""
     alone = columns_in(value).issubset(names) and not subqueries(value)
     return value.type == BOOLEAN and alone and not may_fail(value)
 

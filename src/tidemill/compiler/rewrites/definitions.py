@@ -1,4 +1,4 @@
-"""What a rewrite names more than once is written once: a program is as long as the text of its view, or nearly."""
+"""Definitions: a relation that is read more than once is written once, so programs grow with the text of a view."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def around(definitions: Iterable[tuple[str, Relation]], body: Relation) -> Relat
 
 @memoized
 def count_leaves(relation: Relation) -> int:
-    """How many relations ``relation`` reads, those in the subqueries of its expressions included.
+    """Number of relations ``relation`` reads, those in the subqueries of its expressions included.
 
     >>> from tidemill.algebra.relational.relations import UnionAll
     >>> count_leaves(UnionAll((Scan("r", "r", ()), Scan("r", "r", ()))))

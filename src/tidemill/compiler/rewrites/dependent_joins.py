@@ -1,7 +1,7 @@
 """Relations computed for many rows around them at once.
 
 A *domain* holds the distinct values that rows show to a subquery. ``dependent(relation, domain)`` is the union, over
-all values, of what ``relation`` is beside such a row, each with the value that it was for. One rule for each node.
+all values, of ``relation`` for such a row, each with the value that it was for. One rule for each node.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def domain_of(relation: Relation, outer: Collection[str], alias: str) -> Domain:
 def source_of(relation: Relation, outer: Collection[str]) -> Relation:
     """The smallest part of ``relation`` that has the columns ``outer``, with at least the values that they have in it.
 
-    What it is joined with could only take values away, and a value too many makes a group that nobody asks for.
+    What it is joined with could only take values away, and a value too many makes a group that is never read.
     """
     match relation:
         case Filter(input=input_, condition=condition):
@@ -158,7 +158,7 @@ def _row_by_row(node: Repeat | Unnest, domain: Domain) -> Relation:
 
 
 def _part_by_part(node: TopK | Window | Match, domain: Domain) -> Relation:
-    """What is in order for one value is a part of its own among the rows for all values."""
+    """Rows that are ordered for one outer value form a partition of their own among the rows for all values."""
     shown = with_expressions(node, map(domain.on, expressions(node)))
     assert isinstance(shown, TopK | Window | Match)
     values = tuple(domain.columns.values())

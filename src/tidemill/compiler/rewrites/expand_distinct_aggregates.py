@@ -8,7 +8,7 @@ together, and each sees its own::
     SELECT k, SUM(n), COUNT(x) FROM (SELECT k, n, NULL AS x FROM t
                                      UNION ALL SELECT k, NULL, x FROM (SELECT DISTINCT k, x FROM t)) GROUP BY k
 
-A bag knows how often a value comes, so aggregates over bags stay as they are.
+A multiset has the count of each value, so aggregates over multisets stay as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DistinctTerm = tuple[tuple[Scalar, ...], Scalar | None]
 
 
 def expand_distinct_aggregates(relation: Relation) -> Relation:
-    """``relation`` without aggregates over DISTINCT, but for those over bags."""
+    """``relation`` without aggregates over DISTINCT, but for those over multisets."""
     return transform(relation, _changed)
 
 

@@ -1,4 +1,4 @@
-"""Outer joins, as inner joins beside the rows that have no partner."""
+"""Outer joins as inner joins and the rows that have no partner."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _missing(kept: Relation, groups: Aggregate, own: Sequence[Scalar], alias: st
 
 
 def _with_source_once(kept: Relation, columns: set[str], once: NameOnce) -> Relation:
-    """``kept`` where the part of it that has the keys, which is named again beside it, may be named many times."""
+    """``kept`` where the part of it that has the keys, which is named again, may be named many times."""
     part = part_with(kept, columns)
     shared = once(part)
     return transform(kept, lambda node: shared if node is part else node) if shared is not part else kept

@@ -1,7 +1,7 @@
 """Joins as the full outer join table of their relations, of which the rows with all of them are chosen.
 
 The table holds what a join graph holds, every row with what it meets as far as that goes, but as a relation: a row that
-meets a hundred others stands in it a hundred times. It is here to be compared with, and nobody should want it.
+meets a hundred others stands in it a hundred times. It is only here to be compared with.
 
 The table is a map like that of any grouping, and kept by first-order deltas: what a changed row meets is looked up in
 the relations themselves, where nothing stands twice. To find it in the table would mean to take out all duplicates
@@ -39,12 +39,12 @@ def full_outer_join_table(relation: Relation) -> Relation:
 
 
 def is_full_outer_join_table(map_: Map) -> bool:
-    """Whether ``map_`` is such a table."""
+    """True if ``map_`` is such a table."""
     return any(f.name.endswith(HERE) for f in map_.keys)
 
 
 def _is_plain(relation: Relation) -> bool:
-    """Whether the tree is one block of scans, under aliases of their own."""
+    """True if the tree is one block of scans, under aliases of their own."""
     nodes = list(walk(relation))
     aliases = [node.alias for node in nodes if isinstance(node, Scan)]
     distinct = len(set(aliases)) == len(aliases)

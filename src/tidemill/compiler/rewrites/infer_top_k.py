@@ -1,7 +1,7 @@
-"""Window functions of which only the first places are asked for, as a top-k of each part.
+"""Window functions of which only the first places are asked for, as a top-k of each partition.
 
 ``ROW_NUMBER() <= k`` keeps the first k rows of a part, ``RANK() <= k`` these and their peers. A window computes all
-rows of a part anew whenever one changes; a top-k looks at its first rows only.
+rows of a partition again whenever one changes; a top-k looks at its first rows only.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _bounded(node: Relation, condition: Scalar, read: set[str] | None) -> Relati
 
 
 def _top(window: Window, call: WindowCall, bounds: _Bounds, condition: Scalar, read: set[str] | None) -> Relation:
-    """The rows within ``bounds``: without the place where nobody reads it, else with it, counted among the first."""
+    """The rows within ``bounds``: without the place where it is not read, else with it, counted among the first."""
     input_ = _visited(window.input, None)
     first = TopK(input_, window.partition, window.order, bounds.last, ties=call.function == "rank")
     if read is not None and read.union(*map(columns_in, bounds.rest)).isdisjoint(one.name for one in window.calls):
@@ -82,7 +82,7 @@ def _filtered(relation: Relation, conditions: Sequence[Scalar]) -> Relation:
 
 
 def _looks_back(call: WindowCall) -> bool:
-    """Whether a function says the same of a row without the rows after it."""
+    """True if a function says the same of a row without the rows after it."""
     match call.function, call.arguments:
         case (("row_number" | "rank" | "dense_rank"), _):
             return True

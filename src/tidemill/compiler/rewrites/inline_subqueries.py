@@ -145,7 +145,7 @@ def _with_case(scalar: Scalar, value: Scalar) -> Scalar:
 
 
 def _holds(condition: Scalar) -> bool | None:
-    """Whether a condition over constants is true; None where it reads a column, or fails."""
+    """True if a condition over constants is true; None where it reads a column, or fails."""
     if columns_in(condition):
         return None
     try:

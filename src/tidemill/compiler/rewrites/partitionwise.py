@@ -53,7 +53,7 @@ def _ordinary(node: TimePartitioned) -> Relation:
 
 
 def _stays_in_place(node: TimePartitioned) -> bool:
-    """Whether partition i reads partitions i alone, of feeds that are cut as the relation itself is."""
+    """True if partition i reads partitions i alone, of feeds that are cut as the relation itself is."""
     alike = all(feed.every == node.every for feed in node.feeds)
     here = Subscript()
     return alike and all(layer.low == layer.high == here and layer.feed != node.name for layer in node.layers)

@@ -123,14 +123,14 @@ class _Pushing:
         return _filtered(replace(node, input=self.push(node.input, below)), above)
 
     def _push_unnest(self, node: Unnest, conditions: ConditionList) -> Relation:
-        """What does not ask for an element decides about a row before it is multiplied."""
+        """Conditions that read no element are tested before a row is multiplied by its elements."""
         own = {f.name for f in node.columns}
         above = [condition for condition in conditions if not columns_in(condition).isdisjoint(own)]
         below = [condition for condition in conditions if condition not in above]
         return _filtered(replace(node, input=self.push(node.input, below)), above)
 
     def _push_parts(self, node: TopK | Window | Match, conditions: ConditionList) -> Relation:
-        """A condition on what rows are parted by keeps or drops whole parts, as with groups."""
+        """A condition on partition columns keeps or drops whole partitions, as with groups."""
         own = {f.name for f in node.fields}
         parting = {scalar.name for scalar in node.partition if isinstance(scalar, Column)}
         below = [condition for condition in conditions if columns_in(condition) & own <= parting]

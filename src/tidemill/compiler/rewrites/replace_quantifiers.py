@@ -1,11 +1,11 @@
 """EXISTS, IN and comparisons with ANY or ALL rows of a query, as subqueries that count.
 
 Whether there is a row is whether the count of rows is above zero. The truth value is computed within the subquery, so
-what is told to the rows around it is a change of that value: the sixth row beside five others tells them nothing.
+outer rows see only a change of that value: a sixth row next to five others is none.
 
 Where only the truth of a condition matters (in WHERE, HAVING and ON), false and NULL are the same, and IN is EXISTS:
 ``x IN (SELECT y ...)`` is ``EXISTS (SELECT ... WHERE x = y)``. Elsewhere, and below NOT, the rows for which the
-comparison is NULL are counted apart. They are those in which a compared column is NULL, and all of them where the
+comparison is NULL are counted separately. They are those in which a compared column is NULL, and all of them where the
 compared value is: so what was tied to the rows around by equalities stays tied by equalities.
 """
 
@@ -168,7 +168,7 @@ class _Quantifiers:
         return self._counted(relation, "eq")
 
     def _counted(self, relation: Relation, comparison: str) -> Subquery:
-        """How the count of rows compares with zero."""
+        """Comparison of the count of rows with zero."""
         alias = self._alias(relation)
         count = AggregateCall(f"{alias}.rows", "count", None, BIGINT)
         truth = Call(comparison, (Column(count.name, BIGINT, nullable=False), Literal(0, BIGINT)), BOOLEAN)
@@ -182,7 +182,7 @@ class _Quantifiers:
 
 
 def _asks(scalar: Scalar) -> bool:
-    """Whether ``scalar`` holds a question about all rows of a query."""
+    """True if ``scalar`` holds a question about all rows of a query."""
     return any(not isinstance(found, Subquery) for found in subqueries(scalar))
 
 
@@ -244,7 +244,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a part of a comparison is not false: by ``condition`` on a row, and by ``guard`` on the row around it."""
+    """Test that a comparison is not false: by ``condition`` on a row, and by ``guard`` on the row around it."""
 
     condition: Scalar | None = None
     guard: Scalar | None = None

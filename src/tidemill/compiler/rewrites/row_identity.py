@@ -1,4 +1,4 @@
-"""Identities: the columns by which the rows of a relation are told apart, carried along where they would be left out.
+"""Row identity: columns that identify the rows of a relation, carried along where they would be left out.
 
 A row of a table is known by its primary key, one of a join by the keys of both sides, and one that comes from the
 element of an array by the row, the element, and the how-many-eth of its equals it is: so an element that goes takes no
@@ -20,11 +20,11 @@ from tidemill.model.schema import Table
 from tidemill.model.types import STRING, Array, Field, Struct
 
 Identified = tuple[Relation, frozenset[str]]
-"""A relation, and the columns of it that tell its rows apart."""
+"""A relation, and the columns that identify its rows."""
 
 
 def identified(relation: Relation, tables: Mapping[str, Table]) -> Identified | None:
-    """``relation`` with more columns where its rows could not be told apart by those it has; None where none could do.
+    """``relation`` with more columns where those it has do not identify its rows; None where none could do.
 
     Its own columns keep their names and places; what is added comes after them.
     """
@@ -89,7 +89,7 @@ def _of_join(join: Join, tables: Mapping[str, Table]) -> Identified | None:
 
 
 def _of_unnest(unnest: Unnest, tables: Mapping[str, Table]) -> Identified | None:
-    """Elements come with their numbers; where somebody asks for positions, these tell them apart as well.
+    """Elements come with their numbers; where positions are read, these identify them as well.
 
     Element and number stay together in a pair, which is never NULL where the element may be: so it can be looked up.
     """

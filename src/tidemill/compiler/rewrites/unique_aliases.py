@@ -1,4 +1,4 @@
-"""Names apart: every scan, and every array that is unnested, gets an alias that no other one has."""
+"""Unique aliases: every scan, and every array that is unnested, gets an alias that no other one has."""
 
 from __future__ import annotations
 

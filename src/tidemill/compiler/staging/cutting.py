@@ -1,4 +1,4 @@
-"""Where a view is cut into stages: what must stand in a stage of its own is taken out of the tree around it."""
+"""Cutting of a view: subqueries that need a stage of their own are taken out of the tree."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class StageCutter:
     def _read(self, node: Relation, identity: frozenset[str] | None = None) -> Relation:
         """The rows of a stage of its own that keeps ``node``. Constants stay outside, where they decide conditions.
 
-        ``identity`` are columns of it that tell its rows apart.
+        ``identity`` are columns that identify its rows.
         """
         if not self._recursive.isdisjoint(scans(node)):
             return self._within(node)
@@ -129,7 +129,7 @@ class StageCutter:
             cut = [found_by_elements(node, side) for side in children(node)]
             if self._tables is not None:
                 joined = with_children(node, self._told_apart(node, cut))
-                # What tells rows apart stays within reach of the stage, and is no column of the join.
+                # The identity of rows stays within reach of the stage, and is no column of the join.
                 return _with_fields(joined, node)
             sides = zip(children(node), cut, strict=True)
             return with_children(node, self._few(*(self._read(s) if c else self._closed(s) for s, c in sides)))
@@ -194,7 +194,7 @@ class StageCutter:
         return [self._read(side) if i == place else side for i, side in enumerate(sides)]
 
     def _is_whole(self, node: Relation) -> bool:
-        """Whether all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
+        """True if all uses of the grouping at the core of ``node`` have these very filters and projections above it."""
         return self._occurrences[canonical(node)] == self._occurrences[canonical(core(node))]
 
     def _stage(self, node: Relation, identity: frozenset[str] | None) -> Scan:
@@ -228,7 +228,7 @@ def _read_of(relation: Relation) -> set[str]:
 
 @memoized
 def count_scans(relation: Relation) -> Counter[str]:
-    """How often a block of ``relation`` reads each relation, at most.
+    """Occurrences of each relation in one block of ``relation``, at most.
 
     >>> edges = Scan("edges", "e", ())
     >>> count_scans(Join(edges, UnionAll((edges, edges))))
@@ -241,7 +241,7 @@ def count_scans(relation: Relation) -> Counter[str]:
 
 
 def _is_repeated(relation: Relation) -> bool:
-    """Whether the rows of a grouping come as often as it says: that is said of its own rows, in its own stage."""
+    """True if the rows of a grouping come as often as it says: that is said of its own rows, in its own stage."""
     while isinstance(relation, Filter | Project):
         relation = relation.input
     return isinstance(relation, Repeat)

@@ -1,9 +1,10 @@
-"""A recursion as a stage: what is found in which round, and what counts there.
+"""A recursion as a stage: what is found in which iteration, and what counts there.
 
-The base is found in round 0. What a step finds from a row that counts in round i is found in round i + 1. The step
-reads the rows that count from a map of the stage, with their rounds, so its changes are derived like those of any
-join: a change of a table meets the rows that count, and a change of the rows that count meets the tables. The latter
-is the trigger that goes on from one round to the next (see ``program.statements.IterationEmission``).
+The base is found in iteration 0. Rows that a step finds from one that counts in iteration i are found in iteration
+i + 1. The step reads the rows that count from a map of the stage, with their iterations, so its changes are derived
+like those of any join: a change of a table meets the rows that count, and a change of the rows that count meets the
+tables. The latter is the trigger that goes on from one iteration to the next (see
+``program.statements.IterationEmission``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidemill.program.stages import Emission, IterationEmission
 from tidemill.program.statements import Trigger
 
 LAST_ITERATION = "round of the last row"
-"""The column in which a step carries the round of the row that it goes on from; no query calls one so."""
+"""The column in which a step carries the iteration of the row that it goes on from; no query calls one so."""
 
 LAST = Column(LAST_ITERATION, BIGINT, nullable=False)
 
@@ -42,7 +43,7 @@ class Recursion:
 
 
 def recursion(name: str, node: Recursive) -> Recursion:
-    """What stage ``name`` keeps of a recursive query."""
+    """Maps and body of stage ``name`` for a recursive query."""
     own = _columns(node)
     keys = (Field(fresh("round", {f.name for f in own}), BIGINT, nullable=False), *own)
     kept = Map(f"{name}/rows", keys)
@@ -53,7 +54,7 @@ def recursion(name: str, node: Recursive) -> Recursion:
 
 
 def with_iteration_trigger(finish: Emission | None, triggers: Mapping[str, Trigger]) -> Emission | None:
-    """``finish`` with the trigger by which its rounds follow from each other, where it has rounds."""
+    """``finish`` with the trigger by which its iterations follow from each other, where it has iterations."""
     return replace(finish, again=triggers[finish.kept]) if isinstance(finish, IterationEmission) else finish
 
 
@@ -63,8 +64,8 @@ def _columns(node: Recursive) -> tuple[Field, ...]:
 
 
 def _found(rows: Relation, round_: Scalar, keys: Sequence[Field]) -> Relation:
-    """``rows`` as they are found in a round."""
-    named = zip(keys[1:], rows.fields, strict=False)  # a step has the carried round as one more column
+    """``rows`` as they are found in an iteration."""
+    named = zip(keys[1:], rows.fields, strict=False)  # a step has the carried iteration as one more column
     return Project(rows, (Named(keys[0].name, round_), *(Named(key.name, column(f)) for key, f in named)))
 
 
@@ -87,5 +88,5 @@ def _with_round(input_: Relation, outputs: Sequence[Named], round_: Scalar) -> R
 
 
 def reads(node: Relation, name: str) -> bool:
-    """Whether ``node`` scans relation ``name``."""
+    """True if ``node`` scans relation ``name``."""
     return any(isinstance(leaf, Scan) and leaf.relation == name for leaf in walk(node))

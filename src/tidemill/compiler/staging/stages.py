@@ -42,7 +42,7 @@ from tidemill.program.statements import Trigger
 
 @dataclass(frozen=True, slots=True)
 class DraftMap:
-    """A map that holds what some aggregates look at, entry by entry, and the rows that it sums up."""
+    """A further map of a stage, such as the multiset of an aggregate's arguments, and the rows that it sums up."""
 
     map: Map
     body: Relation
@@ -53,34 +53,37 @@ class StageDraft:
     """A stage before a strategy makes its triggers.
 
     ``body`` is what the stage sums up: a tree without aggregates, whose columns are the keys of ``map`` and then its
-    values, or the stage's output where there is no map. ``bags`` are summed up beside it. The body of a recursion reads
-    ``kept``, the map of the rows that count, to which only its rounds add; of a relation made partition by partition
-    it is the map of what was made. ``identity`` are columns that were carried along to tell its rows apart.
+    values, or the stage's output where there is no map. ``extra_maps`` are summed up as well. The body of a recursion
+    reads ``recursive_map``, the map of the rows that count, to which only its iterations add; of a time-partitioned
+    relation it is the map of the computed rows. ``identity`` are columns carried along to identify its rows.
     """
 
     name: str
     output: tuple[Field, ...]
     body: Relation
     map: Map | None = None
-    finish: Emission | None = None
-    bags: tuple[DraftMap, ...] = ()
-    kept: Map | None = None
+    emission: Emission | None = None
+    extra_maps: tuple[DraftMap, ...] = ()
+    recursive_map: Map | None = None
     identity: frozenset[str] | None = None
 
     @property
     def sums(self) -> tuple[tuple[str, Relation], ...]:
         """Every target of the stage and what is summed into it."""
-        return (self.target, self.body), *((bag.map.name, bag.body) for bag in self.bags)
+        return (self.target, self.body), *((extra.map.name, extra.body) for extra in self.extra_maps)
 
     @property
     def maps(self) -> tuple[Map, ...]:
         """The maps of the stage itself."""
-        return (*(m for m in (self.map, self.kept) if m is not None), *(bag.map for bag in self.bags))
+        return (
+            *(m for m in (self.map, self.recursive_map) if m is not None),
+            *(extra.map for extra in self.extra_maps),
+        )
 
     @property
-    def own(self) -> frozenset[str]:
+    def own_maps(self) -> frozenset[str]:
         """The maps of the stage that its body reads: they are empty when it is loaded."""
-        return frozenset() if self.kept is None else frozenset((self.kept.name,))
+        return frozenset() if self.recursive_map is None else frozenset((self.recursive_map.name,))
 
     @property
     def target(self) -> str:
@@ -92,21 +95,21 @@ class StageDraft:
         """The relations that the body reads, each once."""
         leaves = (leaf for _, body in self.sums for leaf in walk_all(body))
         read = dict.fromkeys(leaf.relation for leaf in leaves if isinstance(leaf, Scan))
-        return tuple(name for name in read if name not in self.own)
+        return tuple(name for name in read if name not in self.own_maps)
 
     @property
     def has_subqueries(self) -> bool:
-        """Whether an expression of the stage holds a subquery."""
+        """True if an expression of the stage holds a subquery."""
         inside = [scalar for _, body in self.sums for node in walk(body) for scalar in expressions(node)]
         return any(map(subqueries, inside)) or self.has_subqueries_above
 
     @property
     def has_subqueries_above(self) -> bool:
-        """Whether a subquery stands in what is computed from the stage's state: in HAVING, or beside aggregates."""
-        if self.finish is None:
+        """True if a subquery stands in what is computed from the stage's state: in HAVING, or next to aggregates."""
+        if self.emission is None:
             return False
-        above = [output.scalar for output in self.finish.outputs]
-        above += [] if self.finish.condition is None else [self.finish.condition]
+        above = [output.scalar for output in self.emission.outputs]
+        above += [] if self.emission.condition is None else [self.emission.condition]
         return any(map(subqueries, above))
 
     @property
@@ -114,9 +117,9 @@ class StageDraft:
         """Output columns of which no two rows have the same values: the map's keys, where all of them come out."""
         if self.identity is not None:
             return self.identity
-        if self.map is None or not isinstance(self.finish, GroupEmission) or self.finish.times is not None:
+        if self.map is None or not isinstance(self.emission, GroupEmission) or self.emission.times is not None:
             return None
-        names = {o.scalar.name: o.name for o in self.finish.outputs if isinstance(o.scalar, Column)}
+        names = {o.scalar.name: o.name for o in self.emission.outputs if isinstance(o.scalar, Column)}
         keys = [f.name for f in self.map.keys]
         return frozenset(names[key] for key in keys) if all(key in names for key in keys) else None
 
@@ -127,8 +130,8 @@ def draft_stages(
     """The stages of ``view`` in the order in which changes pass through them.
 
     They are drafted from the last to the first, because a stage gives out only what later ones read: an aggregate that
-    nobody asks for is not even summed. ``compile_body`` compiles the queries that make partitions. Where ``tables`` are
-    given, what joins read is told apart by their keys: relations that a join reads twice and elements of arrays become
+    no later stage reads is not even summed. ``compile_body`` compiles the queries of partitions. Where ``tables`` are
+    given, inputs of joins are identified by their keys: relations that a join reads twice and elements of arrays become
     stages with an identity.
     """
     drafts: list[StageDraft] = []
@@ -194,13 +197,13 @@ def _draft_distinct(name: str, node: Distinct, above: PostAggregation) -> StageD
 
 
 def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> StageDraft:
-    """GROUP BY is a map of sums: each aggregate that is asked for comes from its parts, and equal parts are one sum.
+    """GROUP BY is a map of sums: each aggregate that is read comes from partial sums, and equal ones are one.
 
-    An aggregate that needs more has a map with the bag of what it looks at; equal bags are one map.
+    Any other aggregate has a map with the multiset of its arguments; equal multisets are one map.
     """
     keys = tuple(key.field for key in node.keys)
     sums: dict[PartialSum, RingField] = {}
-    bags: dict[tuple[tuple[Scalar, ...], Scalar | None], DraftMap] = {}
+    multisets: dict[tuple[tuple[Scalar, ...], Scalar | None], DraftMap] = {}
     results: dict[str, Scalar] = {}
     peeks: list[MultisetRead] = []
     weight = Column(WEIGHT, BIGINT, nullable=False)
@@ -208,7 +211,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
         if call.name not in above.asked:
             continue
         if needs_multiset(call):
-            found = bags.setdefault(multiset_entries(call), _bag(f"{name}/bag_{len(bags)}", node, call))
+            found = multisets.setdefault(multiset_entries(call), _multiset_map(f"{name}/bag_{len(multisets)}", node, call))
             columns = map(column, found.map.keys[len(keys) :])
             peeks.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
         else:
@@ -220,11 +223,11 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
     body = Project(node.input, (*node.keys, *(Named(value.name, part.argument) for part, value in sums.items())))
     above = above.over(results)
     shown = replace(above.finish(map_.name), always=not node.keys, peeks=tuple(peeks))
-    return StageDraft(name, above.fields, unique_aliases(body), map_, shown, tuple(bags.values()))
+    return StageDraft(name, above.fields, unique_aliases(body), map_, shown, tuple(multisets.values()))
 
 
-def _bag(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
-    """The map of what ``call`` looks at in the rows of each group."""
+def _multiset_map(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
+    """The map of the multiset of arguments of ``call`` in each group."""
     seen, condition = multiset_entries(call)
     taken = {key.name for key in node.keys}
     entries = tuple(Named(fresh(f"value_{i}", taken), scalar) for i, scalar in enumerate(seen))
@@ -234,7 +237,7 @@ def _bag(name: str, node: Aggregate, call: AggregateCall) -> DraftMap:
 
 
 def _draft_parts(name: str, node: TopK | Window | Match, above: PostAggregation) -> StageDraft:
-    """Top-k, windows and patterns are a map of all rows: what parts them, then what orders them, then the rest.
+    """Top-k, windows and patterns are a map of all rows: their partition, then their order, then the rest.
 
     Rows that are equal in their order stand in the order of their columns. Among such rows the columns that have been
     moved to the front are equal, so the map's rows have the same order as those of the node.
@@ -259,13 +262,13 @@ def _draft_parts(name: str, node: TopK | Window | Match, above: PostAggregation)
 
 
 def _draft_recursive(name: str, node: Recursive, above: PostAggregation) -> StageDraft:
-    """A recursion is a map of what is found in each round, and one of what counts there."""
+    """A recursion is a map of what is found in each iteration, and one of the rows that count there."""
     kept = recursion(name, node)
     above = above.over(kept.columns)
-    rounds = IterationEmission(
+    iterations = IterationEmission(
         kept.found.name, kept.kept.name, node.distinct, Trigger(kept.kept.name, ()), above.outputs, above.condition
     )
-    return StageDraft(name, above.fields, unique_aliases(kept.body), kept.found, rounds, kept=kept.kept)
+    return StageDraft(name, above.fields, unique_aliases(kept.body), kept.found, iterations, recursive_map=kept.kept)
 
 
 def _draft_layered(name: str, node: TimePartitioned, above: PostAggregation, compile_body: CompileBody) -> StageDraft:

@@ -44,7 +44,7 @@ class TimePartitionMaps:
 
 
 def time_partition_maps(name: str, node: TimePartitioned, compile_body: CompileBody) -> TimePartitionMaps:
-    """What stage ``name`` keeps of a relation made partition by partition."""
+    """Maps and bodies of stage ``name`` for a time-partitioned relation."""
     scanned = _scanned(node)
     tables = {layer.name: Table(layer.name, scanned[layer.feed]) for layer in node.layers}
     update = compile_body(f"{name}/update", node.update, tables)

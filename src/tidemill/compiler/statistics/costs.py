@@ -1,4 +1,4 @@
-"""What one changed row costs a stage: the class of the dearest thing that it does, why, and what would make it cheaper.
+"""Cost of one changed row in a stage: the highest cost class among its steps, the reason, and what would lower it.
 
 The classes are those that EXPLAIN shows and ``tidemill bench sql`` measures. They speak of work; what comes out of it,
 the rows of the view that do change, can be more than any of them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import assert_never
 
 from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.relational.match import Match
@@ -55,12 +56,12 @@ _SPELLED = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A class, the reason in words, and where one helps, a way to a better one. ``again`` is true recomputation."""
+    """A class, the reason in words, and a way to a lower class if there is one. ``recomputes``: all again."""
 
     kind: CostClass
     why: str
     hint: str = ""
-    again: bool = False
+    recomputes: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.why}"
@@ -68,11 +69,11 @@ class Cost:
 
 def highest_cost(costs: Sequence[Cost]) -> Cost:
     """The cost that decides. Of equal ones the first."""
-    return max(costs, key=lambda cost: (cost.again, cost.kind))
+    return max(costs, key=lambda cost: (cost.recomputes, cost.kind))
 
 
 def cost_of_stage(stage: Stage, program: Program) -> Cost:
-    """What a changed row costs ``stage`` at most, whichever of its inputs it belongs to."""
+    """Highest cost of a changed row in ``stage``, whichever of its inputs it belongs to."""
     costs = [cost_of_trigger(trigger, program) for trigger in stage.triggers]
     return (
         highest_cost([*costs, *filter(None, [cost_of_emission(stage)])])
@@ -82,7 +83,7 @@ def cost_of_stage(stage: Stage, program: Program) -> Cost:
 
 
 def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
-    """What a changed row costs a trigger.
+    """Cost of a changed row in a trigger.
 
     A lookup costs what it finds, and by all keys of a map that is one entry. A loop over all rows of a relation costs
     the data, unless that is a global aggregate, which has one row.
@@ -95,7 +96,7 @@ def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
     loops = [step for step in state if isinstance(step, RelationLoop)]
     scanned = dict.fromkeys(source.relation for source in loops if not source.lookup and source.relation not in single)
     if any(isinstance(statement, Replace) for statement in trigger.statements) and (scanned or not state):
-        return Cost(CostClass.DATA, "everything is computed again", "Let the strategy be auto.", again=True)
+        return Cost(CostClass.DATA, "everything is computed again", "Let the strategy be auto.", recomputes=True)
     if scanned and trigger.relation in single:
         return Cost(CostClass.DATA, f"it visits all of {' and '.join(scanned)}, when its one row is another one")
     if scanned:
@@ -112,27 +113,39 @@ def cost_of_trigger(trigger: Trigger, program: Program) -> Cost:
 
 
 def cost_of_emission(stage: Stage) -> Cost | None:
-    """What it costs to bring the rows of a touched group or part up to date; None where that is the entry itself."""
-    match stage.finish:
-        case GroupEmission(peeks=peeks) if peeks:
-            return highest_cost([_peeking(peek) for peek in peeks])
-        case PartitionEmission(rows=TopK() as rows):
-            return _ranking(rows)
-        case PartitionEmission(rows=Window() as rows):
-            return _windowing(rows)
-        case PartitionEmission(rows=Match() as rows):
-            return _matching(rows)
+    """Cost to update the rows of a touched group or partition; None where that is the entry itself."""
+    emission = stage.finish
+    match emission:
+        case None:
+            return None
+        case GroupEmission(peeks=peeks):
+            return highest_cost([_peeking(peek) for peek in peeks]) if peeks else None
+        case PartitionEmission(rows=rows):
+            return _cost_of_partition(rows)
         case IterationEmission(again=again):
             return _going_on(again)
-        case TimePartitionEmission() as layers:
-            return _making(layers)
-    return None
+        case TimePartitionEmission():
+            return _making(emission)
+        case _:
+            assert_never(emission)
+
+
+def _cost_of_partition(rows: TopK | Window | Match) -> Cost:
+    match rows:
+        case TopK():
+            return _ranking(rows)
+        case Window():
+            return _windowing(rows)
+        case Match():
+            return _matching(rows)
+        case _:
+            assert_never(rows)
 
 
 def _peeking(peek: MultisetRead) -> Cost:
     name = function_text(peek.call.function)
     if function_of(peek.call).end is not None:
-        return Cost(CostClass.LOGARITHMIC, f"{name} is one end of an ordered bag")
+        return Cost(CostClass.LOGARITHMIC, f"{name} is one end of an ordered multiset")
     registered = aggregate_of(peek.call)
     if registered is not None and registered.takes_back:
         return Cost(CostClass.LOGARITHMIC, f"{name} takes rows back from the state of its group")
@@ -155,17 +168,15 @@ def _windowing(rows: Window) -> Cost:
     if rows.partition:
         return Cost(CostClass.PARTITION, "only the partitions that a change touches are computed again")
     hint = "Add PARTITION BY, so that a change touches a part of the rows."
-    return Cost(CostClass.DATA, "without PARTITION BY all rows are one partition", hint, again=True)
+    return Cost(CostClass.DATA, "without PARTITION BY all rows are one partition", hint, recomputes=True)
 
 
 def _matching(rows: Match) -> Cost:
+    late = "rows after a late one are read again until nothing changes"
     if rows.partition:
-        why = (
-            "a row that comes last is one step of a machine; rows after a late one are read again until nothing changes"
-        )
-        return Cost(CostClass.PARTITION, why)
+        return Cost(CostClass.PARTITION, f"a row that comes last is one step of an automaton; {late}")
     hint = "Part the rows by a key, so that a late row has only rows of its key read again."
-    return Cost(CostClass.DATA, "rows after a late one are read again until nothing changes", hint)
+    return Cost(CostClass.DATA, late, hint)
 
 
 def _going_on(again: Trigger) -> Cost:
@@ -187,7 +198,7 @@ def _making(layers: TimePartitionEmission) -> Cost:
 
 
 def _is_near(call: WindowCall) -> bool:
-    """Whether a window function looks no further than some rows around: a change is seen by its neighbours alone."""
+    """True if a window function looks no further than some rows around: a change is seen by its neighbours alone."""
     if call.function in OFFSETS:
         return not call.ignore_nulls
     bounded = call.frame.start is not None and call.frame.end is not None
@@ -195,7 +206,7 @@ def _is_near(call: WindowCall) -> bool:
 
 
 def _steps(trigger: Trigger) -> Iterator[Step]:
-    """What a trigger reads, but for what it does only while a guard fails."""
+    """The steps of a trigger, without those that run only while a guard fails."""
     for statement in trigger.statements:
         for query in (statement.query,) if isinstance(statement, Add) else statement.queries:
             yield from query.sources

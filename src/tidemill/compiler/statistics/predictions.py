@@ -1,8 +1,9 @@
-"""What a program will keep and what a change will cost it, predicted from the rows of its relations.
+"""Predicted entries, bytes and work of a program, from the sizes of the relations that it reads.
 
 Everything is estimated as query planners do: a lookup finds the rows of a relation divided by the values of the columns
-it goes by, and a map has as many entries as its keys can tell apart, or as rows come to it. Work is counted as in
-``viewlets.costs``: entries that statements visit, and entries that they update, each of which counts ``UPDATE`` visits.
+it goes by, and a map has as many entries as its keys can have values, or as rows come to it. Work is counted as in
+``viewlets.materialization_costs``: entries that statements visit, and entries that they update, each of which counts
+``UPDATE`` visits.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, prod
+from typing import assert_never
 
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.relational.walk import columns_in
@@ -18,14 +20,26 @@ from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
-from tidemill.program.stages import GroupEmission, Program, Stage
-from tidemill.program.statements import Add, MapRead, MapSeek, Query, RelationLoop, Trigger, Version
+from tidemill.program.statements import (
+    Add,
+    ArrayLoop,
+    GroupEmission,
+    MapRead,
+    MapSeek,
+    Program,
+    Query,
+    RelationLoop,
+    Stage,
+    Step,
+    Trigger,
+    Version,
+)
 
 PASSING = 1 / 3
 """The part of all rows that pass a condition of which nothing is known."""
 
 ENTRY_BYTES = 16
-"""What an entry takes beside its columns: its place in a table, and the hash of its key."""
+"""Bytes of an entry besides its columns: its slot in a table, and the hash of its key."""
 
 WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 16, t.String: 24}
 """Bytes of a value; those of other types take 8."""
@@ -33,7 +47,7 @@ WIDTHS: dict[type[Type], int] = {t.Boolean: 1, t.Int: 4, t.Date: 4, t.Decimal: 1
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """``entries`` and ``bytes`` of all maps beside the view's rows, and the ``work`` for one change of each input.
+    """``entries`` and ``bytes`` of all maps without the view's rows, and the ``work`` for one change of each input.
 
     ``unread`` is the work of a change where only the maps of join graphs are kept; None where there are none.
     """
@@ -45,7 +59,7 @@ class Prediction:
 
 
 def predict(program: Program, tables: Mapping[str, RelationSize]) -> Prediction:
-    """What ``program`` will keep and cost over ``tables``."""
+    """Predicted entries, bytes and work of ``program`` over ``tables``."""
     known = dict(tables)
     entries = size = 0.0
     work: dict[str, float] = {}
@@ -82,7 +96,7 @@ def _rows_of(stage: Stage, known: Mapping[str, RelationSize]) -> RelationSize:
 
 
 def _filled(load: Sequence[Add], map_: Map, known: Mapping[str, RelationSize]) -> RelationSize:
-    """What the statements that fill a map bring to it."""
+    """Size of a map after the statements that load it."""
     found = [_joined(add.query, len(map_.keys), known) for add in load if add.target == map_.name]
     rows = sum(contents.rows for contents in found)
     names = [f.name for f in map_.keys]
@@ -119,7 +133,7 @@ class _LoopEstimate:
         self.rows = 1.0
         self.visits = 0.0
 
-    def take(self, step: object) -> None:
+    def take(self, step: Step) -> None:
         """One more step."""
         match step:
             case RelationLoop():
@@ -130,6 +144,10 @@ class _LoopEstimate:
                     1 if isinstance(step, MapRead) and step.range is None else log2(entries + 2)
                 )
                 self.rows *= PASSING ** len(step.filters)
+            case ArrayLoop():
+                pass  # the length of an array is unknown: one element
+            case _:
+                assert_never(step)
 
     def _take_source(self, source: RelationLoop) -> None:
         if source.version is Version.CHANGE:
@@ -157,6 +175,6 @@ class _LoopEstimate:
         return PASSING
 
     def values(self, scalar: Scalar) -> float:
-        """How many values an expression has, no more than there are rows to have them."""
+        """Number of values an expression has, no more than there are rows to have them."""
         found = prod(self._values.get(name, 1.0) for name in columns_in(scalar))
         return max(1.0, min(found, self.rows) if not self._changed else found)

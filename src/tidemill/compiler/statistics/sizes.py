@@ -25,7 +25,7 @@ DistinctCounts = Callable[[str, str], int | None]
 
 @dataclass(frozen=True, slots=True)
 class RelationSize:
-    """How many rows a relation or map has, and how many values each of its columns."""
+    """Row count of a relation or map, and distinct counts of its columns."""
 
     rows: float
     values: Mapping[str, float] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class RelationSize:
 def relation_sizes(
     columns: Mapping[str, Set[str]], tables: Mapping[str, Table], sizes: Mapping[str, int], distinct: DistinctCounts
 ) -> dict[str, RelationSize]:
-    """What is known of relations, and of those of their columns that matter; one of unknown size is large."""
+    """Sizes of relations and of those of their columns that matter; a relation of unknown size is large."""
     found = {}
     for name, read in columns.items():
         rows = float(sizes.get(name, MANY))

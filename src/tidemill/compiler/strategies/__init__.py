@@ -1,4 +1,4 @@
-"""How a stage is maintained: one declaration in one file each, none imports another.
+"""Strategies, by which stages are maintained: one declaration in one file each, none imports another.
 
 - ``strategy``: ``Strategy``: what it accepts, its options, its cost and its compile function
 - ``delta``: first-order deltas
@@ -14,7 +14,7 @@ from tidemill.compiler.strategies import delta, joingraph, lineage, outerjoin, p
 from tidemill.compiler.strategies.strategy import Strategy
 
 DEFAULT = delta.STRATEGY
-"""What ``auto`` takes, and what maintains a stage that the chosen strategy does not accept."""
+"""The strategy of ``auto``, and of a stage that the chosen strategy does not accept."""
 
 STRATEGIES: dict[str, Strategy] = {
     one.name: one

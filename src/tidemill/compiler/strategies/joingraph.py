@@ -47,7 +47,7 @@ def joingraph(draft: StageDraft, context: StageContext) -> Stage:
 
 def _refusal(draft: StageDraft, found: Sequence[QueryBlock], serve: Serve) -> str:
     """Why a stage is no join that can be walked; empty where it is one."""
-    if isinstance(draft.finish, IterationEmission):
+    if isinstance(draft.emission, IterationEmission):
         return "rows follow from rows, round after round"
     if any(block.arrays for block in found):
         return "elements of arrays are no rows of a relation"
@@ -69,52 +69,52 @@ def _graph_stage(draft: StageDraft, context: StageContext, found: list[tuple[str
     changes = {name: [_summed(add, draft, sums) for add in change_of(draft, name, keys)] for name in draft.inputs}
     whole = [_summed(Add(target, nested_loops(block, keys)), draft, sums) for target, block in found]
     read = changes.values() if serve is Serve.BOTH else (*changes.values(), whole)
-    pasts = find_histories(
+    histories = find_histories(
         draft.name, draft.body, [add.query for adds in read for add in adds], set(draft.inputs), sums
     )
-    triggers = [Trigger(name, tuple(_on_change(name, changes[name], pasts, serve))) for name in draft.inputs]
-    members = tuple(past.map for past in histories_by_map(pasts))
+    triggers = [Trigger(name, tuple(_on_change(name, changes[name], histories, serve))) for name in draft.inputs]
+    members = tuple(history.map for history in histories_by_map(histories))
     return Stage(
         name=draft.name,
         output=draft.output,
         inputs=draft.inputs,
         maps=(*(() if serve is Serve.READ else draft.maps), *members),
-        load=(*_growths(pasts, streams), *_kept_rows(load_of(draft, keys, streams), draft, serve)),
+        load=(*_growths(histories, streams), *_kept_rows(load_of(draft, keys, streams), draft, serve)),
         triggers=tuple(triggers),
-        finish=None if serve is Serve.READ else draft.finish,
+        finish=None if serve is Serve.READ else draft.emission,
         strategy="joingraph",
-        graphs=tuple(_graphs(found, pasts, lookahead)),
+        graphs=tuple(_graphs(found, histories, lookahead)),
         serve=serve,
-        reader=None if serve is Serve.BOTH else _reader(draft, whole, pasts, members),
+        reader=None if serve is Serve.BOTH else _reader(draft, whole, histories, members),
     )
 
 
 def _sums(draft: StageDraft, found: list[QueryBlock]) -> MemberSums:
-    """What members sum up by themselves. Aggregates that are no sums look at their rows one by one."""
-    return {} if draft.bags else {alias: sums for b in found for alias, sums in push_down(b, draft.map).items()}
+    """Sums that members hold themselves. Aggregates that are no sums read their rows one by one."""
+    return {} if draft.extra_maps else {alias: sums for b in found for alias, sums in push_down(b, draft.map).items()}
 
 
 def _summed(add: Add, draft: StageDraft, sums: MemberSums) -> Add:
     return add if draft.map is None else replace(add, query=with_sums(add.query, len(draft.map.keys), sums))
 
 
-def _on_change(name: str, adds: list[Add], pasts: Mapping[str, StreamHistory], serve: Serve) -> Iterator[Add]:
-    """What a change adds to the view, unless that is only made when read, and then to the maps of its relation."""
+def _on_change(name: str, adds: list[Add], histories: Mapping[str, StreamHistory], serve: Serve) -> Iterator[Add]:
+    """Statements that add a change to the view, unless that is computed when read, and then to the relation's maps."""
     if serve is not Serve.READ:
-        yield from (Add(add.target, read_from_history(add.query, pasts)) for add in adds)
-    yield from (past.growth() for past in histories_by_map(pasts) if past.scan.relation == name)
+        yield from (Add(add.target, read_from_history(add.query, histories)) for add in adds)
+    yield from (history.growth() for history in histories_by_map(histories) if history.scan.relation == name)
 
 
-def _growths(pasts: Mapping[str, StreamHistory], streams: Set[str]) -> Iterator[Add]:
-    """What the whole inputs bring to the maps; a stream starts empty."""
-    for past in histories_by_map(pasts):
-        if past.scan.relation not in streams:
-            growth = past.growth()
+def _growths(histories: Mapping[str, StreamHistory], streams: Set[str]) -> Iterator[Add]:
+    """Statements that load the maps from whole inputs; a stream starts empty."""
+    for history in histories_by_map(histories):
+        if history.scan.relation not in streams:
+            growth = history.growth()
             yield replace(growth, query=_of_state(growth.query))
 
 
 def _kept_rows(adds: Iterable[Add], draft: StageDraft, serve: Serve) -> Iterator[Add]:
-    """What the whole inputs bring to the view: nothing that is only made when read, and no rows that are not stored."""
+    """Statements that load the view: none if it is only computed when read, and no rows that are not stored."""
     for add in adds:
         if serve is Serve.BOTH or (serve is Serve.SUBSCRIBE and add.target != draft.name):
             yield add
@@ -126,23 +126,25 @@ def _of_state(query: Query) -> Query:
 
 
 def _graphs(
-    found: list[tuple[str, QueryBlock]], pasts: Mapping[str, StreamHistory], lookahead: Lookahead
+    found: list[tuple[str, QueryBlock]], histories: Mapping[str, StreamHistory], lookahead: Lookahead
 ) -> Iterator[Graph]:
     for target, block in found:
-        if block.leaves and all(leaf.alias in pasts for leaf in block.leaves):
-            yield graph_of(target, block, pasts, lookahead)
+        if block.leaves and all(leaf.alias in histories for leaf in block.leaves):
+            yield graph_of(target, block, histories, lookahead)
 
 
-def _reader(draft: StageDraft, whole: list[Add], pasts: Mapping[str, StreamHistory], members: tuple[Map, ...]) -> Stage:
+def _reader(
+    draft: StageDraft, whole: list[Add], histories: Mapping[str, StreamHistory], members: tuple[Map, ...]
+) -> Stage:
     """The stage that makes the rows when they are read, from the maps that hold the graph."""
     return Stage(
         name=draft.name,
         output=draft.output,
         inputs=(),
         maps=(*draft.maps, *members),
-        load=tuple(Add(add.target, read_from_history(add.query, pasts)) for add in whole),
+        load=tuple(Add(add.target, read_from_history(add.query, histories)) for add in whole),
         triggers=(),
-        finish=draft.finish,
+        finish=draft.emission,
         strategy="joingraph",
     )
 
@@ -161,7 +163,7 @@ STRATEGY = Strategy(
             "serve",
             tuple(one.value for one in Serve),
             default="both",
-            refusal="Only a join graph can make the rows of a view anew when they are asked for.",
+            refusal="Only a join graph can compute the rows of a view when they are read.",
         ),
     ),
     reason=lambda _: GRAPH,

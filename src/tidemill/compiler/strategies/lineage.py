@@ -1,6 +1,6 @@
 """Lineage: every row of a join is kept with the keys of the rows that it comes from.
 
-That map is ``OIDs_for_v`` of MOVIE; beside the keys it has the columns that the view shows. A row that leaves a table,
+That map is ``OIDs_for_v`` of MOVIE; besides the keys it has the columns that the view shows. A row that leaves a table,
 and one that takes its place without moving a *condition attribute* (a column that decides what it meets), is joined
 with the lineage: whatever the row before has met, this one meets, and the columns of the others are at hand. So neither
 deletions nor most modifications read a table. Only rows that arrive are joined with the other tables, as in ``delta``:
@@ -58,7 +58,7 @@ class JoinLineage:
         return Add(self.map.name, nested_loops(self._rows(), self.keys))
 
     def on_change(self, relation: str, *, shown: bool) -> Iterator[Add]:
-        """What a change of ``relation`` adds: to what is ``shown`` by statements of its own, then to the lineage."""
+        """Statements for a change of ``relation``: to the rows that are ``shown``, then to the lineage."""
         targets = [*([(self.target, self.block)] if shown else []), (self.map.name, self._rows())]
         for leaf in self.block.leaves:
             if leaf.relation == relation:
@@ -131,7 +131,7 @@ class JoinLineage:
 def lineage(draft: StageDraft, context: StageContext) -> Stage:
     """The stage that keeps the lineage of each of its joins; what joins nothing follows from its change alone."""
     keys, streams = context.keys, context.streams
-    if isinstance(draft.finish, IterationEmission) or draft.own:
+    if isinstance(draft.emission, IterationEmission) or draft.own_maps:
         raise NotAccepted("its rows follow from its own rows")
     found = [(target, block) for target, body in draft.sums for block in blocks(body)]
     if not streams.isdisjoint(draft.inputs):
@@ -154,7 +154,7 @@ def lineage(draft: StageDraft, context: StageContext) -> Stage:
         maps=(*draft.maps, *(join.map for join in joins)),
         load=(*(() if traced else load_of(draft, keys, streams)), *(join.load() for join in joins)),
         triggers=tuple(triggers),
-        finish=joins[0].rows() if traced else draft.finish,
+        finish=joins[0].rows() if traced else draft.emission,
         strategy="lineage",
     )
 
@@ -164,7 +164,7 @@ def _joining(found: list[tuple[str, QueryBlock]]) -> Iterator[tuple[str, QueryBl
 
 
 def _told(alone: list[tuple[str, QueryBlock]], name: str, keys: RelationKeys) -> Iterator[Add]:
-    """What is told by a change alone."""
+    """Statements that read the change alone."""
     for target, block in alone:
         (leaf,) = block.leaves
         if leaf.relation == name:
@@ -188,7 +188,7 @@ def _derivations(stage: str, number: int, target: str, block: QueryBlock, keys: 
 
 
 def _check(block: QueryBlock, keys: RelationKeys) -> None:
-    """Refuse a join whose rows the keys of its relations do not tell apart."""
+    """Refuse a join whose rows the keys of its relations do not identify."""
     if block.arrays:
         raise NotAccepted("elements of arrays stand beside a join that they are no part of")
     seen: set[str] = set()

@@ -19,7 +19,7 @@ def partition(draft: StageDraft, context: StageContext) -> Stage:
 
 def must_be_partitioned(draft: StageDraft) -> str:
     """Why no other strategy can maintain a stage."""
-    return "its rows are made partition by partition" if isinstance(draft.finish, TimePartitionEmission) else ""
+    return "its rows are made partition by partition" if isinstance(draft.emission, TimePartitionEmission) else ""
 
 
 def require_partitions(view: str, relation: Relation) -> None:

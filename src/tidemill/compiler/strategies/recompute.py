@@ -27,8 +27,8 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
     sums = {
         target: tuple(nested_loops(block, keys) for block in _from_inputs(draft, body)) for target, body in draft.sums
     }
-    anew = tuple(Replace(target, queries) for target, queries in sums.items())
-    triggers = tuple(Trigger(name, anew) for name in draft.inputs)
+    replacements = tuple(Replace(target, queries) for target, queries in sums.items())
+    triggers = tuple(Trigger(name, replacements) for name in draft.inputs)
     return Stage(
         name=draft.name,
         output=draft.output,
@@ -37,7 +37,7 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
         load=tuple(Add(target, query) for target, queries in sums.items() for query in queries),
         triggers=triggers,
         finish=with_iteration_trigger(
-            draft.finish, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own}
+            draft.emission, {name: Trigger(name, tuple(_further(draft, name, keys))) for name in draft.own_maps}
         ),
         strategy="recompute",
     )
@@ -45,11 +45,11 @@ def recompute(draft: StageDraft, context: StageContext) -> Stage:
 
 def _from_inputs(draft: StageDraft, body: Relation) -> list[QueryBlock]:
     """The blocks that read inputs alone: a recursion starts from these, and goes on from rows of its own."""
-    return [block for block in blocks(body) if draft.own.isdisjoint(leaf.relation for leaf in block.leaves)]
+    return [block for block in blocks(body) if draft.own_maps.isdisjoint(leaf.relation for leaf in block.leaves)]
 
 
 def _further(draft: StageDraft, name: str, keys: RelationKeys) -> Iterator[Add]:
-    """What a change of a map of the stage adds."""
+    """Statements for a change of a map of the stage."""
     for target, body in draft.sums:
         change = derive(body, name)
         if change is not None:

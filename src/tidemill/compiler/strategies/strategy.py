@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
@@ -39,35 +39,35 @@ class Reason(NamedTuple):
 LINEAR = Reason("LINEAR", "select, project and join are linear, so the cost follows the change")
 SUMS = Reason("SUMS", "every aggregate is a sum that deletions take back, so the cost follows the change")
 COUNTS = Reason("COUNTS", "a row is in or out by its count, so the cost follows the change")
-BAGS = Reason("BAGS", "what an aggregate looks at is kept in order, so the next one is there when the last one goes")
-TOP = Reason("TOP", "rows are kept in order, so only the first of them are read")
+MULTISETS = Reason("MULTISETS", "the values of an aggregate are kept in order, so the next one is known when one goes")
+TOP_K = Reason("TOP_K", "rows are kept in order, so only the first of them are read")
 PARTITIONS = Reason("PARTITIONS", "only the partitions that a change touches are computed again")
-MACHINE = Reason("MACHINE", "a machine stands at the last row of each key, so a row that comes last is one step of it")
-LAYERS = Reason("LAYERS", "each partition is made from a few others, so only those that a change touches are made anew")
-ROUNDS = Reason(
-    "ROUNDS", "each row is kept with the round in which it was found, so a deletion takes back just what hung on it"
+AUTOMATON = Reason("AUTOMATON", "each key has the state of its automaton, so a row that comes last is one step of it")
+TIME_PARTITIONS = Reason(
+    "TIME_PARTITIONS", "a time partition reads a few others, so only those that a change touches are computed again"
+)
+ITERATIONS = Reason(
+    "ITERATIONS", "each row is kept with the iteration that found it, so a deletion removes only what depends on it"
 )
 
 
 def reason_of_emission(stage: Stage) -> Reason:
     """Why first-order deltas suit a stage, by how its rows come out of its state."""
-    match stage.finish:
+    emission = stage.finish
+    match emission:
         case None:
             return LINEAR
-        case PartitionEmission(rows=Match()):
-            return MACHINE
-        case PartitionEmission(rows=TopK()):
-            return TOP
-        case PartitionEmission():
-            return PARTITIONS
-        case GroupEmission(peeks=peeks) if peeks:
-            return BAGS
+        case PartitionEmission(rows=rows):
+            return AUTOMATON if isinstance(rows, Match) else TOP_K if isinstance(rows, TopK) else PARTITIONS
         case IterationEmission():
-            return ROUNDS
+            return ITERATIONS
         case TimePartitionEmission():
-            return LAYERS
-    read = {name for output in stage.finish.outputs for name in columns_in(output.scalar)}
-    return COUNTS if not stage.maps[0].values and WEIGHT not in read else SUMS
+            return TIME_PARTITIONS
+        case GroupEmission(peeks=peeks, outputs=outputs):
+            read = {name for output in outputs for name in columns_in(output.scalar)}
+            return MULTISETS if peeks else SUMS if stage.maps[0].values or WEIGHT in read else COUNTS
+        case _:
+            assert_never(emission)
 
 
 class NotAccepted(Exception):
@@ -89,7 +89,7 @@ class StrategyOption:
 
 @dataclass(frozen=True, slots=True)
 class StageContext:
-    """What a strategy knows besides the draft of a stage: the view, the tables, and the values of its options."""
+    """Input of a strategy besides the draft of a stage: the view, the tables, and the values of its options."""
 
     view: str
     keys: RelationKeys
@@ -104,7 +104,7 @@ def _accept(view: str, relation: Relation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How a stage is maintained.
+    """A way to maintain stages.
 
     ``compile`` makes the stage or raises ``NotAccepted``; it is then kept by first-order deltas, and its note begins
     with ``missing``. ``accept_view`` refuses views as a whole. ``claims`` is a test for stages that only this strategy
@@ -130,6 +130,6 @@ class Strategy:
     keeps_partitions: bool = False
     """Time-partitioned relations stay so, also where ordinary ones would do."""
     identifies_rows: bool = False
-    """What joins read is identified by keys, so stages carry them along."""
+    """Inputs of joins are identified by keys, so stages carry them along."""
     lists_events: bool = False
     """EXPLAIN lists the events that its stages handle, and the base relations that these read."""

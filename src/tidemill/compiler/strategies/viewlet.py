@@ -34,22 +34,26 @@ def viewlet(draft: StageDraft, context: StageContext) -> Stage:
 
 def _transformed(draft: StageDraft, context: StageContext) -> Stage:
     keys, streams, static = context.keys, context.streams, context.static
-    if draft.bags:
+    if draft.extra_maps:
         raise NotViewlet("it has aggregates that are no sums")
-    if isinstance(draft.finish, IterationEmission):
+    if isinstance(draft.emission, IterationEmission):
         raise NotViewlet("rows follow from rows, round after round")
     target = draft.map or Map(draft.name, draft.output)
     queries = translate(draft)
     # What reads sums sees them move with every row, so such triggers take one row at a time. Nested aggregates do; and
     # whether sums over ranges do, the transform tells. Such triggers fill the maps as well, so all relations need one.
-    each = any(query.lifts for query in queries)
-    costs = MaterializationCosts(keys, queries, frozenset() if each else static)
+    row_by_row = any(query.lifts for query in queries)
+    costs = MaterializationCosts(keys, queries, frozenset() if row_by_row else static)
     depth = _depth(context.options["depth"], queries)
-    how = Materialization(AuxiliaryViews(draft.name), depth, keys, costs, each, grouped=draft.map is not None)
-    kept = Transform(target, queries, draft.inputs, how, streams, frozenset() if each else static).run()
-    if not each and kept.reads_sums:
-        how = replace(how, views=AuxiliaryViews(draft.name), costs=MaterializationCosts(keys, queries), each=True)
-        kept = Transform(target, queries, draft.inputs, how, streams).run()
+    decisions = Materialization(
+        AuxiliaryViews(draft.name), depth, keys, costs, row_by_row, grouped=draft.map is not None
+    )
+    kept = Transform(target, queries, draft.inputs, decisions, streams, frozenset() if row_by_row else static).run()
+    if not row_by_row and kept.reads_sums:
+        decisions = replace(
+            decisions, views=AuxiliaryViews(draft.name), costs=MaterializationCosts(keys, queries), row_by_row=True
+        )
+        kept = Transform(target, queries, draft.inputs, decisions, streams).run()
     return Stage(
         name=draft.name,
         output=draft.output,
@@ -57,13 +61,13 @@ def _transformed(draft: StageDraft, context: StageContext) -> Stage:
         maps=(*(() if draft.map is None else (draft.map,)), *kept.maps),
         load=kept.load,
         triggers=kept.triggers,
-        finish=draft.finish,
+        finish=draft.emission,
         strategy="viewlet",
     )
 
 
 def _depth(name: str, queries: Sequence[CalculusQuery]) -> Depth:
-    """What a depth allows for these queries.
+    """The depth of that name, as far as these queries allow it.
 
     Ranges give sums, but sums of DOUBLEs are made of rows. And ranges are for single rows, whose triggers fill the
     maps: a row that comes from no relation would not be there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from tidemill.algebra.expressions.scalars import Column, Named, Scalar
 from tidemill.algebra.relational.walk import transform
@@ -58,6 +59,8 @@ class _Naming:
                 return replace(step, alias=alias, lookup=lookup, filters=filters, condition=condition)
             case ArrayLoop():
                 return replace(step, alias=alias, array=self.scalar(step.array), filters=filters)
+            case _:
+                assert_never(step)
 
     def _bound(self, bound: RangeBound | None) -> RangeBound | None:
         return None if bound is None else RangeBound(self.scalar(bound.scalar), bound.closed)

@@ -121,7 +121,7 @@ def canonical(query: CalculusQuery) -> CalculusQuery:
 
 
 def _shape(query: CalculusQuery) -> tuple[str, str]:
-    """What decides between orders: what is grouped and by what, and only then what is summed up."""
+    """Sort key of orders: what is grouped and by what, and only then what is summed up."""
     grouped = replace(query, terms=(), keys=tuple(sorted(query.keys, key=text_of)))
     return repr(narrowed(grouped)), repr(query.terms)
 

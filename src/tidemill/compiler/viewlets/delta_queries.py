@@ -69,7 +69,7 @@ def _choices(atoms: Sequence[Atom]) -> Iterator[tuple[Atom, ...]]:
 
 
 def moved(lift: Lift, relation: str) -> tuple[Polynomial, ...]:
-    """What one changed row adds to the numbers of a nested aggregate over ``relation`` alone, where it is read."""
+    """Amount that one changed row adds to the sums of a nested aggregate over ``relation`` alone, where it is read."""
     (atom,) = lift.query.atoms
     row = _row(atom, relation)
     keys = [substitute(key, row) for key in lift.query.keys]

@@ -1,4 +1,4 @@
-"""How much of a view's deltas is materialized."""
+"""Depths: how many levels of deltas are materialized."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """Which decisions are open to the transform.
+    """Decisions that are open to the transform.
 
     ``base``: maps hold base relations, row by row. ``whole``: what is left of a product is one map, connected or not.
     ``ranges``: comparisons become ranges of ordered maps, and turning points. ``weighs``: a join is materialized only
-    where that is cheaper than to loop over it. ``again``: the view is computed again on every change.
+    where that is cheaper than to loop over it. ``recomputes``: the view is computed again on every change.
     """
 
     base: bool = False
     whole: bool = False
     ranges: bool = False
     weighs: bool = False
-    again: bool = False
+    recomputes: bool = False
 
 
 DEPTHS = {
-    "0": Depth(base=True, again=True),
+    "0": Depth(base=True, recomputes=True),
     "1": Depth(base=True),
     "naive": Depth(whole=True),
     "full": Depth(ranges=True, weighs=True),

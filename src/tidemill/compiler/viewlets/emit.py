@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from tidemill.algebra.expressions.scalars import Call, Column, Named, Scalar
 from tidemill.algebra.relational.walk import walk
@@ -100,9 +101,11 @@ class _QueryBuilder:
                 return ENTRY, 0
             case LoopStep():
                 return (SLICE if step.lookup or any(self._equality(c, step, bound) for c in waiting) else SCAN), 0
+            case _:
+                assert_never(step)
 
     def _multiplies(self, step: Planned) -> bool:
-        """Whether a reading is a source: nothing is added where it finds nothing."""
+        """True if a reading is a source: nothing is added where it finds nothing."""
         return isinstance(step, ReadStep) and not step.bounds and step.id in self.plan.factors
 
     def _try(self, conditions: Sequence[Scalar], bound: set[str], here: str) -> list[Scalar]:
@@ -192,7 +195,7 @@ class _QueryBuilder:
         return None if plain else scalar_of(amounts[0]), values
 
     def _reads_sums(self, amount: Polynomial) -> bool:
-        """Whether an amount reads a number of a map, rather than rows alone."""
+        """True if an amount reads a number of a map, rather than rows alone."""
         keys = {f"{s.id}{MARK}{f.name}" for s in self.placed if isinstance(s, LoopStep) for f in s.view.keys}
         events = {step.id for step in self.placed if isinstance(step, EventStep)}
         columns = [c for term in amount for factor in term.factors for c in walk(factor) if isinstance(c, Column)]

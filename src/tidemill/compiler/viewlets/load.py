@@ -18,7 +18,7 @@ from tidemill.program.maps import Map
 
 
 def load_of(query: CalculusQuery, target: Map, keys: RelationKeys) -> s.Query:
-    """What ``target`` holds of ``query``, as nested loops over whole relations."""
+    """The contents of ``target`` for ``query``, as nested loops over whole relations."""
     columns: dict[str, list[Scalar]] = {}
     for atom in query.atoms:
         for name, f in zip(atom.variables, atom.columns, strict=True):

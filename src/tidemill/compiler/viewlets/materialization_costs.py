@@ -1,4 +1,4 @@
-"""What maps cost: the cost model of materialization decisions.
+"""The cost model of materialization decisions.
 
 Work is counted in entries: those that statements visit, and those that they update (``UPDATE`` visits each). A map has
 to be updated whenever a relation in it changes, at that relation's rate; a statement visits what it joins with, at the
@@ -37,7 +37,7 @@ class MaterializationCosts:
     # --------------------------------------------------------------------------------------------------- statistics
 
     def size(self, relation: str) -> float:
-        """How many rows a relation has."""
+        """Number of rows a relation has."""
         if relation in self._rows:
             return float(self._rows[relation])
         if relation not in self._sizes:
@@ -47,7 +47,7 @@ class MaterializationCosts:
         return self._sizes[relation]
 
     def rate(self, relation: str) -> float:
-        """How many rows of a relation change while the largest one is filled."""
+        """Number of rows of a relation change while the largest one is filled."""
         return 0.0 if relation in self._static else self.size(relation)
 
     def _references(self, query: CalculusQuery) -> Iterator[tuple[tuple[str, str], str]]:
@@ -82,7 +82,7 @@ class MaterializationCosts:
         return [atom, *(one for part in rest for one in self.exposed(part, reached, visits))]
 
     def _cheapest(self, atoms: tuple[Atom, ...], known: Set[str], rate: float) -> tuple[float, Atom | None]:
-        """What it costs to read a join ``rate`` times and to keep all that it is read from; and what to loop over."""
+        """Cost to read a join ``rate`` times and to maintain the maps that it reads; and the atom to loop over."""
         best, choice = self._joined(atoms, known, rate), None
         for atom in atoms if len(atoms) > 1 else ():
             if not known.isdisjoint(atom.variables):
@@ -104,7 +104,7 @@ class MaterializationCosts:
         return visits + self.rate(atom.relation) * UPDATE + sum(self._cheapest(p, reached, visits)[0] for p in rest)
 
     def _found(self, atoms: Sequence[Atom], known: Set[str]) -> float:
-        """How many rows a join has, once ``known`` have values."""
+        """Number of rows a join has, once ``known`` have values."""
         found, reached, left = 1.0, set(known), list(atoms)
         while left:
             atom = min(left, key=lambda atom: self._matches(atom, reached))
@@ -114,7 +114,7 @@ class MaterializationCosts:
         return found
 
     def _matches(self, atom: Atom, known: Set[str]) -> float:
-        """How many rows of an atom a lookup by ``known`` finds."""
+        """Number of rows of an atom a lookup by ``known`` finds."""
         key, bound = self._key(atom), known & set(atom.variables)
         if key and key <= bound:
             return 1.0
@@ -122,7 +122,7 @@ class MaterializationCosts:
         return max(1.0, min([size / self._distinct(atom, name) for name in bound] or [size]))
 
     def _distinct(self, atom: Atom, variable: str) -> float:
-        """How many values a column has: as many as the relation that it refers to has rows."""
+        """Number of values a column has: as many as the relation that it refers to has rows."""
         parent = self._parents.get((atom.relation, atom.column(variable).name))
         return self.size(atom.relation) / MATCHES if parent is None else self.size(parent)
 

@@ -1,4 +1,4 @@
-"""Which maps a product of the calculus is computed from: the materialization decision.
+"""The materialization decision: from which maps a product of the calculus is computed.
 
 The variables of the changed row are known, and what is left falls apart wherever it is joined by them alone. Each part
 is materialized as one map:
@@ -10,7 +10,7 @@ is materialized as one map:
 4. *Nested aggregates*: one that is correlated by equality with a part, and can be maintained with it, goes into its
    map; any other is read by the statement, and the variables that it is compared with become keys.
 
-Which atoms of a part are looped over instead is a matter of costs (see ``costs``).
+Which atoms of a part are looped over instead is a matter of costs (see ``materialization_costs``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidemill.compiler.viewlets.ring_calculus.queries import Atom, CalculusQuery
 
 @dataclass(frozen=True, slots=True)
 class Materialization:
-    """Decides for one stage. With ``each``, events are single rows: two of one relation are the same row.
+    """Decides for one stage. With ``row_by_row``, events are single rows: two of one relation are the same row.
 
     ``grouped`` says that the stage sums up, so its keys have fewer values than there are rows.
     """
@@ -37,7 +37,7 @@ class Materialization:
     depth: Depth
     keys: RelationKeys
     costs: MaterializationCosts
-    each: bool
+    row_by_row: bool
     grouped: bool
 
     def exposed(self, query: CalculusQuery, known: Set[str], apart: Set[str], relation: str | None) -> list[Atom]:

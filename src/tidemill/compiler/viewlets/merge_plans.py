@@ -14,7 +14,7 @@ from tidemill.compiler.viewlets.plans import EventStep, LoopStep, StatementPlan,
 from tidemill.compiler.viewlets.ring_calculus.polynomials import Polynomial, ProductTerm, collected, multiplied
 
 
-def merge_plans(plans: Iterable[StatementPlan], each: bool) -> list[StatementPlan]:
+def merge_plans(plans: Iterable[StatementPlan], row_by_row: bool) -> list[StatementPlan]:
     """Plans that differ in what they add, but not in what they loop over, as one.
 
     Row by row, a statement may read a map and multiply by it in some of its terms only. In bulk every map is joined, so
@@ -22,7 +22,7 @@ def merge_plans(plans: Iterable[StatementPlan], each: bool) -> list[StatementPla
     """
     groups: dict[object, list[StatementPlan]] = {}
     for plan in plans:
-        ids = frozenset(step.id for step in (plan.loops() if each else plan.steps))
+        ids = frozenset(step.id for step in (plan.loops() if row_by_row else plan.steps))
         alone = len(groups) if plan.rounds else None
         groups.setdefault((ids, plan.keys, alone), []).append(plan)
     sums = map(_sum, groups.values())

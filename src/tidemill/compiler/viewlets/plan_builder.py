@@ -41,14 +41,14 @@ class _FactoredTerm:
 
 
 def plans(
-    how: Materialization, delta: DeltaQuery, relation: str | None, turning: bool = False
+    decisions: Materialization, delta: DeltaQuery, relation: str | None, turning: bool = False
 ) -> Iterator[StatementPlan]:
-    """How ``delta`` is computed when ``relation`` changes; without one, from what is there.
+    """Plans that compute ``delta`` when ``relation`` changes; without one, from the state.
 
     With ``turning`` a condition on a running sum is answered by a descent where it can be.
     """
-    for part in _disjoint(delta) if how.depth.ranges else (delta,):
-        plan = PlanBuilder(how, part, relation, turning).plan()
+    for part in _disjoint(delta) if decisions.depth.ranges else (delta,):
+        plan = PlanBuilder(decisions, part, relation, turning).plan()
         if plan is not None:
             yield plan
 
@@ -82,14 +82,14 @@ def _alternatives(condition: Scalar, delta: DeltaQuery) -> list[tuple[tuple[Scal
 class PlanBuilder:
     """One product on its way to a plan. ``values`` says what each variable is, once a step has bound it."""
 
-    def __init__(self, how: Materialization, delta: DeltaQuery, relation: str | None, turning: bool) -> None:
-        self.how, self.delta, self.query, self.turning = how, delta, delta.query, turning
+    def __init__(self, decisions: Materialization, delta: DeltaQuery, relation: str | None, turning: bool) -> None:
+        self.decisions, self.delta, self.query, self.turning = decisions, delta, delta.query, turning
         self.steps: list[PlanStep] = []
         self.values: dict[str, Scalar] = dict(delta.bound)
         self.conditions: list[Scalar] = []
         self._bind_events(relation)
-        known, apart, depth = self.values.keys(), delta.moves.keys(), how.depth
-        exposed = how.exposed(self.query, known, apart, relation)
+        known, apart, depth = self.values.keys(), delta.moves.keys(), decisions.depth
+        exposed = decisions.exposed(self.query, known, apart, relation)
         self.pattern = BindingPattern(self.query, known, apart, exposed, bare=depth.base, whole=depth.whole)
         self.numbers: dict[QueryPart, tuple[Column, ...]] = {}
         self.factors: set[str] = set()
@@ -111,13 +111,13 @@ class PlanBuilder:
 
     def _bind_events(self, relation: str | None) -> None:
         for i, atom in enumerate(self.query.events):
-            event = EventStep(atom.relation, atom.alias, 0 if self.how.each else i)
+            event = EventStep(atom.relation, atom.alias, 0 if self.decisions.row_by_row else i)
             tied = []
             for name, column in zip(atom.variables, atom.columns, strict=True):
                 own = event.column(column)
                 if name not in self.values:
                     self.values[name] = own
-                elif self.how.each:
+                elif self.decisions.row_by_row:
                     self.conditions.append(call("eq", self.values[name], own))
                 else:
                     tied.append((column.name, self.values[name]))
@@ -182,20 +182,20 @@ class PlanBuilder:
     def _span(self, part: QueryPart, known: Sequence[str], fixed: set[str]) -> VariableRange | None:
         """A range, where it takes the place of a scan, or of a lookup that may find many entries."""
         looped = part in self.pattern.parts[: len(self.pattern.exposed)]
-        if looped or not self.how.depth.ranges:
+        if looped or not self.decisions.depth.ranges:
             return None
-        span = find_range(part, self.pattern, fixed, self.how.views, self._resolved, self.turning)
+        span = find_range(part, self.pattern, fixed, self.decisions.views, self._resolved, self.turning)
         if span is None:
             return None
         left = [condition for condition in self.pattern.pulled if condition not in span.conditions]
         free = self._needed(part, fixed, left)
         groups = [*part.columns(free), *part.keys]
         # Groups are looped over, and each is one range of its own: good where they are few. A NULL cannot be looked up.
-        scattered = groups and (known or not self.how.grouped or any(map(is_nullable, groups)))
+        scattered = groups and (known or not self.decisions.grouped or any(map(is_nullable, groups)))
         return None if scattered or self._is_single(part, [*known, *free]) else span
 
     def _is_single(self, part: QueryPart, known: Sequence[str]) -> bool:
-        """Whether ``known`` leaves at most one row: they have the primary key of an atom, its row those of others."""
+        """True if ``known`` leaves at most one row: they have the primary key of an atom, its row those of others."""
         reached, left = set(known), list(part.atoms)
         while found := [atom for atom in left if self._has_key(atom, reached)]:
             reached |= variables(found)
@@ -203,27 +203,27 @@ class PlanBuilder:
         return not left
 
     def _has_key(self, atom: Atom, known: Set[str]) -> bool:
-        key = self.how.keys.get(atom.relation)
+        key = self.decisions.keys.get(atom.relation)
         found = {f.name for name, f in zip(atom.variables, atom.columns, strict=True) if name in known}
         return key is not None and key <= found
 
     def _sum(self, part: QueryPart, keys: Sequence[Scalar], known: int, span: VariableRange) -> None:
         """The part summed over a range; keys that are not known are looped over first, by a map of their own."""
         if len(keys) > known:
-            self._add_loop(self.how.views.find(part.domain(keys)), keys, known)
-        found = self.how.views.find(part.query([*keys, *part.columns([span.variable])]))
+            self._add_loop(self.decisions.views.find(part.domain(keys)), keys, known)
+        found = self.decisions.views.find(part.query([*keys, *part.columns([span.variable])]))
         self.steps += [turn for turn in span.turns if turn not in self.steps]
         reading = ReadStep(found.view, self._lookup(found, keys), found.keys[-1].name, span.lower, span.upper)
         self._add_reading(part, reading, found.values)
 
     def _loop(self, part: QueryPart, keys: Sequence[Scalar], known: int) -> None:
-        found = self.how.views.find(part.query(keys))
+        found = self.decisions.views.find(part.query(keys))
         single = self._is_single(part, [key.name for key in keys[:known] if isinstance(key, Column)])
         loop = self._add_loop(found, keys, known, single)
         self.numbers[part] = _numbers(loop.id, found.values)
 
     def _read(self, part: QueryPart, keys: Sequence[Scalar]) -> None:
-        found = self.how.views.find(part.query(keys))
+        found = self.decisions.views.find(part.query(keys))
         self._add_reading(part, ReadStep(found.view, self._lookup(found, keys)), found.values)
 
     def _add_loop(self, found: ViewMatch, keys: Sequence[Scalar], known: int, single: bool = False) -> LoopStep:
@@ -237,7 +237,7 @@ class PlanBuilder:
         return loop
 
     def _add_reading(self, part: QueryPart, reading: ReadStep, values: Sequence[RingField]) -> None:
-        while reading in self.steps and not self.how.each:
+        while reading in self.steps and not self.decisions.row_by_row:
             reading = replace(reading, number=reading.number + 1)
         self.numbers[part] = _numbers(reading.id, values)
         self.factors.add(reading.id)
@@ -263,7 +263,7 @@ class PlanBuilder:
         return substitute(scalar, self.values)
 
     def _read_lift(self, lift: Lift) -> None:
-        found = self.how.views.find(lift.query)
+        found = self.decisions.views.find(lift.query)
         lookup = {f.name: self._resolved(key) for f, key in zip(found.keys, lift.lookup, strict=False)}
         in_order = tuple((f.name, lookup[f.name]) for f in found.view.keys if f.name in lookup)
         ordered = found.keys[-1].name if lift.ranged else ""
@@ -280,7 +280,7 @@ class PlanBuilder:
     def _amount(self, products: Sequence[_FactoredTerm]) -> Polynomial:
         """A term of the query over columns of steps: the weights of events, the numbers of parts, and the rest."""
         weights = [step.id for step in self.steps if isinstance(step, EventStep)]
-        events = [weight(weights[0 if self.how.each else i]) for i in range(len(self.query.events))]
+        events = [weight(weights[0 if self.decisions.row_by_row else i]) for i in range(len(self.query.events))]
         terms = []
         for product in products:
             sums = [self.numbers[part][product.shares.get(part, -1) + 1] for part in self.pattern.parts]

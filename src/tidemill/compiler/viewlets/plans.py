@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from tidemill.algebra.expressions.scalars import Column, Scalar
 from tidemill.algebra.relational.walk import columns_in
@@ -23,7 +24,7 @@ from tidemill.program.maps import RingField
 from tidemill.program.statements import RangeBound
 
 ROW = "row"
-"""What a changed row is called where the view's own text has no name for it."""
+"""Alias of a changed row where the view's own text has none for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class EventStep:
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """Each entry of a map whose keys have the values of ``lookup``; ``number`` tells equal loops of one plan apart.
+    """Each entry of a map whose keys have the values of ``lookup``; ``number`` distinguishes equal loops of one plan.
 
     A loop that is ``single`` finds at most one entry, because it looks up primary keys.
     """
@@ -69,7 +70,7 @@ class LoopStep:
 class ReadStep:
     """The numbers of a map at one key, or summed over a range of one of them.
 
-    In bulk a reading is joined, and one that is multiplied twice is joined twice: ``number`` tells the two apart.
+    In bulk a reading is joined, and one that is multiplied twice is joined twice: ``number`` distinguishes the two.
     """
 
     view: AuxiliaryView
@@ -131,7 +132,7 @@ class StatementPlan:
 
     @property
     def rounds(self) -> bool:
-        """Whether a plan adds DOUBLEs: their products with counts are made by the map, which does not round them."""
+        """True if a plan adds DOUBLEs: their products with counts are made by the map, which does not round them."""
         factors = [factor for amount in self.amounts for term in amount for factor in term.factors]
         return any(factor.type != BOOLEAN and not is_ring(factor.type) for factor in factors)
 
@@ -166,6 +167,8 @@ def scalars(step: PlanStep) -> Iterator[Scalar]:
         case ReadStep():
             yield from (key for _, key in step.lookup)
             yield from (bound.scalar for bound in step.bounds)
+        case _:
+            assert_never(step)
 
 
 def ids_in(scalar: Scalar) -> set[str]:

@@ -1,4 +1,4 @@
-"""Which part of a query is a sum over a range of one variable, instead of a loop over its values."""
+"""Sums over a range of one variable, instead of loops over its values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Spanning:
         )
 
     def _is_unknown(self, names: Set[str]) -> bool:
-        """Whether something that has no value yet stands behind ``names``."""
+        """True if something that has no value yet stands behind ``names``."""
         return not self.pattern.reached(names).isdisjoint(self.pattern.unknown)
 
     def _turn(self, condition: Scalar, lifts: list[Lift]) -> TurningPointStep | None:
@@ -103,14 +103,14 @@ class _Spanning:
         )
 
     def _is_beyond(self, lift: Lift) -> bool:
-        """Whether the lift sums up all keys on one side of the variable, the variable's own value excluded."""
+        """True if the lift sums up all keys on one side of the variable, the variable's own value excluded."""
         match lift.bounds:
             case (RangeBound(scalar=Column(name=self.variable), closed=False),):
                 return not lift.lookup
         return False
 
     def _covers(self, lift: Lift) -> bool:
-        """Whether every value of the variable is a key that the lift sums over, so that it can be found among those."""
+        """True if every value of the variable is a key that the lift sums over, so that it can be found among those."""
         atom, key = lift.query.atoms[0], lift.query.keys[0]
         if len(lift.query.atoms) > 1 or lift.query.conditions or lift.query.lifts or not isinstance(key, Column):
             return False

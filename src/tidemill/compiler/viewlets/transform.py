@@ -28,7 +28,7 @@ from tidemill.program.reads import queries_of
 
 @dataclass(frozen=True, slots=True)
 class TransformResult:
-    """What keeps a stage fresh: its auxiliary maps, its triggers, and how to fill all maps at once."""
+    """Auxiliary maps of a stage, its triggers, and the statements that load all maps at once."""
 
     maps: tuple[Map, ...]
     triggers: tuple[s.Trigger, ...]
@@ -36,7 +36,7 @@ class TransformResult:
 
     @property
     def reads_sums(self) -> bool:
-        """Whether a statement reads sums without joining them, which is right for one changed row at a time only."""
+        """True if a statement reads sums without joining them, which is right for one changed row at a time only."""
         queries = [q for trigger in self.triggers for statement in trigger.statements for q in queries_of(statement)]
         return any(isinstance(step, s.MapRead | s.MapSeek) for query in queries for step in query.sources)
 
@@ -51,7 +51,7 @@ class Transform:
     target: Map
     queries: Sequence[CalculusQuery]
     inputs: Sequence[str]
-    how: Materialization
+    decisions: Materialization
     streams: Set[str] = frozenset()
     static: Set[str] = frozenset()
     statements: dict[str, list[s.TriggerStatement]] = field(default_factory=dict)
@@ -63,25 +63,25 @@ class Transform:
             if relation not in self.static:
                 self._keep_target(relation)
         done: list[AuxiliaryView] = []
-        while left := [view for view in self.how.views if view not in done]:
+        while left := [view for view in self.decisions.views if view not in done]:
             view = max(left, key=lambda view: view.query.degree)
             self._keep(view)
             done.append(view)
-        triggers = [s.Trigger(name, tuple(found), self.how.each) for name, found in self.statements.items()]
+        triggers = [s.Trigger(name, tuple(found), self.decisions.row_by_row) for name, found in self.statements.items()]
         return TransformResult(tuple(view.map for view in done), tuple(triggers), tuple(self._load(done)))
 
     def _load(self, views: Sequence[AuxiliaryView]) -> Iterator[s.Add]:
-        """How to fill the maps from whole inputs. Triggers for single rows need no such thing: they fill them."""
-        if self.how.each:
+        """Statements that load the maps from whole inputs. Triggers for single rows load their maps themselves."""
+        if self.decisions.row_by_row:
             return
         filled = [(self.target, query) for query in self.queries] + [(view.map, view.query) for view in views]
         for map_, query in filled:
             if self.streams.isdisjoint(query.relations):
-                yield s.Add(map_.name, load_of(query, map_, self.how.keys))
+                yield s.Add(map_.name, load_of(query, map_, self.decisions.keys))
 
     def _keep_target(self, relation: str) -> None:
         readers = [query for query in self.queries if relation in query.relations]
-        if self.how.depth.again or not all(_is_incremental(query, relation) for query in readers):
+        if self.decisions.depth.recomputes or not all(_is_incremental(query, relation) for query in readers):
             self.statements[relation].append(self._replacement())
             return
         self._add(self.target, relation, [plan for query in readers for plan in self._plans(query, relation)])
@@ -92,14 +92,16 @@ class Transform:
                 self._add(view.map, relation, list(self._plans(view.query, relation)), ROW)
 
     def _plans(self, query: CalculusQuery, relation: str) -> Iterator[StatementPlan]:
-        before = {view.name for view in self.how.views}
+        before = {view.name for view in self.decisions.views}
         for delta in delta_queries(query, relation):
-            yield from plans(self.how, delta, relation)
-        for view in self.how.views:
-            assert view.name in before or self.how.depth.base or view.query.degree < query.degree, "degrees must fall"
+            yield from plans(self.decisions, delta, relation)
+        for view in self.decisions.views:
+            assert view.name in before or self.decisions.depth.base or view.query.degree < query.degree, (
+                "degrees must fall"
+            )
 
     def _add(self, target: Map, relation: str, plans: Sequence[StatementPlan], row: str = "") -> None:
-        for plan in merge_plans(plans, self.how.each):
+        for plan in merge_plans(plans, self.decisions.row_by_row):
             self.statements[relation].append(s.Add(target.name, query_of(plan, target, row)))
 
     def _replacement(self) -> s.Replace:
@@ -111,10 +113,10 @@ class Transform:
         return s.Replace(self.target.name, queries, guards, scans)
 
     def _again(self, turning: bool) -> list[StatementPlan]:
-        found = [plan for query in self.queries for plan in plans(self.how, DeltaQuery(query), None, turning)]
-        return merge_plans(found, self.how.each)
+        found = [plan for query in self.queries for plan in plans(self.decisions, DeltaQuery(query), None, turning)]
+        return merge_plans(found, self.decisions.row_by_row)
 
 
 def _is_incremental(query: CalculusQuery, relation: str) -> bool:
-    """Whether a change of ``relation`` moves few rows, which the changed row tells; else all is computed again."""
+    """True if a change of ``relation`` moves few rows, which the changed row tells; else all is computed again."""
     return all(is_restricted(lift, query) for lift in query.lifts if relation in lift.query.relations)

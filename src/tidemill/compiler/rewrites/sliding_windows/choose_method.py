@@ -1,7 +1,7 @@
-"""Which method a sliding window is made by: the one that reads least for each slide, as far as that is known.
+"""Choice of the method for a sliding window: the one that reads least for each slide, as far as that is known.
 
 The unit is a row read and grouped. A slide brings ``rows``; they are grouped once, whatever comes after, except by the
-direct method, which groups the rows of the whole window. What the other methods read beside them are groups.
+direct method, which groups the rows of the whole window. The other methods read groups as well.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tidemill.compiler.rewrites.sliding_windows.partials import Partials
 from tidemill.model.errors import Unsupported
 
 ROWS = 1_000_000
-"""How many rows a slide is taken to bring where nobody knows."""
+"""Estimated rows of a slide where the number is unknown."""
 
 SHARE = 0.1
-"""How many groups a slide is taken to have for each of its rows."""
+"""Estimated groups of a slide for each of its rows."""
 
 ALL_GROUPS = 4.0
-"""How many groups are taken to have been there ever, for each that is there in one slide."""
+"""Estimated groups of all slides for each group of one slide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class MethodChoice:
 
 
 def method_costs(length: int, invertible: bool, rows: int = ROWS, groups: int | None = None) -> dict[str, float]:
-    """What each method reads for one slide of a window of ``length`` slides.
+    """Rows that each method reads for one slide of a window of ``length`` slides.
 
     >>> {method: round(cost / 1e6, 1) for method, cost in method_costs(60, invertible=True).items()}
     {'direct': 60.0, 'panes': 7.0, 'prefix': 2.6, 'subtract': 1.3, 'intervals': 2.4}

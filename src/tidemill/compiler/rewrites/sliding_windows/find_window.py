@@ -25,7 +25,7 @@ from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_p
 
 @dataclass(frozen=True, slots=True)
 class GroupedWindow:
-    """What ``groups`` says of the last ``length`` partitions of a feed, in partitions of the view's own length.
+    """A grouping of the last ``length`` partitions of an input, in partitions of the view's own length.
 
     ``above`` is what stands over the groups: conditions and the select list. ``groups`` scans ``layer``, whose feed is
     the only one.
@@ -66,7 +66,7 @@ class GroupedWindow:
         return self.feed, self.slide
 
     def grouped(self, layer: PartitionSlice) -> Relation:
-        """What the groups are made of, over another layer of the feed."""
+        """The input of the groups, over another slice of the partitioned input."""
         return _moved(self.groups.input, self.layer.name, layer.name)
 
 
@@ -83,7 +83,7 @@ def find_window(node: TimePartitioned) -> GroupedWindow | None:
 
 
 def _length(node: TimePartitioned, feed: PartitionedInput, layer: PartitionSlice) -> int | None:
-    """How many slides a layer is long, where it ends with partition i and begins with a slide."""
+    """Number of slides a layer is long, where it ends with partition i and begins with a slide."""
     low, high = layer.low, layer.high
     if low is None or high is None or not feed.every or node.every % feed.every or layer.feed != feed.name:
         return None
@@ -94,7 +94,7 @@ def _length(node: TimePartitioned, feed: PartitionedInput, layer: PartitionSlice
 
 
 def _is_plain(rows: Relation) -> bool:
-    """Whether rows are taken one by one, so that those of a window are those of its partitions together."""
+    """True if rows are taken one by one, so that those of a window are those of its partitions together."""
     plain = all(isinstance(node, Filter | Project | Scan) for node in walk(rows))
     return plain and not any(subqueries(scalar) for node in walk(rows) for scalar in expressions(node))
 

@@ -91,7 +91,7 @@ def panes(making: WindowBuilder) -> Relation:
 
 
 def prefix(making: WindowBuilder) -> Relation:
-    """What there was until now less what there was until the window began."""
+    """The aggregates until now less those until the window began."""
     panes = making.panes()
     name = f"{making.window.node.name} prefixes"
     prefixes = making.sum_of(name, [panes], [SlidesAgo(name, 1), SlidesAgo(panes.name)], [SlidesAgo(panes.name)])

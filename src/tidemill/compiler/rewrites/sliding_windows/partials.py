@@ -1,4 +1,4 @@
-"""What is kept of a partition so that the windows it lies in need not look at its rows again.
+"""Partial aggregates of a partition, from which the windows that contain it are computed without its rows.
 
 A group of a partition is a row: its keys, how many rows it has, and its *partials*. The groups of several partitions
 are merged by grouping these rows: counts and sums are added up, the least is the least of the leasts. What can be added
@@ -51,7 +51,7 @@ class Partials:
 
     @property
     def invertible(self) -> bool:
-        """Whether the rows of a partition can be taken away from those of a window."""
+        """True if the rows of a partition can be taken away from those of a window."""
         return all(partial.merge == "sum" for partial in self.columns)
 
     def of(self, rows: Relation) -> Relation:
@@ -92,7 +92,7 @@ class Partials:
 
 
 def partials(groups: Aggregate) -> Partials | str:
-    """What to keep for ``groups``, or why partials are not enough for them."""
+    """The partials of ``groups``, or the reason why partials are not enough for them."""
     taken = {field.name for field in groups.fields}
     names = (fresh(f"partial_{i}", taken) for i in range(1_000_000))
     rows = AggregateCall(next(names), "count", None, BIGINT)

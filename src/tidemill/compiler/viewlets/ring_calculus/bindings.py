@@ -146,7 +146,7 @@ class BindingPattern:
     # ------------------------------------------------------------------------------------------------------- parts
 
     def _is_pulled(self, condition: Scalar) -> bool:
-        """Whether a condition stays in the statement: it needs what only that knows, or could fail on other rows."""
+        """True if a condition stays in the statement: it needs what only that knows, or could fail on other rows."""
         read = columns_in(condition)
         if self.bare or not read or is_fragile(condition):
             return True
@@ -190,7 +190,7 @@ def _part_with(parts: Sequence[QueryPart], names: Set[str]) -> QueryPart:
 
 
 def is_restricted(lift: Lift, query: CalculusQuery) -> bool:
-    """Whether a changed row moves ``lift`` at few rows of ``query`` only, which the row's own columns tell."""
+    """True if a changed row moves ``lift`` at few rows of ``query`` only, which the row's own columns tell."""
     plain = len(lift.query.atoms) == 1 and not lift.query.lifts and not lift.ranged
     return plain and bool(tied(lift, query))
 

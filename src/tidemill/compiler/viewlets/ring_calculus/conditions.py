@@ -62,7 +62,7 @@ def _of_one_lift(scalar: Scalar) -> bool:
 
 
 def _at_zero(scalar: Scalar) -> object:
-    """What ``scalar`` is where all that it reads is zero."""
+    """Value of ``scalar`` where all that it reads is zero."""
     zeros = {n.name: Decimal(0) if isinstance(n.of, t.Decimal) else 0 for n in walk(scalar) if isinstance(n, Column)}
     try:
         return evaluate_scalar(scalar, zeros)
@@ -104,7 +104,7 @@ def _constant(scalar: Scalar) -> object:
 
 
 def is_fragile(scalar: Scalar) -> bool:
-    """Whether ``scalar`` must not be computed for rows that SQL would not have shown to it, as it could fail there.
+    """True if ``scalar`` must not be computed for rows that SQL would not have shown to it, as it could fail there.
 
     That a nested sum fits its own type does not depend on the row that reads it, so it is no reason.
     """

@@ -46,7 +46,7 @@ UNIT: Polynomial = (ProductTerm(1),)
 """The constant one: what a row adds to the weight."""
 
 ColumnOwner = Callable[[str], object]
-"""Which part of a product a column belongs to. Factors are kept whole within one part and split between parts."""
+"""The part of a product that a column belongs to. Factors are kept whole within one part and split between parts."""
 
 
 # ---------------------------------------------------------------------------------------------------- arithmetic
@@ -84,7 +84,7 @@ def exact(scalar: Scalar) -> Scalar:
 
 
 def _multiplies(node: Call) -> bool:
-    """Whether SQL's product is the exact one, but for overflow: a DECIMAL that outgrows 38 digits may be rounded."""
+    """True if SQL's product is the exact one, but for overflow: a DECIMAL that outgrows 38 digits may be rounded."""
     return is_ring(node.of) and _scale(node.of) == sum(_scale(argument.type) for argument in node.arguments)
 
 

@@ -10,7 +10,7 @@ natural join ``Q1 * Q2``    atoms side by side; a variable that they share is eq
 union ``Q1 + Q2``           several queries with one target: unions are expanded, so a query holds none
 selection, comparison       ``conditions``, each 1 where it is true and 0 elsewhere
 constant singleton          a query without atoms; literals as keys and terms
-grouping sum ``Sum_A;f Q``  ``CalculusQuery``: ``keys`` A, and several terms f at once, beside the count of rows
+grouping sum ``Sum_A;f Q``  ``CalculusQuery``: ``keys`` A, and several terms f at once, and the count of rows
 assignment of an aggregate  ``Lift``: the numbers of a nested query as variables
 ==========================  =============================================================================
 
@@ -73,7 +73,7 @@ class Lift:
 
     @property
     def ranged(self) -> bool:
-        """Whether it sums over a range of keys."""
+        """True if it sums over a range of keys."""
         return self.lower is not None or self.upper is not None
 
     @property
@@ -111,12 +111,12 @@ class CalculusQuery:
 
     @property
     def degree(self) -> int:
-        """How many relations are joined, those of nested aggregates included; changes do not count."""
+        """Number of relations are joined, those of nested aggregates included; changes do not count."""
         return sum(not atom.event for atom in self.atoms) + sum(lift.query.degree for lift in self.lifts)
 
     @property
     def rounds(self) -> bool:
-        """Whether a term is a DOUBLE. Such sums round, so they are made of rows and never of other sums."""
+        """True if a term is a DOUBLE. Such sums round, so they are made of rows and never of other sums."""
         factors = [factor for polynomial in self.terms for term in polynomial for factor in term.factors]
         return any(not is_ring(factor.type) and factor.type != BOOLEAN for factor in factors)
 

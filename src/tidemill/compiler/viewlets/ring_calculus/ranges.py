@@ -29,7 +29,7 @@ FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @dataclass(frozen=True, slots=True)
 class VariableBound:
-    """What a comparison says of one variable: a lower or an upper bound."""
+    """A lower or an upper bound on one variable, from a comparison."""
 
     variable: str
     below: bool
@@ -84,7 +84,7 @@ def _limit(function: str, column: Column, bound: Scalar) -> VariableBound:
 
 
 def is_empty(one: VariableBound, other: VariableBound) -> bool:
-    """Whether no value lies within both limits on a variable, whatever their bounds are."""
+    """True if no value lies within both limits on a variable, whatever their bounds are."""
     if one.below == other.below or not all(is_ring(side.bound.scalar.type) for side in (one, other)):
         return False
     lower, upper = (one, other) if one.below else (other, one)
@@ -138,7 +138,7 @@ def _bare(scalar: Scalar) -> Scalar:
 
 
 def falls(condition: Scalar, numbers: Set[str]) -> bool:
-    """Whether ``condition`` can only turn from true to false as ``numbers`` grow.
+    """True if ``condition`` can only turn from true to false as ``numbers`` grow.
 
     >>> from tidemill.algebra.expressions.call import call
     >>> n = Column("n", BIGINT)

@@ -40,7 +40,7 @@ from tidemill.model.types import Type
 from tidemill.program.statements import RangeBound
 
 MOST_TIMES = 5
-"""How often a relation may be joined with itself: its change has a term for every choice of these occurrences."""
+"""Limit on the occurrences of a relation in a join: its change has a term for every choice of these occurrences."""
 
 
 def translate(draft: StageDraft) -> list[CalculusQuery]:
@@ -154,7 +154,7 @@ class _BlockTranslation:
         return [number if condition is None else where(condition, number) for number in (ONE, *sums)]
 
     def sums(self, aggregate: Aggregate) -> list[tuple[Scalar, Type]]:
-        """What a nested aggregate sums up over the block's rows, and in which ring."""
+        """The term that a nested aggregate sums over the block's rows, and its ring."""
         outputs = {output.name: output.scalar for output in self.block.outputs}
         found = [part for call in aggregate.aggregates for part in partial_sums(call)]
         if not all(is_ring(part.of) for part in found):
@@ -189,7 +189,7 @@ class _BlockTranslation:
 
 @dataclass
 class _Correlation:
-    """How a nested aggregate is tied to the row around it: keys that are looked up, and at most one in a range."""
+    """Correlation of a nested aggregate with the outer row: keys that are looked up, and at most one in a range."""
 
     inner: Set[str]
     equal: dict[str, tuple[Column, Scalar]] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class _Correlation:
 
     @property
     def lookup(self) -> list[Scalar]:
-        """What the keys must equal."""
+        """The expressions that the keys must equal."""
         return [key for _, key in self.equal.values()]
 
     @property
