@@ -211,7 +211,9 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
         if call.name not in above.asked:
             continue
         if needs_multiset(call):
-            found = multisets.setdefault(multiset_entries(call), _multiset_map(f"{name}/bag_{len(multisets)}", node, call))
+            found = multisets.setdefault(
+                multiset_entries(call), _multiset_map(f"{name}/bag_{len(multisets)}", node, call)
+            )
             columns = map(column, found.map.keys[len(keys) :])
             peeks.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
         else:

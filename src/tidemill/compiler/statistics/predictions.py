@@ -20,20 +20,8 @@ from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
 from tidemill.program.reads import queries_of
-from tidemill.program.statements import (
-    Add,
-    ArrayLoop,
-    GroupEmission,
-    MapRead,
-    MapSeek,
-    Program,
-    Query,
-    RelationLoop,
-    Stage,
-    Step,
-    Trigger,
-    Version,
-)
+from tidemill.program.stages import GroupEmission, Program, Stage
+from tidemill.program.statements import Add, ArrayLoop, MapRead, MapSeek, Query, RelationLoop, Step, Trigger, Version
 
 PASSING = 1 / 3
 """The part of all rows that pass a condition of which nothing is known."""
