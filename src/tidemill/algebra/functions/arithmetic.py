@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN
 from typing import Any
 
-from tidemill.algebra.functions.function import Failure, Function, Inference, always, expect_count
+from tidemill.algebra.functions.function import Function, Inference, always, expect_count
 from tidemill.algebra.values import decimals
 from tidemill.algebra.values.casts import checked
 from tidemill.algebra.values.coercion import beside_string, common_type
@@ -200,53 +200,27 @@ _QUOTIENT = numeric(decimals.quotient_type, divides=True)
 _REMAINDER = numeric(decimals.remainder_type)
 
 ARITHMETIC = (
-    Function("add", _SUM, add, "({0} + {1})", typed=True, fails=Failure.ON_OVERFLOW),
-    Function("subtract", _SUM, subtract, "({0} - {1})", typed=True, fails=Failure.ON_OVERFLOW),
-    Function("multiply", _PRODUCT, multiply, "({0} * {1})", typed=True, fails=Failure.ON_OVERFLOW),
+    Function("add", _SUM, add, "({0} + {1})", typed=True, overflows=True),
+    Function("subtract", _SUM, subtract, "({0} - {1})", typed=True, overflows=True),
+    Function("multiply", _PRODUCT, multiply, "({0} * {1})", typed=True, overflows=True),
     Function("divide", _QUOTIENT, divide, "({0} / {1})", typed=True),
     Function("remainder", _REMAINDER, remainder, "({0} % {1})", typed=True),
     Function("pmod", _REMAINDER, positive_remainder, "pmod({0}, {1})", typed=True),
     Function("div", _quotient_types, quotient, "({0} div {1})", typed=True),
-    Function("negate", unary, negate, "(- {0})", typed=True, fails=Failure.ON_OVERFLOW),
+    Function("negate", unary, negate, "(- {0})", typed=True, overflows=True),
     Function("positive", unary, lambda value: value, "(+ {0})", python="{0}"),
     Function("abs", unary, absolute, "abs({0})", typed=True),
-    Function("try_add", _SUM, lenient(add), "try_add({0}, {1})", typed=True, null_when=always, fails=Failure.NEVER),
+    Function("try_add", _SUM, lenient(add), "try_add({0}, {1})", typed=True, null_when=always, total=True),
     Function(
-        "try_subtract",
-        _SUM,
-        lenient(subtract),
-        "try_subtract({0}, {1})",
-        typed=True,
-        null_when=always,
-        fails=Failure.NEVER,
+        "try_subtract", _SUM, lenient(subtract), "try_subtract({0}, {1})", typed=True, null_when=always, total=True
     ),
     Function(
-        "try_multiply",
-        _PRODUCT,
-        lenient(multiply),
-        "try_multiply({0}, {1})",
-        typed=True,
-        null_when=always,
-        fails=Failure.NEVER,
+        "try_multiply", _PRODUCT, lenient(multiply), "try_multiply({0}, {1})", typed=True, null_when=always, total=True
     ),
     Function(
-        "try_divide",
-        _QUOTIENT,
-        lenient(divide),
-        "try_divide({0}, {1})",
-        typed=True,
-        null_when=always,
-        fails=Failure.NEVER,
+        "try_divide", _QUOTIENT, lenient(divide), "try_divide({0}, {1})", typed=True, null_when=always, total=True
     ),
-    Function(
-        "try_mod",
-        _REMAINDER,
-        lenient(remainder),
-        "try_mod({0}, {1})",
-        typed=True,
-        null_when=always,
-        fails=Failure.NEVER,
-    ),
+    Function("try_mod", _REMAINDER, lenient(remainder), "try_mod({0}, {1})", typed=True, null_when=always, total=True),
     Function("average", _average_types, average, "CAST({0} / CAST({1} AS DECIMAL(20,0)) AS {type})", typed=True),
     Function("mean", _mean_types, mean, "(CAST({0} AS DOUBLE) / {1})"),
     Function("bigint_checked", unary, lambda value: checked(t.BIGINT, value), "{0}"),

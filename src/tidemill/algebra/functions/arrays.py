@@ -10,7 +10,6 @@ from typing import Any
 
 from tidemill.algebra.functions.comparison import order_key
 from tidemill.algebra.functions.function import (
-    Failure,
     Function,
     Inference,
     StrictParameter,
@@ -234,8 +233,8 @@ def _zip_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 
 ARRAYS = (
-    Function("array_position", _with_value(t.BIGINT), array_position, "array_position({args})", fails=Failure.NEVER),
-    Function("array_remove", _with_value(), array_remove, "array_remove({args})", fails=Failure.NEVER),
+    Function("array_position", _with_value(t.BIGINT), array_position, "array_position({args})", total=True),
+    Function("array_remove", _with_value(), array_remove, "array_remove({args})", total=True),
     Function(
         "array_append",
         _with_value(),
@@ -243,7 +242,7 @@ ARRAYS = (
         "array_append({args})",
         strict=False,
         null_when=lambda nullable: nullable[0],
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
         "array_prepend",
@@ -252,25 +251,20 @@ ARRAYS = (
         "array_prepend({args})",
         strict=False,
         null_when=lambda nullable: nullable[0],
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
         "array_compact",
         _same(),
         lambda array: tuple(element for element in array if element is not None),
         "array_compact({0})",
-        fails=Failure.NEVER,
+        total=True,
     ),
-    Function("array_union", _sets(), array_union, "array_union({args})", fails=Failure.NEVER),
-    Function("array_intersect", _sets(), array_intersect, "array_intersect({args})", fails=Failure.NEVER),
-    Function("array_except", _sets(), array_except, "array_except({args})", fails=Failure.NEVER),
+    Function("array_union", _sets(), array_union, "array_union({args})", total=True),
+    Function("array_intersect", _sets(), array_intersect, "array_intersect({args})", total=True),
+    Function("array_except", _sets(), array_except, "array_except({args})", total=True),
     Function(
-        "arrays_overlap",
-        _sets(t.BOOLEAN),
-        arrays_overlap,
-        "arrays_overlap({args})",
-        null_when=always,
-        fails=Failure.NEVER,
+        "arrays_overlap", _sets(t.BOOLEAN), arrays_overlap, "arrays_overlap({args})", null_when=always, total=True
     ),
     Function(
         "array_repeat",
@@ -281,8 +275,8 @@ ARRAYS = (
         null_when=lambda nullable: nullable[1],
     ),
     Function("slice", _same(t.INT, t.INT), cut, "slice({args})"),
-    Function("flatten", _flatten_types, flatten, "flatten({0})", null_when=always, fails=Failure.NEVER),
-    Function("array_sort", _same(), array_sort, "array_sort({0})", fails=Failure.NEVER),
+    Function("flatten", _flatten_types, flatten, "flatten({0})", null_when=always, total=True),
+    Function("array_sort", _same(), array_sort, "array_sort({0})", total=True),
     Function(
         "numbered",
         _numbered_types,
@@ -297,7 +291,5 @@ ARRAYS = (
         moments,
         "sequence({0}, {1}, make_interval(0, {2}, 0, {3}, 0, 0, {4} / 1000000))",
     ),
-    Function(
-        "arrays_zip", _zip_types, lambda *arrays: tuple(zip_longest(*arrays)), "arrays_zip({args})", fails=Failure.NEVER
-    ),
+    Function("arrays_zip", _zip_types, lambda *arrays: tuple(zip_longest(*arrays)), "arrays_zip({args})", total=True),
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.functions.function import Failure, Function, Inference, expect_count, never, takes
+from tidemill.algebra.functions.function import Function, Inference, expect_count, never, takes
 from tidemill.algebra.values.coercion import common_type, widest_type
 from tidemill.model import types as t
 from tidemill.model.types import Type
@@ -115,7 +115,7 @@ def _comparison(name: str, symbol: str, python: str, holds: Callable[[int], bool
     def apply(left: Any, right: Any) -> bool:
         return holds(compare(left, right))
 
-    return Function(name, pair(), apply, f"({{0}} {symbol} {{1}})", specialize=_operator(python), fails=Failure.NEVER)
+    return Function(name, pair(), apply, f"({{0}} {symbol} {{1}})", specialize=_operator(python), total=True)
 
 
 def _is_nan(value: float) -> bool:
@@ -136,31 +136,17 @@ RELATIONS = (
         "({0} <=> {1})",
         strict=False,
         null_when=never,
-        fails=Failure.NEVER,
+        total=True,
     ),
 )
 """The binary comparisons."""
 
 COMPARISON = (
     *RELATIONS,
+    Function("and", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), all_true, "({0} AND {1})", strict=False, total=True),
+    Function("or", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), any_true, "({0} OR {1})", strict=False, total=True),
     Function(
-        "and",
-        takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN),
-        all_true,
-        "({0} AND {1})",
-        strict=False,
-        fails=Failure.NEVER,
-    ),
-    Function(
-        "or", takes(t.BOOLEAN, t.BOOLEAN, gives=t.BOOLEAN), any_true, "({0} OR {1})", strict=False, fails=Failure.NEVER
-    ),
-    Function(
-        "not",
-        takes(t.BOOLEAN, gives=t.BOOLEAN),
-        lambda value: not value,
-        "(NOT {0})",
-        python="(not {0})",
-        fails=Failure.NEVER,
+        "not", takes(t.BOOLEAN, gives=t.BOOLEAN), lambda value: not value, "(NOT {0})", python="(not {0})", total=True
     ),
     Function(
         "is_null",
@@ -169,7 +155,7 @@ COMPARISON = (
         "({0} IS NULL)",
         strict=False,
         null_when=never,
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
         "is_not_null",
@@ -178,19 +164,13 @@ COMPARISON = (
         "({0} IS NOT NULL)",
         strict=False,
         null_when=never,
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
-        "isnan",
-        takes(t.DOUBLE, gives=t.BOOLEAN),
-        _is_nan,
-        "isnan({0})",
-        strict=False,
-        null_when=never,
-        fails=Failure.NEVER,
+        "isnan", takes(t.DOUBLE, gives=t.BOOLEAN), _is_nan, "isnan({0})", strict=False, null_when=never, total=True
     ),
-    Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False, fails=Failure.NEVER),
-    Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all, fails=Failure.NEVER),
+    Function("in", together(2, t.BOOLEAN), is_in, "({0} IN ({rest}))", strict=False, total=True),
+    Function("coalesce", together(), first_known, "coalesce({args})", strict=False, null_when=all, total=True),
     Function(
         "greatest",
         together(2, common=widest_type),
@@ -198,15 +178,7 @@ COMPARISON = (
         "greatest({args})",
         strict=False,
         null_when=all,
-        fails=Failure.NEVER,
+        total=True,
     ),
-    Function(
-        "least",
-        together(2, common=widest_type),
-        least,
-        "least({args})",
-        strict=False,
-        null_when=all,
-        fails=Failure.NEVER,
-    ),
+    Function("least", together(2, common=widest_type), least, "least({args})", strict=False, null_when=all, total=True),
 )

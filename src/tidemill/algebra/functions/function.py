@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from tidemill.algebra.values.coercion import fits
@@ -16,14 +15,6 @@ USER_FUNCTION_MARK = "#"
 
 Inference = Callable[[Sequence[Type]], tuple[tuple[Type, ...], Type]]
 """From the types of the arguments to the types that they are cast to, and the type of the result."""
-
-
-class Failure(Enum):
-    """When a function raises an error for arguments of its types: ANSI SQL makes overflow one."""
-
-    NEVER = "never"
-    ON_OVERFLOW = "where the result does not fit its type"
-    POSSIBLE = "possible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +30,7 @@ class Function:
     ``specialize``: a Python expression for arguments of certain types, where one for all types would be slow or wrong.
     ``spelling``: the Spark SQL, from the texts and types of the arguments, where one template would not do for all.
     ``check``: refuses arguments by their values, of which those that are no constants are None.
-    ``fails``: when it raises an error; ``can_fail`` answers it for a type of the result.
+    ``total``: it never raises an error. ``overflows``: only where the result does not fit its type.
     """
 
     name: str
@@ -54,12 +45,13 @@ class Function:
     specialize: Callable[[Sequence[Type], Type], str] | None = None
     spelling: Callable[[Sequence[str], Sequence[Type], Type], str] | None = None
     check: Callable[[Sequence[Any]], None] | None = None
-    fails: Failure = Failure.POSSIBLE
+    total: bool = False
+    overflows: bool = False
 
     def can_fail(self, of: Type) -> bool:
         """Whether a call with a result ``of`` can raise an error. Spark's rules widen decimals up to 38 digits."""
         roomy = of == DOUBLE or (isinstance(of, Decimal) and of.precision < MAX_PRECISION)
-        return self.fails is Failure.POSSIBLE or (self.fails is Failure.ON_OVERFLOW and not roomy)
+        return not self.total and not (self.overflows and roomy)
 
     def nullable(self, arguments: Sequence[bool]) -> bool:
         """Whether the result can be NULL, given whether each argument can be."""

@@ -11,7 +11,7 @@ from functools import cmp_to_key, reduce
 from itertools import starmap, zip_longest
 from typing import Any
 
-from tidemill.algebra.functions.function import Failure, Function, Inference, always, expect_count
+from tidemill.algebra.functions.function import Function, Inference, always, expect_count
 from tidemill.algebra.functions.nested import ArrayValue, element_of
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
@@ -120,15 +120,13 @@ _kept = _over(lambda element, given: t.Array(element), t.BOOLEAN)
 _tested = _over(lambda element, given: t.BOOLEAN, t.BOOLEAN)
 
 LAMBDAS = (
-    Function(
-        "transform", _transformed, transform, "transform({args})", python="tuple(map({1}, {0}))", fails=Failure.NEVER
-    ),
-    Function("transform_placed", _transformed, transform_placed, "transform({args})", fails=Failure.NEVER),
-    Function("filter", _kept, keep, "filter({args})", fails=Failure.NEVER),
-    Function("filter_placed", _kept, keep_placed, "filter({args})", fails=Failure.NEVER),
-    Function("exists", _tested, exists, "exists({args})", null_when=always, fails=Failure.NEVER),
-    Function("forall", _tested, forall, "forall({args})", null_when=always, fails=Failure.NEVER),
-    Function("zip_with", _zip_types, zip_with, "zip_with({args})", fails=Failure.NEVER),
+    Function("transform", _transformed, transform, "transform({args})", python="tuple(map({1}, {0}))", total=True),
+    Function("transform_placed", _transformed, transform_placed, "transform({args})", total=True),
+    Function("filter", _kept, keep, "filter({args})", total=True),
+    Function("filter_placed", _kept, keep_placed, "filter({args})", total=True),
+    Function("exists", _tested, exists, "exists({args})", null_when=always, total=True),
+    Function("forall", _tested, forall, "forall({args})", null_when=always, total=True),
+    Function("zip_with", _zip_types, zip_with, "zip_with({args})", total=True),
     Function(
         "aggregate",
         _aggregate_types,
@@ -136,7 +134,7 @@ LAMBDAS = (
         "aggregate({args})",
         strict=False,
         null_when=always,
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function("sort_by", _over(lambda element, given: t.Array(element), t.INT), sort_by, "array_sort({args})"),
 )

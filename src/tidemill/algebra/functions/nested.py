@@ -7,7 +7,6 @@ from typing import Any
 
 from tidemill.algebra.functions.comparison import is_in, order_key
 from tidemill.algebra.functions.function import (
-    Failure,
     Function,
     Inference,
     Parameter,
@@ -140,40 +139,27 @@ def _record_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 _POSITION = StrictParameter(t.INT, null=False)
 
 NESTED = (
-    Function(
-        "array",
-        _array_types,
-        lambda *values: values,
-        "array({args})",
-        strict=False,
-        null_when=never,
-        fails=Failure.NEVER,
-    ),
+    Function("array", _array_types, lambda *values: values, "array({args})", strict=False, null_when=never, total=True),
     Function("get_item", _of_array(t.INT), get_item, "{0}[{1}]", null_when=always),
-    Function("get", _of_array(t.INT), get, "get({args})", null_when=always, fails=Failure.NEVER),
+    Function("get", _of_array(t.INT), get, "get({args})", null_when=always, total=True),
     Function("element_at", _of_array(_POSITION), element_at, "element_at({args})", null_when=always),
     Function("try_element_at", _of_array(_POSITION), try_element_at, "try_element_at({args})", null_when=always),
-    Function("size", _of_array(gives=t.INT), len, "size({0})", python="len({0})", fails=Failure.NEVER),
+    Function("size", _of_array(gives=t.INT), len, "size({0})", python="len({0})", total=True),
     Function(
         "array_contains",
         _contains_types,
         lambda array, value: is_in(value, *array),
         "array_contains({args})",
         null_when=always,
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
-        "sort_array",
-        _same_array(t.BOOLEAN, optional=1),
-        sort_array,
-        "sort_array({args})",
-        constants=(1,),
-        fails=Failure.NEVER,
+        "sort_array", _same_array(t.BOOLEAN, optional=1), sort_array, "sort_array({args})", constants=(1,), total=True
     ),
-    Function("array_distinct", _same_array(), array_distinct, "array_distinct({0})", fails=Failure.NEVER),
-    Function("array_max", _of_array(), array_max, "array_max({0})", null_when=always, fails=Failure.NEVER),
-    Function("array_min", _of_array(), array_min, "array_min({0})", null_when=always, fails=Failure.NEVER),
-    Function("array_join", _join_types, array_join, "array_join({args})", fails=Failure.NEVER),
+    Function("array_distinct", _same_array(), array_distinct, "array_distinct({0})", total=True),
+    Function("array_max", _of_array(), array_max, "array_max({0})", null_when=always, total=True),
+    Function("array_min", _of_array(), array_min, "array_min({0})", null_when=always, total=True),
+    Function("array_join", _join_types, array_join, "array_join({args})", total=True),
     Function(
         "named_struct",
         _record_types,
@@ -181,7 +167,7 @@ NESTED = (
         "named_struct({args})",
         strict=False,
         null_when=never,
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
         "get_field",
@@ -190,6 +176,6 @@ NESTED = (
         "{0}[{1}]",
         python="{0}[{2}]",
         null_when=always,
-        fails=Failure.NEVER,
+        total=True,
     ),
 )

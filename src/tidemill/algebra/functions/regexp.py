@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from tidemill.algebra.functions import java_regex
-from tidemill.algebra.functions.function import Failure, Function, takes
+from tidemill.algebra.functions.function import Function, takes
 from tidemill.algebra.functions.java_regex import RegexTranslation
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, Unsupported
@@ -236,7 +236,7 @@ PATTERNS = (
         like,
         "like({args})",
         constants=(2,),
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function("rlike", takes(t.STRING, t.STRING, gives=t.BOOLEAN), matches, "({0} RLIKE {1})", check=check_pattern),
     Function(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidemill.algebra.functions.function import Failure, Function, expect_count
+from tidemill.algebra.functions.function import Function, expect_count
 from tidemill.algebra.values.decimals import EXACT, quantized
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
@@ -106,8 +106,6 @@ def _shifted(text: str, scale: int) -> str:
 
 
 RING = (
-    Function(
-        "ring_product", scaled(int.__add__), ring_product, "", typed=True, spelling=spell_product, fails=Failure.NEVER
-    ),
-    Function("ring_sum", scaled(max), ring_sum, "", typed=True, spelling=spell_sum, fails=Failure.NEVER),
+    Function("ring_product", scaled(int.__add__), ring_product, "", typed=True, spelling=spell_product, total=True),
+    Function("ring_sum", scaled(max), ring_sum, "", typed=True, spelling=spell_sum, total=True),
 )

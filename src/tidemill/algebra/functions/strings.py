@@ -6,15 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from tidemill.algebra.functions.function import (
-    Failure,
-    Function,
-    StrictParameter,
-    always,
-    expect_all,
-    expect_count,
-    takes,
-)
+from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_all, expect_count, takes
 from tidemill.algebra.values.coercion import common_type
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, TypeMismatch
@@ -170,7 +162,7 @@ _BYTES = StrictParameter(t.STRING)
 _HASH = takes(_BYTES, gives=t.STRING)
 
 STRINGS = (
-    Function("concat", _concat_types, concat, "concat({args})", typed=True, fails=Failure.NEVER),
+    Function("concat", _concat_types, concat, "concat({args})", typed=True, total=True),
     Function(
         "concat_ws",
         _concat_ws_types,
@@ -178,41 +170,35 @@ STRINGS = (
         "concat_ws({args})",
         strict=False,
         null_when=lambda n: n[0],
-        fails=Failure.NEVER,
+        total=True,
     ),
-    Function("length", takes(t.STRING, gives=t.INT), len, "length({0})", python="len({0})", fails=Failure.NEVER),
-    Function("upper", _TEXT, str.upper, "upper({0})", python="{0}.upper()", fails=Failure.NEVER),
-    Function("lower", _TEXT, str.lower, "lower({0})", python="{0}.lower()", fails=Failure.NEVER),
-    Function("initcap", _TEXT, initcap, "initcap({0})", fails=Failure.NEVER),
-    Function(
-        "reverse", _reverse_types, lambda text: text[::-1], "reverse({0})", python="{0}[::-1]", fails=Failure.NEVER
-    ),
-    Function("trim", _TRIM, trim, "trim(BOTH {1} FROM {0})", fails=Failure.NEVER),
-    Function("ltrim", _TRIM, trim_left, "trim(LEADING {1} FROM {0})", fails=Failure.NEVER),
-    Function("rtrim", _TRIM, trim_right, "trim(TRAILING {1} FROM {0})", fails=Failure.NEVER),
+    Function("length", takes(t.STRING, gives=t.INT), len, "length({0})", python="len({0})", total=True),
+    Function("upper", _TEXT, str.upper, "upper({0})", python="{0}.upper()", total=True),
+    Function("lower", _TEXT, str.lower, "lower({0})", python="{0}.lower()", total=True),
+    Function("initcap", _TEXT, initcap, "initcap({0})", total=True),
+    Function("reverse", _reverse_types, lambda text: text[::-1], "reverse({0})", python="{0}[::-1]", total=True),
+    Function("trim", _TRIM, trim, "trim(BOTH {1} FROM {0})", total=True),
+    Function("ltrim", _TRIM, trim_left, "trim(LEADING {1} FROM {0})", total=True),
+    Function("rtrim", _TRIM, trim_right, "trim(TRAILING {1} FROM {0})", total=True),
     Function(
         "substring",
         takes(t.STRING, t.INT, t.INT, gives=t.STRING, optional=1),
         substring,
         "substring({args})",
-        fails=Failure.NEVER,
+        total=True,
     ),
-    Function("left", _COUNT, lambda text, length: text[: max(length, 0)], "left({0}, {1})", fails=Failure.NEVER),
-    Function("right", _COUNT, right, "right({0}, {1})", fails=Failure.NEVER),
+    Function("left", _COUNT, lambda text, length: text[: max(length, 0)], "left({0}, {1})", total=True),
+    Function("right", _COUNT, right, "right({0}, {1})", total=True),
     Function("repeat", _COUNT, lambda text, times: text * times, "repeat({0}, {1})", python="({0} * {1})"),
     Function(
         "replace",
         takes(t.STRING, t.STRING, t.STRING, gives=t.STRING, optional=1),
         replace,
         "replace({args})",
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
-        "translate",
-        takes(t.STRING, t.STRING, t.STRING, gives=t.STRING),
-        translate,
-        "translate({args})",
-        fails=Failure.NEVER,
+        "translate", takes(t.STRING, t.STRING, t.STRING, gives=t.STRING), translate, "translate({args})", total=True
     ),
     Function("lpad", _PAD, pad_left, "lpad({args})"),
     Function("rpad", _PAD, pad_right, "rpad({args})"),
@@ -221,23 +207,14 @@ STRINGS = (
         takes(t.STRING, t.STRING, gives=t.INT),
         lambda text, sub: text.find(sub) + 1,
         "instr({args})",
-        fails=Failure.NEVER,
+        total=True,
     ),
-    Function("locate", _LOCATE, locate, "locate({args})", strict=False, null_when=_locate_null, fails=Failure.NEVER),
+    Function("locate", _LOCATE, locate, "locate({args})", strict=False, null_when=_locate_null, total=True),
+    Function("position", _LOCATE, locate, "position({args})", strict=False, null_when=_locate_null, total=True),
+    Function("startswith", _TEXTS, str.startswith, "startswith({args})", python="{0}.startswith({1})", total=True),
+    Function("endswith", _TEXTS, str.endswith, "endswith({args})", python="{0}.endswith({1})", total=True),
     Function(
-        "position", _LOCATE, locate, "position({args})", strict=False, null_when=_locate_null, fails=Failure.NEVER
-    ),
-    Function(
-        "startswith", _TEXTS, str.startswith, "startswith({args})", python="{0}.startswith({1})", fails=Failure.NEVER
-    ),
-    Function("endswith", _TEXTS, str.endswith, "endswith({args})", python="{0}.endswith({1})", fails=Failure.NEVER),
-    Function(
-        "contains",
-        _TEXTS,
-        lambda text, part: part in text,
-        "contains({args})",
-        python="({1} in {0})",
-        fails=Failure.NEVER,
+        "contains", _TEXTS, lambda text, part: part in text, "contains({args})", python="({1} in {0})", total=True
     ),
     Function("split_part", takes(t.STRING, t.STRING, t.INT, gives=t.STRING), split_part, "split_part({args})"),
     Function("ascii", takes(t.STRING, gives=t.INT), first_code, "ascii({0})"),

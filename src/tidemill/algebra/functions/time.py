@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP
 from typing import Any, TypeVar
 
-from tidemill.algebra.functions.function import Failure, Function, StrictParameter, always, expect_count, takes
+from tidemill.algebra.functions.function import Function, StrictParameter, always, expect_count, takes
 from tidemill.algebra.values.casts import MIDNIGHT, cast_value, microseconds, timestamp_of
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
@@ -152,7 +152,7 @@ def _moment_types(types: Sequence[Type]) -> tuple[tuple[Type, ...], Type]:
 
 def _date_part(name: str, compute: Callable[[datetime.date], int], python: str = "", spark: str = "") -> Function:
     spelling = spark or f"{name}({{0}})"
-    return Function(name, takes(t.DATE, gives=t.INT), compute, spelling, python=python, fails=Failure.NEVER)
+    return Function(name, takes(t.DATE, gives=t.INT), compute, spelling, python=python, total=True)
 
 
 def _time_part(name: str) -> Function:
@@ -160,7 +160,7 @@ def _time_part(name: str) -> Function:
         return int(getattr(instant, name))
 
     types, spelling = takes(t.TIMESTAMP, gives=t.INT), f"{name}({{0}})"
-    return Function(name, types, compute, spelling, python=f"{{0}}.{name}", fails=Failure.NEVER)
+    return Function(name, types, compute, spelling, python=f"{{0}}.{name}", total=True)
 
 
 _DAYS = takes(t.DATE, StrictParameter(t.INT, (t.STRING,)), gives=t.DATE)
@@ -195,7 +195,7 @@ TIME = (
         takes(t.DATE, t.DATE, gives=t.INT),
         lambda end, start: (end - start).days,
         "datediff({0}, {1})",
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function("add_months", _MONTHS, add_months, "add_months({0}, {1})"),
     Function("add_months_to", _moment_types, add_months, "({0} + make_ym_interval(0, {1}))"),
@@ -226,7 +226,7 @@ TIME = (
         takes(StrictParameter(t.DATE), gives=t.INT),
         lambda day: day.toordinal() - EPOCH_DAY,
         "unix_date({0})",
-        fails=Failure.NEVER,
+        total=True,
     ),
     Function(
         "date_from_unix_date",
@@ -234,18 +234,8 @@ TIME = (
         lambda days: add_days(datetime.date(1970, 1, 1), days),
         "date_from_unix_date({0})",
     ),
-    Function(
-        "unix_seconds",
-        _SINCE_1970,
-        lambda instant: microseconds(instant) // 1_000_000,
-        "unix_seconds({0})",
-    ),
-    Function(
-        "unix_millis",
-        _SINCE_1970,
-        lambda instant: microseconds(instant) // 1000,
-        "unix_millis({0})",
-    ),
+    Function("unix_seconds", _SINCE_1970, lambda instant: microseconds(instant) // 1_000_000, "unix_seconds({0})"),
+    Function("unix_millis", _SINCE_1970, lambda instant: microseconds(instant) // 1000, "unix_millis({0})"),
     Function("unix_micros", _SINCE_1970, microseconds, "unix_micros({0})"),
     Function("timestamp_seconds", _seconds_types, timestamp_seconds, "timestamp_seconds({0})"),
     Function("timestamp_millis", _COUNT, lambda count: timestamp_of(count * 1000), "timestamp_millis({0})"),
