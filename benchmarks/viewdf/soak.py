@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import tidemill
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.viewdf.keeper import Answer, Deed, Keeper
-from tidemill.engine.partitions.lateness import LateReplay
+from tidemill.engine.partitions.late_replay import LateReplay
 from tidemill.engine.warehouse import Warehouse
 from tidemill.serving.cli.bench_runner import Figure
 

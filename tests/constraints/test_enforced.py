@@ -339,10 +339,12 @@ def test_constraints_outlive_the_process(tmp_path: Path) -> None:
 
 def test_foreign_keys_of_older_catalogs_inform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They were declared when nothing was checked, so rows may be there that violate them."""
-    from tidemill.engine.catalog import catalog
+    from tidemill.engine.catalog import serialization
 
     monkeypatch.setattr(
-        catalog, "_entry_to_json", lambda table: {"kind": "table", "ddl": ddl(table).replace("`t_a_fkey` ", "`f` ")}
+        serialization,
+        "_entry_to_json",
+        lambda table: {"kind": "table", "ddl": ddl(table).replace("`t_a_fkey` ", "`f` ")},
     )
     with tidemill.open(tmp_path, runtime="native") as wh:
         wh.sql("CREATE TABLE t (a INT REFERENCES u)")

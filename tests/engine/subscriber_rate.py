@@ -30,7 +30,7 @@ def measure(subscribers: int, filtered: bool, tables: list[pa.Table]) -> tuple[f
         fields = engine.catalog.view("timeline").fields
         begin = time.perf_counter()
         for table in tables:
-            engine.commit(Epoch(engine.store.epoch + 1, {"timeline": ChangeSet.of_arrow(table, fields)}))()
+            engine.epochs.commit(Epoch(engine.store.epoch + 1, {"timeline": ChangeSet.of_arrow(table, fields)}))()
             engine.tend()
             rows += sum(batch.rows for feed in feeds for batch in feed)
         return time.perf_counter() - begin, rows

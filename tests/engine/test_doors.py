@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import tidemill
-from tidemill.engine.engine import Engine
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
+from tidemill.engine.maintenance.housekeeping import Housekeeping
 from tidemill.engine.objects.database import Objects
 from tidemill.engine.results import LazyRows, Result
 from tidemill.engine.subscriptions.change_batches import ChangeBatch
@@ -151,7 +151,7 @@ def test_whatever_fails_inside_comes_out_as_ours(
     # As if the engine itself had raised it: its code, and no function of the user.
     space: dict[str, Any] = {"error": raised, "__name__": "tidemill.engine.engine"}
     exec("def compact(self): raise error", space)
-    monkeypatch.setattr(Engine, "compact", space["compact"])
+    monkeypatch.setattr(Housekeeping, "compact", space["compact"])
     with pytest.raises(kind) as caught:
         wh.compact()
     assert not isinstance(caught.value, InternalError) or caught.value.report == caught.value.detail

@@ -9,7 +9,7 @@ import pytest
 
 import tidemill
 from tidemill.changes.changeset import Epoch
-from tidemill.engine.engine import Engine
+from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.model.errors import (
     ArithmeticFault,
     NameTaken,
@@ -69,7 +69,7 @@ def test_a_view_that_cannot_be_built_leaves_the_old_one(wh: tidemill.Warehouse, 
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError, OSError])
-@pytest.mark.parametrize("place", ["between", "share", "commit", "append"])
+@pytest.mark.parametrize("place", ["running", "share", "commit", "append"])
 def test_an_interrupt_leaves_the_old_one(
     wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch, place: str, fault: type[BaseException]
 ) -> None:
@@ -81,9 +81,9 @@ def test_an_interrupt_leaves_the_old_one(
             for store in (FolderStore, MemoryStore):
                 patched.setattr(store, "append", fails)
         elif place == "share":
-            patched.setattr("tidemill.engine.definitions.replace_view.share_stages", fails)
+            patched.setattr("tidemill.engine.definitions.tables_and_views.share_stages", fails)
         else:
-            patched.setattr(Engine, place, fails)
+            patched.setattr(EpochCommitter, place, fails)
         with pytest.raises((fault, StorageError)):
             wh.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k FROM t")
     is_whole(wh)
@@ -92,13 +92,13 @@ def test_an_interrupt_leaves_the_old_one(
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Epoch]:
     """All that is committed from now on."""
     commits: list[Epoch] = []
-    commit = Engine.commit
+    commit = EpochCommitter.commit
 
-    def counting(self: Engine, epoch: Epoch, refreshed: Collection[str] = ()) -> Callable[[], None]:
+    def counting(self: EpochCommitter, epoch: Epoch, refreshed: Collection[str] = ()) -> Callable[[], None]:
         commits.append(epoch)
         return commit(self, epoch, refreshed)
 
-    monkeypatch.setattr(Engine, "commit", counting)
+    monkeypatch.setattr(EpochCommitter, "commit", counting)
     return commits
 
 
@@ -148,7 +148,7 @@ def test_a_drop_that_fails_leaves_what_was_there(
 
     wh.sql("CREATE TABLE other (a INT); INSERT INTO other VALUES (1)")
     with wh.subscribe("v", timeout=0.2) as heard, monkeypatch.context() as patched:
-        patched.setattr(Engine, "commit_catalog", interrupted)
+        patched.setattr(EpochCommitter, "commit_catalog", interrupted)
         with pytest.raises(KeyboardInterrupt):
             wh.sql(statement)
         is_whole(wh)

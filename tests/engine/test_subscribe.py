@@ -125,7 +125,7 @@ def publish_arrow(wh: tidemill.Warehouse, view: str, table: pa.Table) -> None:
 
     engine = wh._engine
     change = ChangeSet.of_arrow(table, engine.catalog.view(view).fields)
-    engine.commit(Epoch(engine.store.epoch + 1, {view: change}))()
+    engine.epochs.commit(Epoch(engine.store.epoch + 1, {view: change}))()
 
 
 def test_resuming_loses_and_repeats_nothing(wh: tidemill.Warehouse) -> None:

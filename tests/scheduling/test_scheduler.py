@@ -11,6 +11,8 @@ import pytest
 
 import tidemill
 from tidemill.engine.epochs import staleness_marks
+from tidemill.engine.inspect import staleness
+from tidemill.engine.inspect.staleness import Staleness
 from tidemill.engine.refresh import scheduler
 from tidemill.model.errors import Unsupported
 
@@ -33,6 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(scheduler, "time", clock)
     monkeypatch.setattr(staleness_marks, "time", clock)
+    monkeypatch.setattr(staleness, "time", clock)
     return clock
 
 
@@ -77,7 +80,7 @@ def test_what_a_view_reads_is_refreshed_before_it_and_as_urgently(wh: tidemill.W
     feed(wh, "a")
     feed(wh, "b")
     clock.now += 1
-    assert wh.view("high").staleness() == staleness_marks.Staleness(1, 1, 1.0)
+    assert wh.view("high").staleness() == Staleness(1, 1, 1.0)
     assert wh.schedule(limit=1) == ["low", "high", "other"]
     feed(wh, "a")
     epoch = wh.epoch

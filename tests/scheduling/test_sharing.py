@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import tidemill
-from tidemill.engine import engine
-from tidemill.engine.catalog import catalog
+from tidemill.engine.catalog.view import View
+from tidemill.engine.definitions import tables_and_views
 from tidemill.engine.refresh import scheduler
 
 QUERIES = {
@@ -72,7 +72,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[tidemill.Warehouse]:
     """A warehouse in which nobody shares."""
     with tidemill.open(":memory:", **NATIVE) as wh:
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "share_stages", lambda view, *_: view)
+            patch.setattr(tables_and_views, "share_stages", lambda view, *_: view)
             define(wh, "STREAM", *QUERIES)
         assert shares(wh) == {}
         yield wh
@@ -103,7 +103,7 @@ def test_what_is_forgotten_is_forgotten_once(monkeypatch: pytest.MonkeyPatch) ->
     limits = "LATENESS 5 MINUTES RETAIN 10 MINUTES"
     with tidemill.open(":memory:", **NATIVE) as alone, tidemill.open(":memory:", **NATIVE) as wh:
         define(wh, "STREAM", "a", "b", more=limits)
-        monkeypatch.setattr(engine, "share_stages", lambda view, *_: view)
+        monkeypatch.setattr(tables_and_views, "share_stages", lambda view, *_: view)
         define(alone, "STREAM", "a", "b", more=limits)
         for minute in range(3, 90, 3):
             times = [f"2026-01-01 {at // 60:02}:{at % 60:02}:00" for at in (minute, minute - 2)]
@@ -178,8 +178,9 @@ def test_a_view_that_is_built_again_is_alone(tmp_path: Path, monkeypatch: pytest
         define(wh, "TABLE", "a", "b", "e")
         wh.apply({"s": Feeder(2).changes()})
         before = rows(wh)
-    told = catalog.View.fingerprint.func
-    monkeypatch.setattr(catalog.View, "fingerprint", property(lambda view: "new" if view.name == "a" else told(view)))
+    told = View.fingerprint.func
+    assert told is not None
+    monkeypatch.setattr(View, "fingerprint", property(lambda view: "new" if view.name == "a" else told(view)))
     with tidemill.open(tmp_path, **NATIVE) as wh:
         assert shares(wh) == {}
         assert rows(wh) == before

@@ -16,7 +16,7 @@ from tests import ways
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
-from tidemill.engine.partitions.lateness import LateReplay
+from tidemill.engine.partitions.late_replay import LateReplay
 from tidemill.engine.warehouse import Warehouse
 from tidemill.model.errors import DataError, MissingRow, NameTaken, SqlError, Unsupported
 

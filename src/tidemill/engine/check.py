@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidemill.algebra.user_functions import Registry
 from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.model.errors import TidemillError
 from tidemill.storage.filesystem.durable_files import translate_os_errors
@@ -148,7 +149,7 @@ class MapOwners:
         registry, keys = Registry(), tuple[str, ...]()
         try:
             stored = found.now.state.catalog if found.now else {}
-            catalog, _ = Catalog.from_json(stored, registry)
+            catalog, _ = catalog_from_json(stored, registry)
             keys = tuple(function.key for function in registry)
         except TidemillError:
             catalog = Catalog(registry)

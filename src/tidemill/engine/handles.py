@@ -9,10 +9,10 @@ from tidemill.changes.zset import ZSet
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.staleness_marks import Staleness, staleness_of
 from tidemill.engine.inspect.audit import Audit, audit_view, certified
 from tidemill.engine.inspect.explain import base_reads_of, explanation_of, sizes_of
 from tidemill.engine.inspect.lineage import Lineage, lineage_of
+from tidemill.engine.inspect.staleness import Staleness, staleness_of
 from tidemill.engine.inspect.verify import recompute, verify
 from tidemill.engine.partitions.listing import Partition, partitions_of
 from tidemill.engine.remote.source_maintainer import Certificate
@@ -37,7 +37,7 @@ class TableHandle(LazyRows):
 
     def partitions(self) -> list[Partition]:
         """The partitions that have rows, in the order of time, of a table that is cut into partitions."""
-        return partitions_of(self._engine, self.name)
+        return partitions_of(self._engine.catalog, self._engine.store.positions, self._engine.answer, self.name)
 
 
 @public_class
@@ -66,7 +66,7 @@ class ViewHandle(LazyRows):
 
         ``where`` has a value or a collection of values for each column that it names.
         """
-        self._engine.events.flush()
+        self._engine.flush()
         view = self._engine.committed.view(self.name)
         wanted = None if not where else parse_where(where, view.fields, view.name)
         return stored_batches(self._engine, view, since, where=wanted)
@@ -91,7 +91,7 @@ class ViewHandle(LazyRows):
 
     def partitions(self) -> list[Partition]:
         """The partitions that have rows, in the order of time, of a view that is made by partitions."""
-        return partitions_of(self._engine, self.name)
+        return partitions_of(self._engine.catalog, self._engine.store.positions, self._engine.answer, self.name)
 
     def sizes(self) -> list[MapSize]:
         """The maps that keep this view fresh: how many entries each has, and its memory where that is known."""
@@ -126,7 +126,7 @@ class ViewHandle(LazyRows):
 
     def staleness(self) -> Staleness:
         """How far the view is behind: epochs and partitions of its tables that it does not show, and for how long."""
-        return staleness_of(self._engine, self._engine.committed.view(self.name))
+        return staleness_of(self._engine.catalog, self._engine.store, self._engine.committed.view(self.name))
 
     def refresh(self) -> int:
         """Bring a deferred view up to date; returns the epoch that it then shows."""
@@ -138,7 +138,7 @@ class WarehouseSnapshot:
     """A warehouse as it was at an epoch: for reading only."""
 
     def __init__(self, engine: Engine, epoch: int) -> None:
-        engine.events.flush()
+        engine.flush()
         store = engine.store
         if not store.oldest <= epoch <= store.epoch:
             raise EpochGone(

@@ -18,7 +18,8 @@ from tidemill.model.types import Field
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
+
+    from tidemill.runtimes.spark.execution.spark_types import DataFrame
 
 ToSparkFrame = Callable[[pa.Table], "DataFrame"]
 

@@ -18,15 +18,15 @@ from tidemill.engine.catalog.user_functions import (
     state_factory,
 )
 from tidemill.engine.engine import Engine
-from tidemill.engine.epochs.event_order import parse_event_order
-from tidemill.engine.epochs.events import EventOrder
+from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.memory_budget import parse_size
 from tidemill.engine.epochs.placement import Placement, check_runtime_name
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
 from tidemill.engine.maintenance.compaction_schedule import MEMORY_EPOCHS
-from tidemill.engine.partitions.lateness import LateReplay, is_head, late_change_count, replay
+from tidemill.engine.partitions.late_replay import LateReplay, late_change_count, replay_late_changes
+from tidemill.engine.partitions.lateness import is_head
 from tidemill.engine.results import EpochCosts, Result, Verification
 from tidemill.engine.statements.execute import execute
 from tidemill.engine.subscriptions.row_filter import Where
@@ -47,8 +47,7 @@ from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession, StreamingQuery
 
 MEMORY = ":memory:"
 
@@ -72,9 +71,8 @@ class Warehouse:
 
     @property
     def epoch(self) -> int:
-        """The last committed epoch; 0 before the first."""
-        self._engine.events.flush()
-        return self._engine.store.epoch
+        """The last committed epoch; 0 before the first. Events that wait are in none yet: see ``flush``."""
+        return self._engine.committed_epoch
 
     @property
     def positions(self) -> Mapping[str, str]:
@@ -114,7 +112,7 @@ class Warehouse:
         rows = collect_small(frame)
         if rows is not None:
             return changes_of(rows, table)
-        return stage_large(frame, table, self._engine.store, self.epoch + 1)
+        return stage_large(frame, table, self._engine.store, self.flush() + 1)
 
     def register_function(
         self, name: str, function: Callable[..., Any], *, arguments: Sequence[str], returns: str, strict: bool = False
@@ -129,7 +127,9 @@ class Warehouse:
         ...     wh.sql("SELECT shout('hello') AS text")
         [('HELLO!',)]
         """
-        register_function(self._engine, name, function, arguments, returns, strict)
+        register_function(
+            self._engine.registry, self._engine.catalog.functions_in_use(), name, function, arguments, returns, strict
+        )
 
     def register_aggregate(
         self,
@@ -150,7 +150,9 @@ class Warehouse:
         function that makes one. With ``strict`` rows with a NULL argument are left out.
         """
         steps = Accumulator(state_factory(zero), add, result, remove)
-        register_aggregate(self._engine, name, steps, arguments, returns, strict)
+        register_aggregate(
+            self._engine.registry, self._engine.catalog.functions_in_use(), name, steps, arguments, returns, strict
+        )
 
     def feed(self, table: str) -> Callable[..., None]:
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
@@ -179,10 +181,11 @@ class Warehouse:
         condition = "" if where is None else f" WHERE {where}"
         (statement,) = parse(f"REPLAY LATE `{table}`{condition}", name="where")
         assert isinstance(statement, ReplayLate)
-        return replay(self._engine, statement)
+        return replay_late_changes(self._engine, statement)
 
     def flush(self) -> int:
         """Commit the events that were fed and are in no epoch yet; returns the last epoch."""
+        self._engine.flush()
         return self.epoch
 
     def load(
@@ -200,11 +203,11 @@ class Warehouse:
         the bytes read so far and in all.
         """
         target = self._engine.committed.table(table)
-        keys = self._engine.keys(target) if reject is not None else ()
+        keys = self._engine.reader.keys(target) if reject is not None else ()
         judge = row_checker(self._engine.committed.constraints.conditions_of(target.name))
         read = read_files(target, paths, format=format, reject=reject, taken=keys, judge=judge, progress=progress)
         epoch = self._engine.apply({target.name: read.change})
-        late, skipped = late_change_count(self._engine, target, epoch), tuple(path.name for path in read.skipped)
+        late, skipped = late_change_count(self._engine.store, target, epoch), tuple(path.name for path in read.skipped)
         return IntakeEpoch(epoch, IntakeCounts(len(read.change), read.files, late, read.rejected, skipped=skipped))
 
     def stream(
@@ -257,7 +260,7 @@ class Warehouse:
             before = engine.source_views.tally.total
             engine.source_views.sync(name, timeout)
             came += engine.source_views.tally.total - before
-        return IntakeEpoch(self.epoch, came)
+        return IntakeEpoch(self.flush(), came)
 
     @property
     def taken(self) -> IntakeCounts:
@@ -269,7 +272,7 @@ class Warehouse:
 
         At most ``limit`` of them share an epoch. Returns their names in the order in which they were refreshed.
         """
-        self._engine.require_writable()
+        self._engine.state.require_writable()
         return self._engine.scheduler.run(limit)
 
     def follow(self, limit: int | None = None) -> None:
@@ -337,11 +340,11 @@ class Warehouse:
 
     def compact(self) -> int:
         """Merge stored runs; returns the bytes saved."""
-        return self._engine.compact()
+        return self._engine.housekeeping.compact()
 
     def vacuum(self, keep: int = 1) -> int:
         """Forget all but the last ``keep`` epochs; returns the bytes freed. In memory, so many are kept from now on."""
-        return self._engine.vacuum(keep)
+        return self._engine.housekeeping.vacuum(keep)
 
     def check_files(self) -> Inspection:
         """Read every file of the newest epoch and compare it with its checksum; ``Corrupt`` lists all that differ."""

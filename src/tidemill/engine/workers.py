@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidemill.engine.catalog.refresh_mode import RefreshMode
-from tidemill.model.errors import SetupError, Unsupported
+from tidemill.model.errors import SetupError
 
 FIRST_PAUSE = 0.5
 """Seconds after a first failure; they double with each further one."""
@@ -23,26 +22,6 @@ LONGEST_PAUSE = 30.0
 
 YIELD_SECONDS = 0.001
 """Seconds between two turns of a thread, in which others may have the view."""
-
-MANUAL = "manual"
-CONTINUOUS = "continuous"
-
-
-def sync_interval(options: Mapping[str, str]) -> float:
-    """How often views over a source with these options are synced: 0 is all the time, infinite is when asked.
-
-    >>> sync_interval({"sync": "every 5 minutes"}), sync_interval({"sync": "continuous"}), sync_interval({})
-    (300.0, 0.0, inf)
-    """
-    text = options.get("sync", MANUAL)
-    if text in (MANUAL, CONTINUOUS):
-        return math.inf if text == MANUAL else 0.0
-    every = RefreshMode.parse(text).every if text.startswith("every ") else None
-    if every is None:
-        raise Unsupported(
-            f'"{text}" is no value of the option sync', hint="continuous, manual or, say, every 5 minutes"
-        )
-    return every
 
 
 @dataclass(frozen=True)

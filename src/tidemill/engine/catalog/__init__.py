@@ -4,6 +4,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 
 - ``catalog``: ``Catalog``, look-up by name and the rules for adding and dropping
 - ``view``: ``View``, a materialized view with its program, options and freshness
+- ``view_index``: views by what they read and how they are refreshed, for epochs
 - ``define_view``: compiles a query into a ``View``
 - ``serialization``: the catalog as JSON, and back
 - ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or every so often
@@ -12,7 +13,7 @@ It is data: it reads no rows and commits nothing. ``engine.definitions`` changes
 - ``user_functions``: registered functions and aggregates
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
 - ``source_entry``, ``feed_entry``: sources and folder feeds as the catalog has them
-- ``remote_subplans``: the parts of a view that lie in sources, each with its protocol
+- ``remote_subplans``: the subplans of a view that lie in sources, each with its protocol
 - ``unique_keys``: columns that tell the rows of a view apart
 - ``object_module``: the ODL module of a warehouse; ``oql_queries``: OQL over it
 """

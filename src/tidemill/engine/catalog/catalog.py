@@ -1,45 +1,23 @@
-"""The catalog: which tables, streams and views there are, in the order in which they were made.
-
-It is kept as SQL. Opening a warehouse reads the statements again and compiles them, so a catalog is legible in the
-manifest and outlives any change of our own structures.
-"""
+"""The catalog: which tables, streams and views there are, in the order in which they were made."""
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-from tidemill.algebra.relational.walk import scans
 from tidemill.algebra.user_functions import Registry
-from tidemill.compiler.choose import strategy_options
-from tidemill.compiler.explain import require_incremental
-from tidemill.compiler.frontends.script.statements import CreateTable, OqlText
-from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
-from tidemill.compiler.frontends.translate import check_column_names, parse, translate
-from tidemill.compiler.frontends.viewdf.definition import PartitionedView
-from tidemill.compiler.passes import compile_view
-from tidemill.engine.catalog.constraints import constraints_of, require_valid_references, without_enforcement
-from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.catalog.constraints import constraints_of, require_valid_references
+from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.object_module import ObjectModule
-from tidemill.engine.catalog.oql_queries import as_oql, oql_view
-from tidemill.engine.catalog.remote_subplans import keep
-from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
+from tidemill.engine.catalog.shared_stages import with_shared_stages
 from tidemill.engine.catalog.source_entry import SourceEntry
-from tidemill.engine.catalog.user_functions import signature_from_json, signature_to_json
-from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view import View
 from tidemill.engine.catalog.view_index import ViewIndex
 from tidemill.engine.catalog.view_options import (
-    requires_incremental,
     static_tables,
-    view_options,
-    with_retention,
 )
-from tidemill.engine.remote.folder_feeds import FeedEntry
-from tidemill.model.errors import Corrupt, DataError, NameTaken, UnknownName, Unsupported
+from tidemill.model.errors import DataError, NameTaken, UnknownName, Unsupported
 from tidemill.model.schema import LATE, Partitioning, Table, late_table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
@@ -64,14 +42,14 @@ class Catalog:
         """The tables of which some view was told that they never change."""
         self._index: ViewIndex | None = None
         self._maps: dict[str, Map] | None = None
-        self._registry = registry
+        self.registry = registry
         self.origins: dict[str, SourceEntry] = {}
         self.feeds: dict[str, FeedEntry] = {}
         self.module: ObjectModule | None = None
 
     def copy(self) -> Catalog:
         """The same catalog, to be changed without this one."""
-        copy = Catalog(self._registry)
+        copy = Catalog(self.registry)
         copy._entries, copy.module = dict(self._entries), self.module
         copy.origins, copy.feeds = dict(self.origins), dict(self.feeds)
         copy._sort()
@@ -233,55 +211,7 @@ class Catalog:
             del self._entries[kept.core.name]
         self._sort()
 
-    def define(
-        self,
-        name: str,
-        query: str,
-        options: Mapping[str, str],
-        epoch: int,
-        tree: ParsedText | PartitionedView | OqlText | None = None,
-    ) -> View:
-        """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
-        known_options = view_options()
-        for option in options:
-            if option not in known_options:
-                known = "; ".join(f"{key}: {values}" for key, values in known_options.items())
-                raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
-        # A view that is to replace one of its name cannot read that.
-        readable = {other: fields for other, fields in (self.relations | self.remote).items() if other != name}
-        cuts = {other: cut for other, cut in self.partitionings.items() if other != name}
-        meant = as_oql(tree or query, name)
-        if isinstance(meant, OqlText):
-            translated = oql_view(meant, self.module, readable)
-        else:
-            translated = translate(meant, readable, name, self._registry.keys, cuts)
-        check_column_names(name, translated.relation.fields)
-        self._require_changes(name, scans(translated.relation))
-        relation, cores = keep(name, translated.relation, options, self.origins.values())
-        program = compile_view(
-            name,
-            relation,
-            self.tables | self._streams() | {kept.core.name: kept.table for kept in cores},
-            strategy=options.get("strategy", "auto"),
-            static=static_tables(options),
-            method=options.get("method", "auto"),
-            **{option: value for option, value in options.items() if option in strategy_options()},
-        )
-        if requires_incremental(options, name):
-            require_incremental(program)
-        cut = with_retention(options, name, translated.partitioning)
-        view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut, order=translated.order)
-        self._require_memory(view)
-        _ = view.refresh, view.weight, view.keep  # a wrong option is refused here and not at the first epoch
-        if "keep" in options and view.keep is None:
-            raise Unsupported(
-                f'view "{name}" has no log of changes to keep',
-                detail=f"Its option keep is for serve = 'subscribe', and it has serve = '{view.serve.value}'.",
-                hint="Leave the option out, or use serve = 'subscribe'.",
-            )
-        return view
-
-    def _streams(self) -> dict[str, Table]:
+    def as_streams(self) -> dict[str, Table]:
         """Views that are only subscribed to, and all that forgets rows, as what they are to other views: streams."""
         logs = (view for view in self.views.values() if view.serve is Serve.SUBSCRIBE or view.forgets)
         forgetful = (table for table in self.tables.values() if table.forgets)
@@ -292,22 +222,6 @@ class Catalog:
     def inputs_with_retention(self, view: View) -> list[str]:
         """What a view reads that forgets rows."""
         return [name for name in view.inputs if name in self._entries and self._entries[name].forgets]
-
-    def _require_memory(self, view: View) -> None:
-        """Refuse a view that is late where what it reads does not wait for it."""
-        forgetful = self.inputs_with_retention(view)
-        if view.refresh.deferred and forgetful:
-            raise Unsupported(
-                f'view "{view.name}" cannot be refreshed late',
-                detail=f'It reads "{forgetful[0]}", which forgets rows (RETAIN), also those that it has not seen yet.',
-                hint="Let it be immediate, or leave RETAIN out.",
-            )
-
-    def _require_changes(self, name: str, read: Iterable[str]) -> None:
-        """Refuse a view over one that has no changes to follow."""
-        for view in map(self.views.get, read):
-            if view is not None and view.serve is Serve.READ:
-                raise unpublished_error(view.name, f'view "{name}" cannot follow "{view.name}"')
 
     def maps(self) -> Mapping[str, Map]:
         """Every stored map by name: contents of relations and the state of stages."""
@@ -324,6 +238,10 @@ class Catalog:
         """The stored maps that may be summed up: those of views that are only subscribed to are logs."""
         logs = {view.name for view in self.view_index.subscribe_only}
         return {name: map_ for name, map_ in self.maps().items() if name not in logs}
+
+    def functions_in_use(self) -> set[str]:
+        """The keys of registered functions that views call."""
+        return set[str]().union(*(view.functions for view in self.views.values()))
 
     def unread_epochs(self, relation: str) -> list[int]:
         """The epochs that deferred views over ``relation`` have last looked at."""
@@ -357,105 +275,8 @@ class Catalog:
         if self.module is not None:
             self.module.require_not_object_tables(tables)
 
-    def to_json(self) -> dict[str, Any]:
-        """The catalog as it stands in a manifest."""
-        own = {kept.core.name for view in self.views.values() for kept in view.cores}
-        own |= {name + LATE for name in self.late}
-        entries: dict[str, Any] = {
-            "entries": [_entry_to_json(entry) for name, entry in self._entries.items() if name not in own]
-        }
-        if self.origins:
-            entries["sources"] = [origin.to_json() for origin in self.origins.values()]
-        if self.feeds:
-            entries["feeds"] = [feed.to_json() for feed in self.feeds.values()]
-        if self.module is not None:
-            entries["objects"] = self.module.text
-        called = set[str]().union(*(view.functions for view in self.views.values()))
-        known = [signature_to_json(function.signature) for function in self._registry if function.key in called]
-        return entries | ({"functions": known} if known else {})
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any], registry: Registry) -> tuple[Catalog, list[View]]:
-        """The catalog, compiled, and the views whose stored state has an outdated layout."""
-        catalog, outdated = cls(registry), []
-        for item in _items(data, "functions"):
-            with _read(item):
-                registry.declare(signature_from_json(item))
-        for item in _items(data, "sources"):
-            with _read(item):
-                catalog.connect(SourceEntry.from_json(item))
-        if "objects" in data:
-            with _read(data):
-                catalog.module = ObjectModule.of(data["objects"], "catalog")
-        for item in _items(data, "entries"):
-            with _read(item):
-                entry = catalog._entry_of(item)
-                catalog.add(entry)
-                if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
-                    outdated.append(entry)
-        outdated = [catalog.alone(view) for view in catalog.views.values() if catalog._must_be_rebuilt(view, outdated)]
-        for item in _items(data, "feeds"):
-            with _read(item):
-                catalog.add_feed(FeedEntry.from_json(item))
-        return catalog, outdated
-
-    def _must_be_rebuilt(self, view: View, outdated: list[View]) -> bool:
-        """Whether the state of a view is outdated, or what it shares with one that is."""
-        return view in outdated or any(view in shared_stage_users(other, self.views.values()) for other in outdated)
-
     def alone(self, view: View) -> View:
         """The view with stages of its own, which it has to be given."""
         alone = with_shared_stages(view, {}) if view.shares else view
         self.update_view(alone)
         return alone
-
-    def _entry_of(self, item: Mapping[str, Any]) -> Table | View:
-        if item["kind"] == "view":
-            view = self.define(item["name"], item["query"], item["options"], item["created"])
-            shares = item.get("shares", {})
-            if shares and can_still_share(view, shares, self.views.values()):
-                view = with_shared_stages(view, shares)
-            return replace(view, fresh=item["fresh"])
-        (statement,) = parse(item["ddl"], name="catalog")
-        if not isinstance(statement, CreateTable):
-            raise ValueError(item["ddl"])
-        # Without the mark it was written when foreign keys only informed: rows were never checked.
-        return statement.table if item.get("enforced") else without_enforcement(statement.table)
-
-
-def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
-    """What a catalog has of a kind, each under a name that can be one: it becomes part of names of stages and files."""
-    for item in data.get(kind, ()):
-        with _read(item):
-            if "name" in item and not re.fullmatch(r"\w+", item["name"]):
-                raise ValueError(f"{item['name']!r} is no name")
-        yield item
-
-
-@contextmanager
-def _read(item: object) -> Iterator[None]:
-    """Read a part of a catalog; one that is not what this Tidemill writes is an error that shows it."""
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
-        raise Corrupt(
-            "the catalog cannot be read",
-            where=str(item)[:500],
-            detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
-            hint="Open the warehouse with the Tidemill that wrote it last.",
-        ) from fault
-
-
-def _entry_to_json(entry: Table | View) -> dict[str, Any]:
-    if isinstance(entry, Table):
-        return {"kind": "table", "ddl": ddl(entry), **({"enforced": True} if entry.references else {})}
-    return {
-        "kind": "view",
-        "name": entry.name,
-        "query": entry.query,
-        "options": dict(entry.options),
-        "created": entry.created,
-        "fresh": entry.fresh,
-        "fingerprint": entry.fingerprint,
-        **({"shares": dict(entry.shares)} if entry.shares else {}),
-    }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemill.model.errors import Unsupported
+
+MANUAL = "manual"
+CONTINUOUS = "continuous"
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
@@ -58,3 +62,20 @@ def staleness_weight(options: Mapping[str, str], name: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) == 0:
         raise Unsupported(f'view "{name}" cannot have the weight "{text}"', hint="Use a number above 0.")
     return float(text)
+
+
+def sync_interval(options: Mapping[str, str]) -> float:
+    """How often views over a source with these options are synced: 0 is all the time, infinite is when asked.
+
+    >>> sync_interval({"sync": "every 5 minutes"}), sync_interval({"sync": "continuous"}), sync_interval({})
+    (300.0, 0.0, inf)
+    """
+    text = options.get("sync", MANUAL)
+    if text in (MANUAL, CONTINUOUS):
+        return math.inf if text == MANUAL else 0.0
+    every = RefreshMode.parse(text).every if text.startswith("every ") else None
+    if every is None:
+        raise Unsupported(
+            f'"{text}" is no value of the option sync', hint="continuous, manual or, say, every 5 minutes"
+        )
+    return every

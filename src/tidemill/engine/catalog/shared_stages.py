@@ -15,19 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.catalog.view import View
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import DOUBLE
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.renaming import renamed
 from tidemill.program.stages import Program, Stage
-
-if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog
-    from tidemill.engine.catalog.view import View
-    from tidemill.storage.store import Store
+from tidemill.storage.store import Store
 
 __all__ = [
     "can_still_share",
@@ -40,10 +36,10 @@ __all__ = [
 ]
 
 
-def share_stages(view: View, catalog: Catalog, store: Store) -> View:
+def share_stages(view: View, views: Mapping[str, View], store: Store) -> View:
     """``view``, with the stages left out that another view has already and that hold nothing yet."""
     found: dict[str, str] = {}
-    known = {stage.name: stage for stage in _empty_stages(view, catalog, store)}
+    known = {stage.name: stage for stage in _empty_stages(view, views, store)}
     for stage in view.program.stages[:-1]:
         same = (name for name, other in known.items() if _same(stage, other, found))
         name = next(same, None)
@@ -68,19 +64,19 @@ def can_still_share(view: View, shares: Mapping[str, str], views: Iterable[View]
     )
 
 
-def _may_share(view: View, other: View, catalog: Catalog) -> bool:
+def _may_share(view: View, other: View, views: Mapping[str, View]) -> bool:
     """Whether two views, both made by partitions, always see the same at the same time."""
     if view.partitioning is None or other.partitioning is None:
         return False
     if not view.refresh.deferred and not other.refresh.deferred:
         return True
     together = view.refresh.scheduled and other.refresh.scheduled and set(view.inputs) == set(other.inputs)
-    return together and catalog.views.keys().isdisjoint(view.inputs)
+    return together and views.keys().isdisjoint(view.inputs)
 
 
-def _empty_stages(view: View, catalog: Catalog, store: Store) -> Iterator[Stage]:
-    for other in catalog.views.values():
-        if other.created == view.created and _may_share(view, other, catalog):
+def _empty_stages(view: View, views: Mapping[str, View], store: Store) -> Iterator[Stage]:
+    for other in views.values():
+        if other.created == view.created and _may_share(view, other, views):
             for stage in other.program.stages[:-1]:
                 if not any(store.rows(map_.name) for map_ in stage.maps) and _may_be_copied(stage):
                     yield stage

@@ -13,7 +13,7 @@ from typing import Any
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
 from tidemill.engine.catalog.ddl import ddl
-from tidemill.engine.workers import MANUAL, sync_interval
+from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.sources.registry import open_source

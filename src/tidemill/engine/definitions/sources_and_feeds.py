@@ -1,46 +1,56 @@
-"""Where rows come from: sources and feeds, declared and taken back. The catalog is committed with each of them."""
+"""Sources and folder feeds created and dropped. The catalog is committed with each of them."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from tidemill.engine.catalog.feed_entry import FeedEntry
 from tidemill.engine.catalog.source_entry import SourceEntry
-from tidemill.engine.engine import Engine
-from tidemill.engine.remote.folder_feeds import FeedEntry
+from tidemill.engine.epochs.commit import EpochCommitter, Settled
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.remote.folder_feeds import FolderFeeds
+
+__all__ = ["SourceDefinitions"]
 
 
-def connect_source(engine: Engine, origin: SourceEntry) -> None:
-    """Add a source."""
-    with engine.settled():
-        engine.require_writable()
-        with engine.changing_catalog() as catalog:
-            catalog.connect(origin)
-            engine.commit_catalog()
+class SourceDefinitions:
+    """Creates and drops the sources and feeds of a warehouse."""
 
+    def __init__(self, state: EngineState, epochs: EpochCommitter, settled: Settled, feeds: FolderFeeds) -> None:
+        self._state = state
+        self._epochs = epochs
+        self._settled = settled
+        self._feeds = feeds
 
-def disconnect_source(engine: Engine, name: str) -> None:
-    """Remove a source that no view reads."""
-    with engine.settled():
-        engine.require_writable()
-        with engine.changing_catalog() as catalog:
-            catalog.disconnect(name)
-            engine.commit_catalog()
+    def create_source(self, source: SourceEntry) -> None:
+        """Add a source."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.connect(source)
+                self._epochs.commit_catalog()
 
+    def drop_source(self, name: str) -> None:
+        """Remove a source that no view reads."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.disconnect(name)
+                self._epochs.commit_catalog()
 
-def add_feed(engine: Engine, feed: FeedEntry) -> None:
-    """Add a feed, which begins to take in files if it does so by itself."""
-    with engine.settled():
-        engine.require_writable()
-        with engine.changing_catalog() as catalog:
-            catalog.add_feed(feed)
-            engine.commit_catalog(positions={feed.position: ""})
-    engine.feeds.follow(feed)
+    def create_feed(self, feed: FeedEntry) -> None:
+        """Add a feed, which begins to read files if it does so by itself."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.add_feed(feed)
+                self._epochs.commit_catalog(positions={feed.position: ""})
+        self._feeds.follow(feed)
 
-
-def drop_feed(engine: Engine, name: str) -> None:
-    """Remove a feed; its folder stays as it is."""
-    with engine.settled():
-        engine.require_writable()
-        with engine.changing_catalog() as catalog:
-            del catalog.feeds[engine.feeds.find(name).name]
-            engine.commit_catalog(then=partial(engine.feeds.drop, name))
+    def drop_feed(self, name: str) -> None:
+        """Remove a feed; its folder stays as it is."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                del catalog.feeds[self._feeds.find(name).name]
+                self._epochs.commit_catalog(then=partial(self._feeds.drop, name))

@@ -1,6 +1,6 @@
 """One epoch, from changes to commit: all tables and all views together, or nothing.
 
-- ``state``: ``WarehouseState``: the store, and what is in memory of it (catalog, pipeline, runtimes, lock)
+- ``state``: ``EngineState``: the store, and what is in memory of it (catalog, pipeline, runtimes, lock)
 - ``transaction``: the state machine of an epoch, and the way back after an exception
 - ``apply``: one epoch of changes
 - ``events``: events one at a time, gathered in an open epoch; ``event_order``: the order of replayed events

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.epochs.events import EventOrder
 from tidemill.model.errors import InvalidArgument, UnknownName
 
-__all__ = ["parse_event_order"]
+__all__ = ["EventOrder", "parse_event_order"]
+
+EventOrder = npt.NDArray[np.integer[Any]]
+"""Event by event, the place of its relation among those replayed."""
 
 
 def parse_event_order(order: Sequence[str] | EventOrder, changes: Mapping[str, ChangeSet]) -> EventOrder:

@@ -14,28 +14,28 @@ list. Events that come as columns (``replay``) go to machine code as they are, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.changes.changeset import ChangeSet, Epoch
-from tidemill.changes.zset import Row
-from tidemill.engine.epochs.pipeline import Propagation, check_tables
+from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
+from tidemill.engine.epochs.event_order import EventOrder
+from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.joingraph import Serve
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
-    from tidemill.engine.engine import Engine
     from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
     from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
@@ -47,15 +47,6 @@ MAX_PENDING_ROWS = 2_000_000
 
 REPLAY_SLICE = 8_192
 """So many events are replayed before somebody counts the rows that they publish."""
-
-RowEvent = tuple[str, Row, int]
-"""A relation, a row in its inner form, and how often it comes."""
-
-WaitUntilDurable = Callable[[], None]
-"""Waits until an epoch is safe on disk."""
-
-EventOrder = npt.NDArray[np.integer[Any]]
-"""Event by event, whose turn it is."""
 
 
 class EventFeed:
@@ -84,20 +75,39 @@ class EventFeed:
 
 
 class EventWriter:
-    """The epoch that events go to, while it is open."""
+    """The epoch that events go to, while it is open. What is due ``after`` a commit is done outside the lock."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._transaction = engine.transaction
+    def __init__(
+        self,
+        state: EngineState,
+        transaction: EpochTransaction,
+        epochs: EpochCommitter,
+        after: Callable[[], None],
+    ) -> None:
+        self._state = state
+        self._transaction = transaction
+        self._epochs = epochs
+        self._after = after
         self._open: OpenEpoch | None = None
         self._taken: list[RowEvent] = []
         self._moving: _InFlightEvents | None = None
         self._tape: EventBuffer | None = None
         self._fed: set[str] = set()
 
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Alone, with every event that was fed in an epoch, and after an exception back at the last commit.
+
+        So begins whatever looks at the warehouse or changes it.
+        """
+        with self._state.lock:
+            self._transaction.recover()
+            self.flush()
+            yield
+
     def feed(self, table: Table) -> Callable[..., None]:
         """The quickest way in for events of ``table``."""
-        with self._engine.settled():
+        with self.settled():
             stages = self._machine_code(table)
             if not stages:
                 return EventFeed(table, self)
@@ -105,7 +115,7 @@ class EventWriter:
 
     def take(self, event: RowEvent) -> None:
         """Let all views follow one event; a full epoch is closed."""
-        with self._engine.lock:
+        with self._state.lock:
             self._transaction.recover()
             if self._fed or (self._tape is not None and self._tape.used):
                 self.flush()
@@ -115,11 +125,11 @@ class EventWriter:
 
     def replay(self, changes: Mapping[str, ChangeSet], turns: EventOrder) -> None:
         """Take in many events: for each of ``turns`` the next row of the relation at that place among ``changes``."""
-        with self._engine.lock:
+        with self._state.lock:
             self._transaction.recover()
             if not self._fed:
                 self.flush()
-            known = self._engine.catalog.tables
+            known = self._state.catalog.tables
             stages = [self._machine_code(known[name]) for name in changes]
             if all(stages):
                 self._replay_columns(changes, turns, [stage for some in stages for stage in some])
@@ -142,19 +152,19 @@ class EventWriter:
         """
         if self._transaction.settled or self._transaction.elsewhere:
             return
-        with self._engine.lock:
+        with self._state.lock:
             self._transaction.recover()
             if self._open is None:  # another thread was first
                 return
             durable = self._close_open()
         durable()
-        self._engine.tend()
+        self._after()
 
     def _close_open(self) -> WaitUntilDurable:
         assert self._open is not None
         self._transaction.begin()
         fed = self._fed.union(self._tape.relations() if self._tape is not None else ())
-        self._moving = _InFlightEvents(self._engine.store.epoch, self._taken, fed=bool(fed))
+        self._moving = _InFlightEvents(self._state.store.epoch, self._taken, fed=bool(fed))
         open_, self._open, taken, self._taken, self._fed = self._open, None, self._taken, [], set()
         if self._tape is not None:
             self._tape.close_until_epoch()
@@ -179,20 +189,20 @@ class EventWriter:
 
         Events that went to machine code are nowhere else: that they are undone is said to whoever comes next.
         """
-        moving = self._moving or _InFlightEvents(self._engine.store.epoch, self._taken, fed=self._is_fed)
-        left = moving.left(self._engine.store.epoch)
-        self._moving = _InFlightEvents(self._engine.store.epoch, left)
+        moving = self._moving or _InFlightEvents(self._state.store.epoch, self._taken, fed=self._is_fed)
+        left = moving.left(self._state.store.epoch)
+        self._moving = _InFlightEvents(self._state.store.epoch, left)
         self._open, self._taken, self._fed = None, [], set()
         if self._tape is not None:
             self._tape.close_until_epoch()
         for event in left:
             self._handle(event)
         self._moving = None
-        if moving.lost(self._engine.store.epoch):
+        if moving.lost(self._state.store.epoch):
             raise DataError(
                 "events that were fed are undone",
                 detail="An interruption came before their epoch was committed.",
-                hint=f"Feed those again that came after epoch {self._engine.store.epoch}.",
+                hint=f"Feed those again that came after epoch {self._state.store.epoch}.",
             )
 
     @property
@@ -215,7 +225,7 @@ class EventWriter:
     def _opened(self) -> OpenEpoch:
         """The open epoch, for an event that is about to change it."""
         if self._open is None:
-            self._open = OpenEpoch(self._engine)
+            self._open = OpenEpoch(self._state, self._epochs)
         else:
             self._transaction.begin()
         return self._open
@@ -223,7 +233,7 @@ class EventWriter:
     def _go_back(self) -> None:
         """Leave out an event that may have done half of its work: the others go through the epoch from its start."""
         assert self._open is not None
-        self._moving = _InFlightEvents(self._engine.store.epoch, self._taken)
+        self._moving = _InFlightEvents(self._state.store.epoch, self._taken)
         taken, self._taken = self._taken, []
         self._open.undo()
         self._open = None
@@ -242,7 +252,7 @@ class EventWriter:
     def _close_each(self, taken: list[RowEvent]) -> WaitUntilDurable:
         """Find the event whose row of some view cannot be: each gets an epoch of its own, up to that one."""
         durable: WaitUntilDurable = _nothing
-        self._moving = _InFlightEvents(self._engine.store.epoch, taken, each=True)
+        self._moving = _InFlightEvents(self._state.store.epoch, taken, each=True)
         for place, event in enumerate(taken):
             try:
                 self._handle(event)
@@ -250,7 +260,7 @@ class EventWriter:
                 open_, self._open, self._taken = self._open, None, []
                 durable = open_.close()
             except DataError:
-                self._moving = _InFlightEvents(self._engine.store.epoch, taken[place + 1 :])
+                self._moving = _InFlightEvents(self._state.store.epoch, taken[place + 1 :])
                 for later in taken[place + 1 :]:
                     self._handle(later)
                 raise
@@ -264,11 +274,11 @@ class EventWriter:
             table.kept
             or late_table(table) is not None
             or table.checks_rows
-            or self._engine.catalog.keeps_rows_of(table.name)
+            or self._state.catalog.keeps_rows_of(table.name)
         ):
             return []
         found = []
-        for _, placed, stage in self._engine.pipeline.readers(table.name):
+        for _, placed, stage in self._state.pipeline.readers(table.name):
             compiled = placed.runtime.compiled(stage) if isinstance(placed.runtime, NativeRuntime) else None
             if compiled is None:
                 return []
@@ -290,13 +300,13 @@ class EventWriter:
         A feed whose stages are gone must not run again, neither the one that asks for room nor any other.
         """
         assert self._tape is not None
-        with self._engine.settled():
+        with self.settled():
             for entry in self._tape.entries:
                 if not self._is_current(entry.table, list(entry.stages)):
                     entry.retire(partial(_refuse_outdated, entry.table.name))
             if not self._is_current(table, stages):
                 _refuse_outdated(table.name)
-            self._open = OpenEpoch(self._engine)
+            self._open = OpenEpoch(self._state, self._epochs)
             for entry in self._tape.entries:  # events of all of them may come until the epoch is closed
                 for stage in entry.stages:
                     stage.prepare()
@@ -304,7 +314,7 @@ class EventWriter:
             self._transaction.gather()
 
     def _is_current(self, table: Table, stages: list[LlvmStage]) -> bool:
-        return self._engine.catalog.tables.get(table.name) is table and self._machine_code(table) == stages
+        return self._state.catalog.tables.get(table.name) is table and self._machine_code(table) == stages
 
     # -- events in columns --------------------------------------------------------------------------------------
 
@@ -344,60 +354,6 @@ def _slices(
         done += taken
 
 
-class OpenEpoch:
-    """An epoch that changes are handed to one by one. Until it is closed nobody else sees it."""
-
-    def __init__(self, engine: Engine) -> None:
-        engine.require_writable()
-        self._engine = engine
-        self._number = engine.store.epoch + 1
-        self._stack = ExitStack()
-        self._runtimes: list[Runtime] = self._stack.enter_context(engine.between(self._number, 1))
-        self._walk: Propagation = engine.pipeline.start(self._runtimes)
-        self._static = engine.catalog.static
-        self._gate = engine.lateness_filter(self._number)
-        self._taken: dict[str, list[tuple[Row, int]]] = {}
-
-    def take(self, event: RowEvent) -> None:
-        """Carry one event to every view."""
-        name, row, weight = event
-        if name in self._static:
-            self._engine.catalog.require_not_static([name])
-        change = ChangeSet.of([(row, weight)], self._engine.fields_of(name))
-        admitted = self._gate.admit({name: change})
-        catalog = self._engine.catalog
-        for taken, possible in check_tables(admitted, catalog.tables, catalog.constraints, self._runtimes[0]).items():
-            self._walk.take(taken, possible)
-            self._walk.recompute_pending(taken)
-            self._taken.setdefault(taken, []).extend(admitted[taken].pairs())
-
-    def undo(self) -> None:
-        """Leave everything as it was before the epoch."""
-        with suppress(_RollBack), self._stack:
-            raise _RollBack("undone")
-
-    def close(self) -> WaitUntilDurable:
-        """Commit the epoch with all that it has taken; what is returned waits until it is durable."""
-        fields_of = self._engine.fields_of
-        return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in self._taken.items()})
-
-    def close_fed(self, relations: Iterable[str]) -> WaitUntilDurable:
-        """Commit the epoch, in which events of ``relations`` went to machine code directly."""
-        for relation in relations:
-            self._walk.fed(relation)
-            for _, placed, stage in self._engine.pipeline.readers(relation):
-                assert isinstance(placed.runtime, NativeRuntime)
-                placed.runtime.fed(stage)
-        return self._finish({})
-
-    def _finish(self, stored: Mapping[str, ChangeSet]) -> WaitUntilDurable:
-        with self._stack:
-            self._walk.stored.update(stored)
-            self._walk.finish()
-            changes = self._engine.collect(self._walk, self._runtimes)
-        return self._engine.commit(Epoch(self._number, changes, self._gate.moved))
-
-
 @dataclass(frozen=True, slots=True)
 class _InFlightEvents:
     """Events on their way into epochs, or once more into the open one: what an exception must not lose.
@@ -419,10 +375,6 @@ class _InFlightEvents:
     def lost(self, epoch: int) -> bool:
         """Whether there are some that cannot be had again."""
         return self.fed and epoch == self.epoch
-
-
-class _RollBack(DataError):
-    """Ends an epoch as a change that is refused would."""
 
 
 def _nothing() -> None:

@@ -19,10 +19,9 @@ from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
+    from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
 
 DRIVER_WORK = choose.NATIVE_WORK
 """On Spark, work on up to this many rows is done by the driver, over the rows that Spark finds for it."""

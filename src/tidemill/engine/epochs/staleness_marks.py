@@ -1,4 +1,4 @@
-"""How far a view is behind: the oldest change that it does not show, and how many epochs and partitions came since.
+"""Staleness marks: the oldest change that a deferred view does not show.
 
 A view that may be late has a *mark* while it is: the epoch that brought that change, and when. Marks are committed
 with the epochs that make them, among the positions, so they outlive the process and readers beside it see them. A view
@@ -11,21 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
-import pyarrow as pa
 
 from tidemill.changes.changeset import Epoch
-from tidemill.model.schema import EPOCH, Table
-from tidemill.model.types import Field
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.view import View
 
-if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog
-    from tidemill.engine.catalog.view import View
-    from tidemill.engine.engine import Engine
-
-__all__ = ["Staleness", "StalenessMark", "is_caught_up", "is_mark", "late_since", "mark_of", "marks_of", "staleness_of"]
+__all__ = ["StalenessMark", "is_caught_up", "is_mark", "late_since", "mark_of", "marks_of"]
 
 MARK_PREFIX = "late:"
 """Marks stand among the positions under this and the name of the view."""
@@ -50,15 +41,6 @@ class StalenessMark:
         """The mark that ``text`` spells; none where it is empty."""
         epoch, _, moment = text.partition(" ")
         return cls(int(epoch), float(moment)) if epoch else None
-
-
-@dataclass(frozen=True)
-class Staleness:
-    """What a view does not show: epochs of its tables, their partitions (None where they have none), for how long."""
-
-    epochs: int = 0
-    partitions: int | None = None
-    seconds: float = 0.0
 
 
 def is_mark(position: str) -> bool:
@@ -115,33 +97,3 @@ def _ended(catalog: Catalog, positions: Mapping[str, str]) -> dict[str, str]:
 
 def _earliest(marks: Iterable[StalenessMark]) -> StalenessMark | None:
     return min(marks, default=None)
-
-
-def staleness_of(engine: Engine, view: View) -> Staleness:
-    """How far a view is behind at present; reads the times of what it does not show."""
-    catalog = engine.catalog
-    tables = [catalog.tables[name] for name in catalog.ancestors(view) if name in catalog.tables]
-    cut = any(table.partitioning is not None for table in tables)
-    mark = late_since(catalog, engine.store.positions, view)
-    if mark is None:
-        return Staleness(partitions=0 if cut else None)
-    since = max(mark.epoch - 1, engine.store.oldest)
-    epochs: set[int] = set()
-    partitions = []
-    for table in tables:
-        unseen, numbers = _unseen(engine, table, since)
-        epochs |= unseen
-        partitions.append(len(numbers))
-    return Staleness(len(epochs), max(partitions) if cut else None, max(time.time() - mark.time, 0.0))
-
-
-def _unseen(engine: Engine, table: Table, since: int) -> tuple[set[int], set[int]]:
-    """The epochs after ``since`` that changed a table, and the partitions that they touched."""
-    cut = table.partitioning
-    fields: tuple[Field, ...] = tuple(f for f in table.fields if cut is not None and f.name == cut.column)
-    rows = engine.store.read(table.name, fields, since=since)
-    epochs = set(np.unique(rows.column(EPOCH).to_numpy()).tolist())
-    if cut is None:
-        return epochs, set()
-    instants = rows.column(cut.column).drop_null().cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
-    return epochs, set(np.unique(instants // cut.every).tolist())

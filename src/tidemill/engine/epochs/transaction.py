@@ -20,14 +20,12 @@ stays so, and every use says that it must be opened again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from threading import get_ident
-from typing import TYPE_CHECKING
 
 from tidemill.model.errors import DataError, SetupError, SourceError, SqlError
-
-if TYPE_CHECKING:
-    from tidemill.engine.engine import Engine
+from tidemill.storage.store import Store
 
 __all__ = ["REVERTIBLE_ERRORS", "EpochPhase", "EpochTransaction"]
 
@@ -44,10 +42,19 @@ class EpochPhase(Enum):
 
 
 class EpochTransaction:
-    """The phase of a warehouse. Who changes it has the engine's lock; anybody may look."""
+    """The phase of a warehouse. Who changes it has the lock of its state; anybody may look.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    ``reload`` reads what is in memory again from the store, ``republish`` lets listeners look in the store, and
+    ``clean_up`` does what an exception has kept from being done, once the warehouse is back at the last commit.
+    """
+
+    def __init__(
+        self, store: Store, reload: Callable[[], object], republish: Callable[[], None], clean_up: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._reload = reload
+        self._republish = republish
+        self._clean_up = clean_up
         self.phase = EpochPhase.SETTLED
         self._thread = 0
         self.unpublished = False
@@ -91,16 +98,16 @@ class EpochTransaction:
         The store goes first: it finds out whether the epoch was committed, and makes it durable if it was.
         """
         if self.phase is EpochPhase.UNDER_WAY:
-            self._engine.store.recover()
-            self._engine.reload()
+            self._store.recover()
+            self._reload()
             self._publish()
             self.phase = EpochPhase.SETTLED
-            self._engine.clean_up()
+            self._clean_up()
         elif self.unpublished:
-            self._engine.store.recover()
+            self._store.recover()
             self._publish()
 
     def _publish(self) -> None:
         """Let listeners look in the store: they may not have been told of the last epochs, or of half of one."""
-        self._engine.publisher.resume(self._engine.store.epoch, self._engine.catalog.views)
+        self._republish()
         self.unpublished = False

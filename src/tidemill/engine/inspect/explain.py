@@ -10,8 +10,9 @@ from tidemill.compiler.strategies import STRATEGIES
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
+from tidemill.engine.inspect.partition_facts import partition_facts
+from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies
-from tidemill.engine.partitions.listing import partition_facts
 from tidemill.engine.results import MapSize
 from tidemill.runtimes.native.runtime import NativeRuntime
 
@@ -59,7 +60,7 @@ def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
 
 def explanation_of(engine: Engine, name: str) -> str:
     """Strategy, runtime, program, predicted and measured cost of a view, and why."""
-    over_sources = engine.source_views.facts(engine.catalog.view(name))
+    over_sources = source_facts(engine.source_views, engine.catalog.view(name), engine.secrets)
     with engine.settled():
         view = engine.catalog.view(name)
         placed = engine.pipeline[view.name]
@@ -76,7 +77,11 @@ def explanation_of(engine: Engine, name: str) -> str:
         }
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
-        facts |= over_sources | dict(partition_facts(engine, view)) | dict(_lineage_facts(engine, view))
+        facts |= (
+            over_sources
+            | dict(partition_facts(engine.catalog, engine.store.positions, view))
+            | dict(_lineage_facts(engine, view))
+        )
         sizes = {map_: engine.store.rows(map_) for map_ in view.map_names}
         comparison = compare_stored_strategies(view, engine.catalog, engine.store)
         return explain(view.program, facts=facts, sizes=sizes, comparison=comparison)

@@ -8,11 +8,44 @@ from contextlib import ExitStack, closing, contextmanager
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.remote_subplans import COPY_PROTOCOL, MaintainedSubplan, source_name_of
 from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.view import View
 from tidemill.engine.remote.initial_load import in_source_names
+from tidemill.engine.remote.source_views import SourceViews
+from tidemill.model.errors import TidemillError
 from tidemill.protocols.algorithms.sweep_hops import sweep_hops
 from tidemill.sources.remote_queries.signed_query import SignedQuery
 from tidemill.sources.secrets import Secrets
 from tidemill.sources.source import Source
+
+
+def source_facts(source_views: SourceViews, view: View, secrets: Secrets) -> dict[str, str]:
+    """What EXPLAIN says of a view over sources."""
+    if not view.cores:
+        return {}
+    certificate, entries = source_views.certificate(view), source_views.entries_of(view)
+    batches = "each update as it comes" if view.cores[0].complete else "in batches of all that waits"
+    return {
+        "sources": "; ".join(f"{one.core.name} by {one.protocol}" for one in view.cores)
+        + f"; consistency {certificate.level.name.lower()}",
+        "because": "\n".join(dict.fromkeys(one.why for one in view.cores)),
+        "heard": f"{batches}; sync {', '.join(sorted({entry.sync for entry in entries.values()}))}",
+        "asked": "\n".join(_asked(view, entries, secrets, connect=source_views.was_connected)),
+        "shows": ", ".join(f"{name} at {position}" for name, position in certificate.positions.items()),
+    }
+
+
+def _asked(view: View, entries: Mapping[str, SourceEntry], secrets: Secrets, *, connect: bool) -> list[str]:
+    """What the sources of a view are asked, as they say it themselves, where they can be reached.
+
+    To explain a view of a warehouse that somebody else may have made is no reason to connect anywhere.
+    """
+    if not connect:
+        return ["told once the warehouse follows its sources, or is synced"]
+    try:
+        with connect_for_explain(entries, view.name, secrets) as sources:
+            return [line for kept in view.cores for line in describe_source_queries(kept, sources)]
+    except TidemillError as error:
+        return [f"cannot be told now: {error.what}"]
 
 
 def source_queries(kept: MaintainedSubplan) -> Iterator[tuple[str, str, SignedQuery]]:

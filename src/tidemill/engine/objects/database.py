@@ -14,6 +14,7 @@ from tidemill.compiler.frontends.odl.write import write_odl
 from tidemill.compiler.frontends.oql.statements import OqlView
 from tidemill.compiler.frontends.script.statements import OqlText
 from tidemill.engine.boundary import public_class, public_function
+from tidemill.engine.catalog.define_view import define_view
 from tidemill.engine.catalog.object_module import ObjectModule
 from tidemill.engine.catalog.oql_queries import read_oql
 from tidemill.engine.engine import Engine
@@ -37,7 +38,7 @@ from tidemill.model.nested_classes import from_struct, nested_struct
 from tidemill.model.types import BIGINT, Struct
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from tidemill.runtimes.spark.execution.spark_types import StructType
 
 __all__ = ["Objects", "objects", "odl_from"]
 
@@ -107,7 +108,7 @@ class Objects:
                 self._engine.object_epoch_open = False
 
     def _begun(self) -> ObjectDraft:
-        self._engine.require_writable()
+        self._engine.state.require_writable()
         if self._engine.object_epoch_open:
             raise Unsupported(
                 "an epoch of objects is under way",
@@ -305,8 +306,8 @@ class Objects:
             raise ParseError("only definitions were expected", where="oql", hint="Say define name() as query.")
         for one in defined:
             asked = {"strategy": "lineage"} | options
-            view = self._engine.committed.define(one.name, one.text, asked, self._engine.store.epoch)
-            self._engine.create_view(view)
+            view = define_view(self._engine.committed, one.name, one.text, asked, self._engine.store.epoch)
+            self._engine.definitions.create_view(view)
         return ViewHandle(self._engine, self._engine.committed.view(defined[-1].name))
 
     def query(self, text: str) -> Result:
@@ -367,7 +368,7 @@ def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
 
 def _declare(engine: Engine, module: ObjectModule) -> None:
     """Add the tables of a module, all or none."""
-    engine.require_writable()
+    engine.state.require_writable()
     for table in module.stored.values():
         if table.name in engine.catalog:
             raise NameTaken(
@@ -375,8 +376,8 @@ def _declare(engine: Engine, module: ObjectModule) -> None:
                 where=f"module {module.schema.name}",
                 hint="Drop it first, or give the extent another name.",
             )
-    with engine.changing_catalog() as catalog:
+    with engine.epochs.changing_catalog() as catalog:
         for table in module.stored.values():
             catalog.add(table)
         catalog.module = module
-        engine.commit_catalog()
+        engine.epochs.commit_catalog()

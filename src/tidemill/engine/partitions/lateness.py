@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,14 +18,9 @@ import pyarrow.parquet as pq
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS
 from tidemill.changes.arrow import instants
 from tidemill.changes.changeset import ChangeSet
-from tidemill.compiler.frontends.script.statements import Delete, ReplayLate
-from tidemill.compiler.frontends.translate import translate_delete
-from tidemill.model.errors import DataError, Unsupported
-from tidemill.model.schema import LATE, WEIGHT, Partitioning, Table, late_table, names_of
+from tidemill.model.errors import DataError
+from tidemill.model.schema import Partitioning, Table, late_table, names_of
 from tidemill.program.state_expiry import number_of
-
-if TYPE_CHECKING:
-    from tidemill.engine.engine import Engine
 
 HEAD_PREFIX = "head:"
 """Heads stand among the positions under this and the name of the table."""
@@ -114,55 +108,6 @@ def _filtered(change: ChangeSet, mask: pa.ChunkedArray | pa.Array) -> ChangeSet:
         pairs = zip(change.pairs(), mask.to_pylist(), strict=True)
         return ChangeSet.of((pair for pair, chosen in pairs if chosen), change.fields)
     return ChangeSet.of_arrow(change.arrow().filter(mask), change.fields)
-
-
-def late_change_count(engine: Engine, table: Table, epoch: int) -> int:
-    """How many changes of a table were late in an epoch that is committed."""
-    late = late_table(table)
-    if late is None:
-        return 0
-    found = engine.store.read(late.name, late.fields, since=epoch - 1, until=epoch)
-    weights = found.column(WEIGHT)
-    return int(pc.sum(pc.filter(weights, pc.greater(weights, 0))).as_py() or 0)
-
-
-class LateReplay(NamedTuple):
-    """What became of late changes: so many were taken in, by that epoch, and so many came too late for that."""
-
-    epoch: int
-    taken: int
-    left: int
-
-    def told(self, table: Table) -> str:
-        """The same in words."""
-        left = f"; left in {table.name}{LATE}, for their partitions are forgotten: {self.left}" if self.left else ""
-        return f"late changes of {table.name} replayed in epoch {self.epoch}: {self.taken}{left}"
-
-
-def replay(engine: Engine, statement: ReplayLate) -> LateReplay:
-    """Take late changes in after all, as an epoch, where their partitions are still retained; others stay."""
-    with engine.settled():
-        table = engine.catalog.table(statement.table)
-        late = late_table(table)
-        if late is None or table.partitioning is None:
-            raise Unsupported(
-                f'"{table.name}" has no late changes',
-                where=statement.place,
-                hint="A table or stream that is declared with LATENESS or RETAIN has.",
-            )
-        chosen = Delete(statement.place, late.name, statement.where, late.name)
-        pairs = engine.answer(translate_delete(chosen, late, engine.catalog.relations)).pairs()
-        first = retained_from(table.partitioning, head_of(engine.store.positions, table.name))
-        place = names_of(table.fields).index(table.partitioning.column)
-        taken = [(row, weight) for row, weight in pairs if first is None or number_of(row[place]) >= first]
-        width = len(table.fields)
-        changes = {
-            table.name: ChangeSet.of(((row[:width], row[width] * weight) for row, weight in taken), table.fields),
-            late.name: ChangeSet.of(((row, -weight) for row, weight in taken), late.fields),
-        }
-        epoch = engine.apply(changes, late=True) if taken else engine.store.epoch
-        count = sum(weight for _, weight in taken)
-        return LateReplay(epoch, count, sum(weight for _, weight in pairs) - count)
 
 
 def retained_from(cut: Partitioning, head: int | None) -> int | None:

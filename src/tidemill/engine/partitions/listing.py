@@ -1,31 +1,29 @@
-"""The catalog of partitions: which ones a relation has, and from which of its feeds a view makes them."""
+"""SHOW PARTITIONS: the partitions of a table or view, and which of them can still change."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.conversions import convert
 from tidemill.algebra.expressions.scalars import Literal, Named, column
 from tidemill.algebra.functions.time_windows import partition_start
+from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Scan
-from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER, PartitionSlice, Subscript, TimePartitioned
-from tidemill.algebra.relational.walk import walk_all
-from tidemill.algebra.values.casts import timestamp_of
-from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
-from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
+from tidemill.algebra.relational.time_partitions import PARTITION_NUMBER
+from tidemill.changes.changeset import ChangeSet
+from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.view import View
-from tidemill.engine.partitions.retention import changeable_from, forgettable_state, heads_of
+from tidemill.engine.partitions.change_bounds import changeable_from, heads_of
 from tidemill.model.errors import Unsupported
-from tidemill.model.schema import LATE, Partitioning, Table
+from tidemill.model.schema import Partitioning, Table
 from tidemill.model.types import BIGINT, TIMESTAMP
 
-if TYPE_CHECKING:
-    from tidemill.engine.engine import Engine
+__all__ = ["Partition", "partitions_of"]
 
 
 class Partition(NamedTuple):
@@ -42,9 +40,11 @@ class Partition(NamedTuple):
     state: str = "open"
 
 
-def partitions_of(engine: Engine, name: str) -> list[Partition]:
+def partitions_of(
+    catalog: Catalog, positions: Mapping[str, str], answer: Callable[[Relation], ChangeSet], name: str
+) -> list[Partition]:
     """The partitions of a table or view, in the order of time."""
-    entry = engine.catalog.entry(name)
+    entry = catalog.entry(name)
     cut = entry.partitioning
     if cut is None:
         raise Unsupported(
@@ -57,11 +57,11 @@ def partitions_of(engine: Engine, name: str) -> list[Partition]:
             detail="Its rows are not kept, and its partitions only in what views make of them.",
             hint="Ask for the partitions of a view, or declare it as a TABLE.",
         )
-    counted = sorted(engine.answer(_counts(entry, cut)).zset())
-    heads = heads_of(engine.catalog, engine.store.positions)
+    counted = sorted(answer(_counts(entry, cut)).zset())
+    heads = heads_of(catalog, positions)
     states = {
-        "open": changeable_from(engine.catalog, heads, by_replay=False).get(entry.name, -math.inf),
-        "replay": changeable_from(engine.catalog, heads).get(entry.name, -math.inf),
+        "open": changeable_from(catalog, heads, by_replay=False).get(entry.name, -math.inf),
+        "replay": changeable_from(catalog, heads).get(entry.name, -math.inf),
         "closed": -math.inf,
     }
     return [_partition(entry.name, cut, number, rows, states) for number, rows in counted]
@@ -79,68 +79,3 @@ def _counts(entry: Table | View, cut: Partitioning) -> Aggregate:
     number = call("partition_number", convert(time, TIMESTAMP), Literal(cut.every, BIGINT))
     timed = Filter(scan, call("is_not_null", time))
     return Aggregate(timed, (Named(PARTITION_NUMBER, number),), (AggregateCall("rows", "count", None, BIGINT),))
-
-
-def partition_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
-    """What EXPLAIN says of a view that is made by partitions: how it is cut, and how far each feed is read.
-
-    The source lower and upper bound (SLB, SUB) are the first and the last partition of the feed that partition i needs.
-    """
-    if view.partitioning is None:
-        return
-    yield "partitions", f"of {format_duration(view.partitioning.every)}, by {view.partitioning.column}"
-    (layered,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))
-    for feed in dict.fromkeys(layer.feed for layer in layered.layers):
-        layers = [layer for layer in layered.layers if layer.feed == feed]
-        read = ", ".join(dict.fromkeys(layer.name for layer in layers))
-        yield f"reads {feed}", f"{view.name}[i] reads {read}: {_bounds(layers)}"
-    for choice in rewrite_sliding_windows(view.name, view.relation, view.options.get("method", "auto"))[1].values():
-        yield "window", f"made by method {choice.method}: {choice.reason}"
-    yield from _retention_facts(engine, view)
-
-
-def _retention_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
-    """Which changes are late for a view, which of its partitions can still change, and what its state forgets."""
-    catalog = engine.catalog
-    late = [catalog.late[name] for name in sorted(catalog.ancestors(view)) if name in catalog.late]
-    for table in late:
-        yield f"late rows of {table.name}", late_rule(table)
-    if not late:
-        return
-    heads = heads_of(catalog, engine.store.positions)
-    known = changeable_from(catalog, heads)
-    if view.name in known:
-        yield "can change", f"from {timestamp_of(known[view.name])} on"
-    else:
-        yield "can change", "as a whole: not all that it reads has partitions that end, or has had rows yet"
-    found = {one.map for one in forgettable_state(catalog, view, known)}
-    kept = [map_.name for stage in view.program.stages for map_ in stage.maps if map_.name not in found]
-    yield "forgets", "what cannot change any more" + (f", but for all of {', '.join(kept)}" if kept else "")
-    if view.partitioning is not None and view.partitioning.retain is not None:
-        yield "retains", f"{format_duration(view.partitioning.retain)} of its rows"
-
-
-def late_rule(table: Table) -> str:
-    """What becomes of late changes of a table.
-
-    >>> late_rule(Table("s", (), partitioning=Partitioning("ts", 60_000_000, lateness=120_000_000, retain=180_000_000)))
-    'more than 2 MINUTES behind go to s_late, to be replayed up to 3 MINUTES behind'
-    """
-    cut = table.partitioning
-    assert cut is not None and cut.lateness is not None
-    reach = "at any time" if cut.retain is None else f"up to {format_duration(cut.retain)} behind"
-    return f"more than {format_duration(cut.lateness)} behind go to {table.name}{LATE}, to be replayed {reach}"
-
-
-def _bounds(layers: list[PartitionSlice]) -> str:
-    highs = [layer.high for layer in layers if layer.high is not None]
-    if not highs:
-        return "all rows, it has no partitions"
-    lows = [layer.low for layer in layers]
-    first = min((low for low in lows if low is not None), key=_offset) if None not in lows else "the first"
-    return f"SLB {first}, SUB {max(highs, key=_offset)}"
-
-
-def _offset(subscript: Subscript) -> int:
-    """All subscripts of one feed go along with time, so they differ in this alone."""
-    return subscript.plus

@@ -1,4 +1,4 @@
-"""Views that are behind, brought up to their inputs: several at once where they last looked at the same epoch.
+"""Deferred views brought up to their inputs: several at once where they last looked at the same epoch.
 
 A late view is refreshed by *rewinding*: its inputs are shown to it as they were when it last looked, and its triggers
 then put the changes back one relation at a time. Views that have last looked at the same epoch are *in step*: they want
@@ -10,34 +10,101 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.catalog.shared_stages import sharing_group
+from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.commit import EpochCommitter
 from tidemill.engine.epochs.staleness_marks import is_caught_up
-from tidemill.engine.partitions.retention import retained_rows
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.refresh.fill import ViewFiller
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.schema import WEIGHT
 from tidemill.runtimes.runtime import Runtime
 
-if TYPE_CHECKING:
-    from tidemill.engine.catalog.catalog import Catalog
-    from tidemill.engine.catalog.view import View
-    from tidemill.engine.engine import Engine
-
-__all__ = ["catch_up", "groups_at_same_epoch"]
+__all__ = ["ViewRefresher", "groups_at_same_epoch"]
 
 
-def catch_up(engine: Engine, views: Sequence[View]) -> None:
-    """Bring deferred views up to their inputs; the caller has the engine's lock."""
-    for group in groups_at_same_epoch(engine.catalog, views):
-        whole = [view for view in group if view.fresh < _reach(engine, view)]
+class ViewRefresher:
+    """Brings deferred views of a warehouse up to their inputs; the caller has its lock."""
+
+    def __init__(self, state: EngineState, epochs: EpochCommitter, filler: ViewFiller) -> None:
+        self._state = state
+        self._epochs = epochs
+        self._filler = filler
+
+    def refresh(self, names: Iterable[str]) -> bool:
+        """Refresh deferred views, with those that share with them, as epochs of their own; whether any was stale."""
+        catalog, store = self._state.catalog, self._state.store
+        wanted = set[str]().union(*(sharing_group(catalog.view(name), catalog.views) for name in names))
+        views = [catalog.view(name) for name in wanted]
+        stale = [view for view in views if view.refresh.deferred and view.fresh < store.epoch]
+        if stale:
+            self._state.require_writable()
+            for group in groups_at_same_epoch(catalog, stale):
+                self._refresh_group(group)
+        return bool(stale)
+
+    def _refresh_group(self, group: Sequence[View]) -> None:
+        whole = [view for view in group if view.fresh < self._reach(view)]
         for view in whole:
-            pending = retained_rows(engine, view)
-            with engine.changing_catalog() as catalog:
-                engine.fill(catalog.alone(view), pending, rebuilt=True, number=engine.store.epoch + 1)
+            pending = self._filler.retained_rows(view)
+            with self._epochs.changing_catalog() as catalog:
+                number = self._state.store.epoch + 1
+                self._filler.fill(catalog.alone(view), pending, rebuilt=True, number=number)
         late = [view for view in group if view not in whole]
         if late:
-            _catch_up(engine, late)
+            self._catch_up(late)
+
+    def _reach(self, view: View) -> int:
+        """The epoch after which all changes of a view's inputs are there."""
+        logs = self._state.catalog.view_index.subscribe_only
+        return max([self._state.store.oldest, *(log.created for log in logs if log.name in view.inputs)])
+
+    def _catch_up(self, views: Sequence[View]) -> None:
+        """Carry what has changed since to views that are in step, as one epoch."""
+        state = self._state
+        number = state.store.epoch + 1
+        inputs = dict.fromkeys(name for view in views for name in view.inputs)
+        pending = {name: self._since(name, views[0].fresh) for name in inputs}
+        names = frozenset(view.name for view in views)
+        try:
+            stored = self._run(number, pending, names)
+        except ArithmeticFault:
+            # The fault may be of a row that came and left again, or of two rows that never stood beside each other.
+            net = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in pending.items()}
+            stored = self._run(number, net, names, in_turn=True)
+        for view in (*views, *self._idle(names, stored)):
+            state.catalog.update_view(replace(view, fresh=number))
+        epoch = Epoch(number, stored, catalog=catalog_to_json(state.catalog))
+        self._epochs.commit(epoch, refreshed=names)()
+
+    def _idle(self, names: frozenset[str], stored: Mapping[str, ChangeSet]) -> list[View]:
+        """The other late views that have nothing to catch up with: they stay in step with those that have."""
+        changed = {name for name, change in stored.items() if len(change)}
+        return [
+            view
+            for view in self._state.catalog.view_index.deferred
+            if view.name not in names
+            and changed.isdisjoint(view.inputs)
+            and is_caught_up(self._state.store.positions, view.name)
+        ]
+
+    def _run(
+        self, number: int, pending: Mapping[str, ChangeSet], names: frozenset[str], *, in_turn: bool = False
+    ) -> dict[str, ChangeSet]:
+        catalog, pipeline = self._state.catalog, self._state.pipeline
+        held = {name: change for name, change in pending.items() if _is_held(catalog, name)}
+        with self._epochs.running(number, sum(map(len, pending.values()))) as runtimes:
+            _rewind(held, runtimes)
+            return self._epochs.collect(pipeline.walk(pending, runtimes, only=names, in_turn=in_turn), runtimes)
+
+    def _since(self, relation: str, epoch: int) -> ChangeSet:
+        fields = self._state.catalog.relations[relation]
+        table = self._state.store.read(relation, fields, since=epoch)
+        return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
 
 def groups_at_same_epoch(catalog: Catalog, views: Iterable[View]) -> list[list[View]]:
@@ -54,56 +121,6 @@ def groups_at_same_epoch(catalog: Catalog, views: Iterable[View]) -> list[list[V
         groups.append(group)
         waiting = [view for view in waiting if view not in group]
     return groups
-
-
-def _reach(engine: Engine, view: View) -> int:
-    """The epoch after which all changes of a view's inputs are there."""
-    begun = (log.created for log in engine.catalog.view_index.subscribe_only if log.name in view.inputs)
-    return max([engine.store.oldest, *begun])
-
-
-def _catch_up(engine: Engine, views: Sequence[View]) -> None:
-    """Carry what has changed since to views that are in step, as one epoch."""
-    number = engine.store.epoch + 1
-    inputs = dict.fromkeys(name for view in views for name in view.inputs)
-    pending = {name: _since(engine, name, views[0].fresh) for name in inputs}
-    names = frozenset(view.name for view in views)
-    try:
-        stored = _run(engine, number, pending, names)
-    except ArithmeticFault:
-        # The fault may be of a row that came and left again, or of two rows that never stood beside each other.
-        net = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in pending.items()}
-        stored = _run(engine, number, net, names, in_turn=True)
-    for view in (*views, *_idle(engine, names, stored)):
-        engine.catalog.update_view(replace(view, fresh=number))
-    engine.commit(Epoch(number, stored, catalog=engine.catalog.to_json()), refreshed=names)()
-
-
-def _idle(engine: Engine, names: frozenset[str], stored: Mapping[str, ChangeSet]) -> list[View]:
-    """The other late views that have nothing to catch up with: they stay in step with those that have."""
-    changed = {name for name, change in stored.items() if len(change)}
-    return [
-        view
-        for view in engine.catalog.view_index.deferred
-        if view.name not in names
-        and changed.isdisjoint(view.inputs)
-        and is_caught_up(engine.store.positions, view.name)
-    ]
-
-
-def _run(
-    engine: Engine, number: int, pending: Mapping[str, ChangeSet], names: frozenset[str], *, in_turn: bool = False
-) -> dict[str, ChangeSet]:
-    held = {name: change for name, change in pending.items() if _is_held(engine.catalog, name)}
-    with engine.between(number, sum(map(len, pending.values()))) as runtimes:
-        _rewind(held, runtimes)
-        return engine.collect(engine.pipeline.walk(pending, runtimes, only=names, in_turn=in_turn), runtimes)
-
-
-def _since(engine: Engine, relation: str, epoch: int) -> ChangeSet:
-    fields = engine.catalog.relations[relation]
-    table = engine.store.read(relation, fields, since=epoch)
-    return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
 
 def _is_held(catalog: Catalog, relation: str) -> bool:

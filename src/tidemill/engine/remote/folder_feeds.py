@@ -9,83 +9,37 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidemill.engine.catalog.feed_entry import FeedEntry
+from tidemill.engine.catalog.refresh_mode import sync_interval
+from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
-from tidemill.engine.partitions.lateness import late_change_count
-from tidemill.engine.workers import MANUAL, Trouble, Worker, not_started, sync_interval
-from tidemill.model.errors import DataError, OutOfBudget, SetupError, SqlError, TidemillError, UnknownName, Unsupported
-from tidemill.sources.ingest.files import FORMATS, IngestedFiles, read_files
+from tidemill.engine.partitions.late_replay import late_change_count
+from tidemill.engine.remote.source_maintainer import ApplyChanges
+from tidemill.engine.workers import Trouble, Worker, not_started
+from tidemill.model.errors import DataError, OutOfBudget, SetupError, SqlError, TidemillError, UnknownName
+from tidemill.model.schema import Table
+from tidemill.sources.ingest.files import IngestedFiles, read_files
 from tidemill.sources.ingest.inbox import InboxFolder
 from tidemill.storage.filesystem.durable_files import fault
 
-if TYPE_CHECKING:
-    from tidemill.engine.engine import Engine
-
-__all__ = ["FAULT_POINTS", "FeedEntry", "FeedState", "FolderFeeds"]
+__all__ = ["FAULT_POINTS", "FeedState", "FolderFeeds"]
 
 FAULT_POINTS = ("fed", "put-away", "set-aside")
 """Where a feed can be cut short: before a file that was taken in is moved away, after that, and before one is set aside
 of which the reason is written already."""
-
-FEED_OPTIONS = {
-    "sync": "continuous, manual or every N seconds, minutes, hours",
-    "format": f"{', '.join(sorted(set(FORMATS.values())))}; else the ending of a file tells",
-}
 
 POLL_SECONDS = 0.2
 """How often a feed that is followed continuously looks into its folder."""
 
 CLOSE_SECONDS = 10.0
 """How long ``close`` waits for a file that is being taken in."""
-
-
-@dataclass(frozen=True)
-class FeedEntry:
-    """A feed as the catalog knows it: what comes to ``folder`` becomes changes of ``table``."""
-
-    name: str
-    table: str
-    folder: str
-    options: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        for option in self.options.keys() - FEED_OPTIONS.keys():
-            known = "; ".join(f"{key}: {values}" for key, values in FEED_OPTIONS.items())
-            raise Unsupported(f'feed "{self.name}" has an unknown option "{option}"', hint=f"Options are {known}.")
-        if self.options.get("format", "csv") not in FORMATS.values():
-            raise Unsupported(f'there is no reader for "{self.options["format"]}" files', hint=FEED_OPTIONS["format"])
-        sync_interval(self.options)
-
-    @property
-    def sync(self) -> str:
-        """When files are taken in, as its options say it."""
-        return self.options.get("sync", MANUAL)
-
-    @property
-    def position(self) -> str:
-        """The name under which the last file that was taken in is stored."""
-        return f"feed:{self.name}"
-
-    @property
-    def arrivals(self) -> InboxFolder:
-        """What waits in its folder."""
-        return InboxFolder(Path(self.folder), self.options.get("format"))
-
-    def to_json(self) -> dict[str, Any]:
-        """The feed as it stands in the catalog."""
-        return {"name": self.name, "table": self.table, "folder": self.folder, "options": dict(self.options)}
-
-    @classmethod
-    def from_json(cls, item: Mapping[str, Any]) -> FeedEntry:
-        """The feed that the catalog has."""
-        return cls(item["name"], item["table"], item["folder"], item["options"])
 
 
 @dataclass(frozen=True)
@@ -104,8 +58,9 @@ class FeedState:
 class FolderFeeds:
     """The feeds of a warehouse at work. One thread at a time takes in the files of a feed."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, state: EngineState, apply: ApplyChanges) -> None:
+        self._state = state
+        self._apply = apply
         self._locks: dict[str, threading.RLock] = {}
         self._threads: dict[str, Worker] = {}
         self._all = False
@@ -121,27 +76,27 @@ class FolderFeeds:
 
     def follow_all(self) -> None:
         """Let all feeds take in files by themselves, also those to come."""
-        self._engine.require_writable()
+        self._state.require_writable()
         self._all = True
-        for feed in self._engine.catalog.feeds.values():
+        for feed in self._state.catalog.feeds.values():
             self.follow(feed)
 
     def sync(self, name: str | None = None) -> IntakeCounts:
         """Take in all files that wait, of one feed or of all; returns how much that was."""
-        feeds = self._engine.catalog.feeds
+        feeds = self._state.catalog.feeds
         wanted = list(feeds.values()) if name is None else [self.find(name)]
         return IntakeCounts.total(map(self._take, wanted))
 
     def find(self, name: str) -> FeedEntry:
         """The feed of that name."""
-        feeds = self._engine.catalog.feeds
+        feeds = self._state.catalog.feeds
         if name.lower() not in feeds:
             raise UnknownName(f'there is no feed "{name}"', hint=f"Feeds: {', '.join(feeds) or 'none'}.")
         return feeds[name.lower()]
 
     def state(self, feed: FeedEntry) -> FeedState:
         """Where a feed stands."""
-        last, arrivals = self._engine.store.positions.get(feed.position) or None, feed.arrivals
+        last, arrivals = self._state.store.positions.get(feed.position) or None, feed.arrivals
         known = self.troubles().get(feed.name)
         trouble = None if known is None else str(known)
         try:
@@ -153,9 +108,9 @@ class FolderFeeds:
     def troubles(self) -> dict[str, Trouble]:
         """Which feeds cannot take in files at present though they should, and why."""
         found = {name: thread.trouble for name, thread in self._threads.items() if thread.trouble is not None}
-        if self._engine.read_only:
+        if self._state.read_only:
             return found
-        feeds = self._engine.catalog.feeds.values()
+        feeds = self._state.catalog.feeds.values()
         idle = (f for f in feeds if f.name not in self._threads and not math.isinf(sync_interval(f.options)))
         return found | {feed.name: not_started() for feed in idle}
 
@@ -183,12 +138,12 @@ class FolderFeeds:
         """Take in what waits, each file as an epoch; returns how much there was."""
         arrivals, taken = feed.arrivals, IntakeCounts()
         with self._locks.setdefault(feed.name, threading.RLock()):
-            self._engine.require_writable()
-            last = self._engine.store.positions.get(feed.position)
+            self._state.require_writable()
+            last = self._state.store.positions.get(feed.position)
             if last:
                 arrivals.archive(last)
             for item in arrivals.waiting():
-                if self._engine.closed or feed.name not in self._engine.catalog.feeds:
+                if self._state.closed or feed.name not in self._state.catalog.feeds:
                     break
                 taken += self._take_or_set_aside(feed, arrivals, item)
         return taken
@@ -207,21 +162,21 @@ class FolderFeeds:
         if arrivals.is_known(item.name):
             raise DataError("something of this name was taken in before", where=str(item), hint="Give it another name.")
         arrivals.refuse_links(item)
-        read = _read(self._engine, feed, item)
+        read = _read(self._state.catalog.table(feed.table), feed, item)
         came = IntakeCounts(len(read.change), read.files)
         with self.tally.counting(came):
-            epoch = self._engine.apply({feed.table: read.change}, {feed.position: item.name})
+            epoch = self._apply({feed.table: read.change}, {feed.position: item.name})
         fault("fed")
         arrivals.archive(item.name)
         fault("put-away")
-        late = IntakeCounts(late=late_change_count(self._engine, self._engine.catalog.table(feed.table), epoch))
+        late = IntakeCounts(late=late_change_count(self._state.store, self._state.catalog.table(feed.table), epoch))
         self.tally.add(late)
         return came + late
 
 
-def _read(engine: Engine, feed: FeedEntry, item: Path) -> IngestedFiles:
+def _read(table: Table, feed: FeedEntry, item: Path) -> IngestedFiles:
     try:
-        return read_files(engine.catalog.table(feed.table), [item], format=feed.options.get("format"))
+        return read_files(table, [item], format=feed.options.get("format"))
     except pa.ArrowException as error:
         raise DataError("the file cannot be read", where=str(item), detail=str(error)) from error
 

@@ -11,22 +11,20 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tidemill.changes.changeset import ChangeSet
-from tidemill.engine.inspect.source_explain import connect_for_explain, describe_source_queries
+from tidemill.engine.catalog.refresh_mode import sync_interval
+from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.intake_counts import IntakeCounts, IntakeTotals
-from tidemill.engine.remote.source_maintainer import Certificate, SourceMaintainer, source_position_name
-from tidemill.engine.workers import Trouble, Worker, not_started, sync_interval
+from tidemill.engine.remote.source_maintainer import ApplyChanges, Certificate, SourceMaintainer, source_position_name
+from tidemill.engine.workers import Trouble, Worker, not_started
 from tidemill.model.errors import TidemillError, Unsupported
-
-if TYPE_CHECKING:
-    from tidemill.engine.catalog.source_entry import SourceEntry
-    from tidemill.engine.catalog.view import View
-    from tidemill.engine.engine import Engine
+from tidemill.sources.secrets import Secrets
 
 FILL_SECONDS = 600.0
 """How long a source may take to give a view its first rows."""
@@ -44,15 +42,25 @@ CLOSE_SECONDS = 10.0
 class SourceViews:
     """The views over sources, by name."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        state: EngineState,
+        secrets: Secrets,
+        apply: ApplyChanges,
+        contents: Callable[[str], ChangeSet],
+    ) -> None:
+        self._state = state
+        self._secrets = secrets
+        self._commit = apply
+        self._contents = contents
         self._open: dict[str, SourceMaintainer] = {}
         self._syncing: dict[str, Worker] = {}
         self._locks: dict[str, threading.RLock] = {}
         self._opening = threading.Lock()  # what is made in a database is not made twice at a time
         self._taken: Counter[str] = Counter()
         self._all = False
-        self._reached = False
+        self.was_connected = False
+        """Whether sources were connected to since the warehouse was opened."""
         self.tally = IntakeTotals()
         """How many row changes have come from sources since the warehouse was opened."""
 
@@ -81,19 +89,19 @@ class SourceViews:
 
     def follow_all(self) -> None:
         """Let all views over sources follow them by themselves, also those to come."""
-        self._engine.require_writable()
+        self._state.require_writable()
         self._all = True
-        for view in self._engine.catalog.views.values():
+        for view in self._state.catalog.views.values():
             self.follow(view)
 
     def _interval(self, view: View) -> float:
         """How often a view is synced: as often as any of its sources is."""
-        return min((sync_interval(origin.options) for origin in self._origins(view).values()), default=math.inf)
+        return min((sync_interval(origin.options) for origin in self.entries_of(view).values()), default=math.inf)
 
-    def _origins(self, view: View) -> dict[str, SourceEntry]:
+    def entries_of(self, view: View) -> dict[str, SourceEntry]:
         """The sources of a view, by name."""
         names = sorted({name for kept in view.cores for name in kept.homes})
-        return {name: self._engine.catalog.origins[name] for name in names}
+        return {name: self._state.catalog.origins[name] for name in names}
 
     def _turn(self, name: str) -> None:
         """Wait for a message, and take in what comes, for a moment; then others may have the view."""
@@ -106,10 +114,9 @@ class SourceViews:
     def _of(self, view: View) -> SourceMaintainer:
         """The view at work, where need be from where it was left."""
         if view.name not in self._open:
-            engine = self._engine
-            engine.require_writable()
+            self._state.require_writable()
             following = self._opened(view)
-            rows = {kept.core.name: engine.contents(kept.core.name).zset() for kept in view.cores}
+            rows = {kept.core.name: self._contents(kept.core.name).zset() for kept in view.cores}
             try:
                 following.resume(self._positions(view), rows)
             except BaseException:
@@ -121,18 +128,18 @@ class SourceViews:
     def _opened(self, view: View) -> SourceMaintainer:
         patience = None if math.isinf(self._interval(view)) else RECONNECT_SECONDS
         with self._opening:
-            secrets = self._engine.secrets
-            sources = {name: origin.open(view.name, secrets, patience) for name, origin in self._origins(view).items()}
-        self._reached = True
+            entries = self.entries_of(view).items()
+            sources = {name: entry.open(view.name, self._secrets, patience) for name, entry in entries}
+        self.was_connected = True
         return SourceMaintainer(view, sources, self._apply)
 
     def _apply(self, changes: Mapping[str, ChangeSet], positions: Mapping[str, str]) -> int:
         with self.tally.counting(IntakeCounts(rows=sum(map(len, changes.values())))):
-            return self._engine.apply(changes, positions)
+            return self._commit(changes, positions)
 
     def sync(self, name: str | None, timeout: float | None) -> int:
         """Bring one view, or all, up to what their sources have committed; returns how much came since it last was."""
-        catalog = self._engine.catalog
+        catalog = self._state.catalog
         views = [catalog.view(name)] if name is not None else list(catalog.views.values())
         if name is not None and not views[0].cores:
             raise Unsupported(f'view "{views[0].name}" reads no source', hint="It follows its tables by itself.")
@@ -155,7 +162,7 @@ class SourceViews:
         Its protocols may be ahead of that.
         """
         with self.alone(name):
-            following = self._of(self._engine.catalog.view(name))
+            following = self._of(self._state.catalog.view(name))
             before = following.taken
             try:
                 yield following
@@ -173,54 +180,26 @@ class SourceViews:
         return Certificate(min(kept.level for kept in view.cores), self._positions(view))
 
     def _positions(self, view: View) -> dict[str, str]:
-        stored = self._engine.store.positions
-        return {name: stored[source_position_name(view.name, name)] for name in self._origins(view)}
+        stored = self._state.store.positions
+        return {name: stored[source_position_name(view.name, name)] for name in self.entries_of(view)}
 
     def is_filled(self, view: View) -> bool:
         """Whether a view has had its first rows; one that reads no source always has."""
-        stored = self._engine.store.positions
-        return not view.cores or any(source_position_name(view.name, name) in stored for name in self._origins(view))
-
-    def facts(self, view: View) -> dict[str, str]:
-        """What EXPLAIN says of a view over sources."""
-        if not view.cores:
-            return {}
-        certificate = self.certificate(view)
-        batches = "each update as it comes" if view.cores[0].complete else "in batches of all that waits"
-        return {
-            "sources": "; ".join(f"{one.core.name} by {one.protocol}" for one in view.cores)
-            + f"; consistency {certificate.level.name.lower()}",
-            "because": "\n".join(dict.fromkeys(one.why for one in view.cores)),
-            "heard": f"{batches}; sync {', '.join(sorted({o.sync for o in self._origins(view).values()}))}",
-            "asked": "\n".join(self._asked(view)),
-            "shows": ", ".join(f"{name} at {position}" for name, position in certificate.positions.items()),
-        }
-
-    def _asked(self, view: View) -> list[str]:
-        """What the sources of a view are asked, as they say it themselves, where they can be reached.
-
-        To explain a view of a warehouse that somebody else may have made is no reason to connect anywhere.
-        """
-        if not self._reached:
-            return ["told once the warehouse follows its sources, or is synced"]
-        try:
-            with connect_for_explain(self._origins(view), view.name, self._engine.secrets) as sources:
-                return [line for kept in view.cores for line in describe_source_queries(kept, sources)]
-        except TidemillError as error:
-            return [f"cannot be told now: {error.what}"]
+        stored = self._state.store.positions
+        return not view.cores or any(source_position_name(view.name, name) in stored for name in self.entries_of(view))
 
     def troubles(self, source: str | None = None) -> dict[str, Trouble]:
         """What keeps views, those over one source or all of them, from following by themselves at present."""
         found: dict[str, Trouble] = {}
-        for name, view in self._engine.catalog.views.items():
+        for name, view in self._state.catalog.views.items():
             trouble = self._syncing[name].trouble if name in self._syncing else self._idle(view)
-            if trouble is not None and (source is None or source in self._origins(view)):
+            if trouble is not None and (source is None or source in self.entries_of(view)):
                 found[name] = trouble
         return found
 
     def _idle(self, view: View) -> Trouble | None:
         """Why a view has nobody that lets it go on by itself, where it should."""
-        wanted = view.cores and not self._engine.read_only and not math.isinf(self._interval(view))
+        wanted = view.cores and not self._state.read_only and not math.isinf(self._interval(view))
         return not_started() if wanted else None
 
     def drop(self, view: View) -> None:

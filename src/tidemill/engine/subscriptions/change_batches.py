@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.engine.boundary import public_class
+from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
 from tidemill.engine.results import present_rows
@@ -21,9 +22,7 @@ from tidemill.engine.subscriptions.row_filter import RowFilter
 from tidemill.model.errors import EpochGone, FellBehind
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.program.joingraph import Serve
-
-if TYPE_CHECKING:
-    from tidemill.engine.engine import Engine
+from tidemill.storage.store import Store
 
 UserRow = tuple[Any, ...]
 """A row as users see it."""
@@ -115,32 +114,47 @@ def _updates_in(net: ZSet, key: tuple[int, ...] | None) -> list[tuple[Row, Row]]
     return [(old, new) for old, new in both if (net.weight(old), net.weight(new)) == (-1, 1)]
 
 
+class ChangeSource(Protocol):
+    """A warehouse as its stored changes are read."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its tables and views."""
+
+    @property
+    def store(self) -> Store:
+        """Where its changes are."""
+
+    def reach(self, view: View) -> int:
+        """The epoch after which the changes of a view are stored."""
+
+
 def stored_batches(
-    engine: Engine, view: View, since: int, until: int | None = None, where: RowFilter | None = None
+    source: ChangeSource, view: View, since: int, until: int | None = None, where: RowFilter | None = None
 ) -> list[ChangeBatch]:
     """The batches of epochs in ``(since, until]`` as the store has them; ``FellBehind`` where it no longer does."""
     if view.serve is Serve.READ:
         raise unpublished_error(view.name, f'view "{view.name}" has no changes to follow')
-    store, fields = engine.store, view.fields
+    store, fields = source.store, view.fields
     try:
         table = store.read(view.name, fields, since=since, until=until)
     except EpochGone:
-        require_reach(engine, view, since)
+        require_reach(source, view, since)
         raise
     # What was forgotten while we read counts as well: a log has holes then, and not an error.
-    require_reach(engine, view, since)
+    require_reach(source, view, since)
     if where is not None:
         table = where.matching(table)
-    key = key_of_view(view, engine.catalog)
+    key = key_of_view(view, source.catalog)
     found = ((epoch, _summed(change)) for epoch, change in _by_epoch(table, view))
     return [ChangeBatch(epoch, change, key) for epoch, change in found if len(change)]
 
 
-def require_reach(engine: Engine, view: View, since: int) -> None:
+def require_reach(source: ChangeSource, view: View, since: int) -> None:
     """Refuse to go on from an epoch after which changes are missing."""
-    reach = engine.logs.reach(view)
+    reach = source.reach(view)
     if since < reach:
-        raise FellBehind(view.name, since, reach, engine.store.epoch)
+        raise FellBehind(view.name, since, reach, source.store.epoch)
 
 
 def _by_epoch(table: pa.Table, view: View) -> Iterator[tuple[int, ChangeSet]]:

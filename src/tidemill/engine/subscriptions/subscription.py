@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from tidemill.engine.boundary import public_class
 from tidemill.engine.catalog.unique_keys import key_of_view
 from tidemill.engine.catalog.view import View, unpublished_error
-from tidemill.engine.engine import Engine
-from tidemill.engine.subscriptions.change_batches import ChangeBatch, require_reach, stored_batches
+from tidemill.engine.subscriptions.change_batches import ChangeBatch, ChangeSource, require_reach, stored_batches
+from tidemill.engine.subscriptions.publisher import Publisher
 from tidemill.engine.subscriptions.row_filter import Where, parse_where
 from tidemill.model.errors import EpochGone, SetupError
 from tidemill.program.joingraph import Serve
@@ -25,6 +26,25 @@ BATCH_FORMS = ("rows", "arrow")
 
 MAX_EPOCHS_PER_READ = 1024
 """So many epochs are read from the store at once, at most."""
+
+
+class Subscribable(ChangeSource, Protocol):
+    """A warehouse as subscriptions use it."""
+
+    publisher: Publisher
+
+    @property
+    def poll_seconds(self) -> float | None:
+        """After how many seconds to look for what another process has committed; None where none can."""
+
+    def settled(self) -> AbstractContextManager[None]:
+        """Nothing else happens to it meanwhile."""
+
+    def flush(self) -> None:
+        """Commit the events that wait."""
+
+    def poll(self) -> None:
+        """See what another process has committed since."""
 
 
 @public_class
@@ -47,7 +67,7 @@ class Subscription:
 
     def __init__(
         self,
-        engine: Engine,
+        source: Subscribable,
         view: str,
         *,
         since: int | None = None,
@@ -58,21 +78,21 @@ class Subscription:
     ) -> None:
         if form not in BATCH_FORMS:
             raise SetupError(f'there is no form "{form}"', hint=f"Use one of {', '.join(BATCH_FORMS)}.")
-        with engine.settled():
-            self._view = engine.catalog.view(view)
+        with source.settled():
+            self._view = source.catalog.view(view)
             if self._view.serve is Serve.READ:
                 raise unpublished_error(self._view.name, f'view "{self._view.name}" cannot be subscribed to')
             self._where = None if not where else parse_where(where, self._view.fields, self._view.name)
-            now = engine.store.epoch
+            now = source.store.epoch
             self._seen = now if since is None else since
-            require_reach(engine, self._view, self._seen)
+            require_reach(source, self._view, self._seen)
             if self._seen > now:
                 raise EpochGone(f"epoch {since} is still to come", detail=f"The last one is {now}.")
-            self._key = key_of_view(self._view, engine.catalog)
+            self._key = key_of_view(self._view, source.catalog)
             fields, name = self._view.fields, self._view.name
-            self._inbox = engine.publisher.join(name, fields, self._seen, now, self._where, max(buffer, 1))
-        self._engine = engine
-        self._publications = engine.publisher
+            self._inbox = source.publisher.join(name, fields, self._seen, now, self._where, max(buffer, 1))
+        self._source = source
+        self._publications = source.publisher
         self._timeout = timeout
         self._buffer = max(buffer, 1)
         self._arrow = form == "arrow"
@@ -129,7 +149,7 @@ class Subscription:
         if not self._inbox.waiting:
             if not self._inbox.behind:
                 # What was fed one by one is in an epoch once somebody looks.
-                self._engine.events.flush()
+                self._source.flush()
             if not self._inbox.waiting:
                 return None
         taken = self._publications.take(self._inbox)
@@ -145,14 +165,14 @@ class Subscription:
         if until <= read:
             self._publications.caught_up(self._inbox, read)
             return
-        self._found.extend(stored_batches(self._engine, self._view, read, until, self._where))
+        self._found.extend(stored_batches(self._source, self._view, read, until, self._where))
         self._read = until
         rows = sum(batch.rows for batch in self._found)
         self._step = min(2 * self._step, MAX_EPOCHS_PER_READ) if 4 * rows < self._buffer else max(self._step // 2, 1)
 
     def _is_current(self) -> bool:
         """Whether the view is still there, and still has the columns that were subscribed to."""
-        view = self._engine.catalog.find(self._view.name)
+        view = self._source.catalog.find(self._view.name)
         if not isinstance(view, View) or view.fields != self._view.fields:
             return False
         self._view = view
@@ -163,7 +183,7 @@ class Subscription:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False
-        pause = self._engine.poll_seconds
+        pause = self._source.poll_seconds
         if pause is not None:
             left = pause if left is None else min(left, pause)
         with self._inbox.wake:
@@ -171,5 +191,5 @@ class Subscription:
                 self._inbox.awaited = True
                 self._inbox.wake.wait(left)
         if pause is not None:
-            self._engine.look()
+            self._source.poll()
         return True

@@ -11,4 +11,5 @@
 - ``time_partitions``: time partitions of a stage, recomputed from the partitions that they read.
 - ``ingest``: DataFrames and streaming queries that users hand over, as changes of a table; ``nested_records``: records
   of nested files.
+- ``spark_types``: the types of Spark that public functions take and return.
 """

@@ -1,0 +1,99 @@
+"""A view compiled from its query, over what the catalog holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidemill.algebra.relational.walk import scans
+from tidemill.compiler.choose import strategy_options
+from tidemill.compiler.explain import require_incremental
+from tidemill.compiler.frontends.script.statements import OqlText
+from tidemill.compiler.frontends.sql.grammar.sql_text import ParsedText
+from tidemill.compiler.frontends.translate import check_column_names, translate
+from tidemill.compiler.frontends.viewdf.definition import PartitionedView
+from tidemill.compiler.passes import compile_view
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.oql_queries import as_oql, oql_view
+from tidemill.engine.catalog.remote_subplans import keep
+from tidemill.engine.catalog.view import View, unpublished_error
+from tidemill.engine.catalog.view_options import requires_incremental, static_tables, view_options, with_retention
+from tidemill.model.errors import Unsupported
+from tidemill.program.joingraph import Serve
+
+__all__ = ["define_view"]
+
+
+def define_view(
+    catalog: Catalog,
+    name: str,
+    query: str,
+    options: Mapping[str, str],
+    epoch: int,
+    tree: ParsedText | PartitionedView | OqlText | None = None,
+) -> View:
+    """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
+    _require_options(name, options)
+    # A view that is to replace one of its name cannot read that.
+    readable = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
+    cuts = {other: cut for other, cut in catalog.partitionings.items() if other != name}
+    meant = as_oql(tree or query, name)
+    if isinstance(meant, OqlText):
+        translated = oql_view(meant, catalog.module, readable)
+    else:
+        translated = translate(meant, readable, name, catalog.registry.keys, cuts)
+    check_column_names(name, translated.relation.fields)
+    _require_changes(catalog, name, scans(translated.relation))
+    relation, cores = keep(name, translated.relation, options, catalog.origins.values())
+    program = compile_view(
+        name,
+        relation,
+        catalog.tables | catalog.as_streams() | {kept.core.name: kept.table for kept in cores},
+        strategy=options.get("strategy", "auto"),
+        static=static_tables(options),
+        method=options.get("method", "auto"),
+        **{option: value for option, value in options.items() if option in strategy_options()},
+    )
+    if requires_incremental(options, name):
+        require_incremental(program)
+    cut = with_retention(options, name, translated.partitioning)
+    view = View(name, query, dict(options), relation, program, epoch, epoch, cores, cut, order=translated.order)
+    _require_retained_inputs(catalog, view)
+    _require_log(view)
+    return view
+
+
+def _require_options(name: str, options: Iterable[str]) -> None:
+    known_options = view_options()
+    for option in options:
+        if option not in known_options:
+            known = "; ".join(f"{key}: {values}" for key, values in known_options.items())
+            raise Unsupported(f'view "{name}" has an unknown option "{option}"', hint=f"Options are {known}.")
+
+
+def _require_changes(catalog: Catalog, name: str, read: Iterable[str]) -> None:
+    """Refuse a view over one that has no changes to follow."""
+    for view in map(catalog.views.get, read):
+        if view is not None and view.serve is Serve.READ:
+            raise unpublished_error(view.name, f'view "{name}" cannot follow "{view.name}"')
+
+
+def _require_retained_inputs(catalog: Catalog, view: View) -> None:
+    """Refuse a deferred view where what it reads does not wait for it."""
+    forgetful = catalog.inputs_with_retention(view)
+    if view.refresh.deferred and forgetful:
+        raise Unsupported(
+            f'view "{view.name}" cannot be refreshed late',
+            detail=f'It reads "{forgetful[0]}", which forgets rows (RETAIN), also those that it has not seen yet.',
+            hint="Let it be immediate, or leave RETAIN out.",
+        )
+
+
+def _require_log(view: View) -> None:
+    """Refuse wrong options here and not at the first epoch, and ``keep`` where there is no log."""
+    _ = view.refresh, view.weight, view.keep
+    if "keep" in view.options and view.keep is None:
+        raise Unsupported(
+            f'view "{view.name}" has no log of changes to keep',
+            detail=f"Its option keep is for serve = 'subscribe', and it has serve = '{view.serve.value}'.",
+            hint="Leave the option out, or use serve = 'subscribe'.",
+        )

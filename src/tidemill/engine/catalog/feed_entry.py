@@ -1,0 +1,62 @@
+"""A folder feed as the catalog has it: which folder, which table, and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
+from tidemill.model.errors import Unsupported
+from tidemill.sources.ingest.files import FORMATS
+from tidemill.sources.ingest.inbox import InboxFolder
+
+__all__ = ["FeedEntry"]
+
+FEED_OPTIONS = {
+    "sync": "continuous, manual or every N seconds, minutes, hours",
+    "format": f"{', '.join(sorted(set(FORMATS.values())))}; else the ending of a file tells",
+}
+
+
+@dataclass(frozen=True)
+class FeedEntry:
+    """A feed as the catalog knows it: what comes to ``folder`` becomes changes of ``table``."""
+
+    name: str
+    table: str
+    folder: str
+    options: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for option in self.options.keys() - FEED_OPTIONS.keys():
+            known = "; ".join(f"{key}: {values}" for key, values in FEED_OPTIONS.items())
+            raise Unsupported(f'feed "{self.name}" has an unknown option "{option}"', hint=f"Options are {known}.")
+        if self.options.get("format", "csv") not in FORMATS.values():
+            raise Unsupported(f'there is no reader for "{self.options["format"]}" files', hint=FEED_OPTIONS["format"])
+        sync_interval(self.options)
+
+    @property
+    def sync(self) -> str:
+        """When files are taken in, as its options say it."""
+        return self.options.get("sync", MANUAL)
+
+    @property
+    def position(self) -> str:
+        """The name under which the last file that was taken in is stored."""
+        return f"feed:{self.name}"
+
+    @property
+    def arrivals(self) -> InboxFolder:
+        """What waits in its folder."""
+        return InboxFolder(Path(self.folder), self.options.get("format"))
+
+    def to_json(self) -> dict[str, Any]:
+        """The feed as it stands in the catalog."""
+        return {"name": self.name, "table": self.table, "folder": self.folder, "options": dict(self.options)}
+
+    @classmethod
+    def from_json(cls, item: Mapping[str, Any]) -> FeedEntry:
+        """The feed that the catalog has."""
+        return cls(item["name"], item["table"], item["folder"], item["options"])

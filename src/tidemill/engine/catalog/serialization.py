@@ -1,0 +1,129 @@
+"""The catalog as JSON, and back: statements in SQL, compiled again whenever a warehouse is opened.
+
+So a catalog is legible in the manifest and outlives any change of our own structures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tidemill.algebra.user_functions import Registry
+from tidemill.compiler.frontends.script.statements import CreateTable
+from tidemill.compiler.frontends.translate import parse
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.constraints import without_enforcement
+from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.catalog.define_view import define_view
+from tidemill.engine.catalog.feed_entry import FeedEntry
+from tidemill.engine.catalog.object_module import ObjectModule
+from tidemill.engine.catalog.shared_stages import can_still_share, shared_stage_users, with_shared_stages
+from tidemill.engine.catalog.source_entry import SourceEntry
+from tidemill.engine.catalog.user_functions import signature_from_json, signature_to_json
+from tidemill.engine.catalog.view import View
+from tidemill.model.errors import Corrupt
+from tidemill.model.schema import LATE, Table
+
+__all__ = ["catalog_from_json", "catalog_to_json"]
+
+
+def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
+    """The catalog as it stands in a manifest."""
+    own = {kept.core.name for view in catalog.views.values() for kept in view.cores}
+    own |= {name + LATE for name in catalog.late}
+    entries: dict[str, Any] = {"entries": [_entry_to_json(catalog.entry(name)) for name in catalog if name not in own]}
+    if catalog.origins:
+        entries["sources"] = [origin.to_json() for origin in catalog.origins.values()]
+    if catalog.feeds:
+        entries["feeds"] = [feed.to_json() for feed in catalog.feeds.values()]
+    if catalog.module is not None:
+        entries["objects"] = catalog.module.text
+    called = catalog.functions_in_use()
+    known = [signature_to_json(function.signature) for function in catalog.registry if function.key in called]
+    return entries | ({"functions": known} if known else {})
+
+
+def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Catalog, list[View]]:
+    """The catalog, compiled, and the views whose stored state has an outdated layout."""
+    catalog, outdated = Catalog(registry), []
+    for item in _items(data, "functions"):
+        with _read(item):
+            registry.declare(signature_from_json(item))
+    for item in _items(data, "sources"):
+        with _read(item):
+            catalog.connect(SourceEntry.from_json(item))
+    if "objects" in data:
+        with _read(data):
+            catalog.module = ObjectModule.of(data["objects"], "catalog")
+    for item in _items(data, "entries"):
+        with _read(item):
+            entry = _entry_of(catalog, item)
+            catalog.add(entry)
+            if isinstance(entry, View) and entry.fingerprint != item["fingerprint"]:
+                outdated.append(entry)
+    views = [view for view in catalog.views.values() if _must_be_rebuilt(catalog, view, outdated)]
+    outdated = [catalog.alone(view) for view in views]
+    for item in _items(data, "feeds"):
+        with _read(item):
+            catalog.add_feed(FeedEntry.from_json(item))
+    return catalog, outdated
+
+
+def _must_be_rebuilt(catalog: Catalog, view: View, outdated: list[View]) -> bool:
+    """Whether the state of a view is outdated, or what it shares with one that is."""
+    return view in outdated or any(view in shared_stage_users(other, catalog.views.values()) for other in outdated)
+
+
+def _entry_of(catalog: Catalog, item: Mapping[str, Any]) -> Table | View:
+    if item["kind"] == "view":
+        view = define_view(catalog, item["name"], item["query"], item["options"], item["created"])
+        shares = item.get("shares", {})
+        if shares and can_still_share(view, shares, catalog.views.values()):
+            view = with_shared_stages(view, shares)
+        return replace(view, fresh=item["fresh"])
+    (statement,) = parse(item["ddl"], name="catalog")
+    if not isinstance(statement, CreateTable):
+        raise ValueError(item["ddl"])
+    # Without the mark it was written when foreign keys only informed: rows were never checked.
+    return statement.table if item.get("enforced") else without_enforcement(statement.table)
+
+
+def _entry_to_json(entry: Table | View) -> dict[str, Any]:
+    if isinstance(entry, Table):
+        return {"kind": "table", "ddl": ddl(entry), **({"enforced": True} if entry.references else {})}
+    return {
+        "kind": "view",
+        "name": entry.name,
+        "query": entry.query,
+        "options": dict(entry.options),
+        "created": entry.created,
+        "fresh": entry.fresh,
+        "fingerprint": entry.fingerprint,
+        **({"shares": dict(entry.shares)} if entry.shares else {}),
+    }
+
+
+def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+    """The items of a kind, each under a name that can be one: it becomes part of names of stages and files."""
+    for item in data.get(kind, ()):
+        with _read(item):
+            if "name" in item and not re.fullmatch(r"\w+", item["name"]):
+                raise ValueError(f"{item['name']!r} is no name")
+        yield item
+
+
+@contextmanager
+def _read(item: object) -> Iterator[None]:
+    """Read an item of a catalog; one that is not what this Tidemill writes is an error that shows it."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise Corrupt(
+            "the catalog cannot be read",
+            where=str(item)[:500],
+            detail=f"It is not what this Tidemill writes: {type(fault).__name__} {fault}.",
+            hint="Open the warehouse with the Tidemill that wrote it last.",
+        ) from fault

@@ -1,0 +1,159 @@
+"""Tables and views created, replaced and dropped. A view that goes leaves the stages that it shares to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.shared_stages import (
+    share_stages,
+    shared_stage_users,
+    transfer_shared_stages,
+    transferred_contents,
+)
+from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.commit import EpochCommitter, Settled
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS
+from tidemill.engine.maintenance.change_logs import ChangeLogs
+from tidemill.engine.partitions.change_bounds import require_bounded
+from tidemill.engine.partitions.lateness import initial_head
+from tidemill.engine.refresh.fill import ViewFiller, cannot_replace
+from tidemill.engine.remote.source_views import SourceViews
+from tidemill.engine.subscriptions.publisher import Publisher
+from tidemill.model.schema import LATE, Table
+
+__all__ = ["RelationDefinitions"]
+
+
+class RelationDefinitions:
+    """Creates, replaces and drops tables and views of a warehouse; each commits the catalog."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        epochs: EpochCommitter,
+        settled: Settled,
+        filler: ViewFiller,
+        source_views: SourceViews,
+        publisher: Publisher,
+        logs: ChangeLogs,
+    ) -> None:
+        self._state = state
+        self._epochs = epochs
+        self._settled = settled
+        self._filler = filler
+        self._source_views = source_views
+        self._publisher = publisher
+        self._logs = logs
+
+    def create_table(self, table: Table) -> None:
+        """Add an empty table or a stream."""
+        with self._settled():
+            self._state.require_writable()
+            with self._epochs.changing_catalog() as catalog:
+                catalog.add(table)
+                self._epochs.commit_catalog(positions=initial_head(table))
+
+    def create_view(self, view: View) -> None:
+        """Add a view and fill it from what its inputs hold."""
+        store = self._state.store
+        with self._settled():
+            self._state.require_writable()
+            require_bounded(self._state.catalog, view)
+            pending = self._filler.retained_rows(view)
+            try:
+                with self._epochs.changing_catalog() as catalog:
+                    view = share_stages(view, catalog.views, store)
+                    catalog.add(view)
+                    begun = tuple(filter(store.rows, view.map_names))
+                    if begun:  # by a process that died before the view was whole
+                        self._epochs.commit(Epoch(store.epoch, dropped=begun), ends=False)()
+                    self._filler.fill(view, pending)
+            except REVERTIBLE_ERRORS:
+                if view.name not in self._state.catalog:
+                    self._release(view.name, view.map_names)
+                raise
+        if view.cores:
+            try:
+                self._source_views.begin(view)
+            except BaseException:
+                self.drop(view.name)
+                raise
+
+    def replace_view(self, view: View) -> None:
+        """Put a view in the place of the one of its name, which no other view may read: built first, then swapped.
+
+        Whatever fails on the way, a query that cannot be maintained, a row that it cannot take, an interrupt, the old
+        view is as it was. The store has not changed until the commit, so memory is read anew from there.
+        """
+        with self._source_views.alone(view.name), self._settled():
+            self._state.require_writable()
+            old = self._state.catalog.view(view.name)
+            self._state.catalog.require_unread(view.name, "replaced")
+            if view.cores:
+                raise cannot_replace(view, "Its first rows come from sources, and until then it would be empty.")
+            pending = self._filler.retained_rows(view)
+            try:
+                with self._epochs.changing_catalog() as catalog, self._publisher.ending(view.name):
+                    left, dropped = self._remove(catalog, view.name)
+                    self._release(view.name, dropped)
+                    require_bounded(catalog, view)
+                    view = share_stages(view, catalog.views, self._state.store)
+                    catalog.add(view)
+                    self._filler.fill(view, pending, left=left, dropped=dropped)
+            except REVERTIBLE_ERRORS:
+                self._state.reload()  # what runtimes have under this name is of the new view
+                raise
+            self._source_views.drop(old)
+
+    def drop(self, name: str) -> None:
+        """Remove a table or view that no view reads."""
+        with self._source_views.alone(name), self._settled(), self._publisher.ending(name):
+            self._state.require_writable()
+            view = self._state.catalog.views.get(name)
+            with self._epochs.changing_catalog() as catalog:
+                left, dropped = self._remove(catalog, name)
+                self._epochs.commit_catalog(left, dropped=dropped, then=partial(self._release, name, dropped))
+            if view is not None:
+                self._source_views.drop(view)
+
+    def unshare(self, view: View) -> None:
+        """Give a view stages of its own: it, and those who follow it, have copies of what was shared."""
+        with self._settled():
+            if not view.shares and not shared_stage_users(view, self._state.catalog.views.values()):
+                return
+            with self._epochs.changing_catalog() as catalog:
+                left = self._transfer_shared_stages(view)
+                stages = [stage for other in catalog.views.values() for stage in other.program.stages]
+                owners = {shared: own for own, shared in view.shares.items()}
+                left |= transferred_contents(stages, owners, self._state.store)
+                self._state.place(catalog.alone(view))
+                self._epochs.commit_catalog(left)
+
+    def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
+        """Remove a table or view from the catalog; returns what is to be stored for others, and the maps that end."""
+        late, view = name in catalog.late, catalog.views.get(name)
+        catalog.drop(name)
+        if view is None:
+            return {}, (name, name + LATE) if late else (name,)
+        return self._transfer_shared_stages(view), (*view.map_names, *(kept.core.name for kept in view.cores))
+
+    def _release(self, name: str, relations: Iterable[str]) -> None:
+        """Release what is in memory of a table or view that is gone, or is about to be replaced."""
+        self._state.pipeline.remove(name)
+        self._logs.forget(name)
+        for relation in relations:
+            self._state.placement.forget_relation(relation)
+        self._state.count_rows()
+
+    def _transfer_shared_stages(self, view: View) -> dict[str, ChangeSet]:
+        """Transfer the stages of a view that goes to those who share them; returns what these hold, to be stored."""
+        catalog = self._state.catalog
+        users, owners = transfer_shared_stages(view, shared_stage_users(view, catalog.views.values()))
+        for user in users:
+            catalog.update_view(user)
+            self._state.place(user)
+        return transferred_contents(view.program.stages, owners, self._state.store)

@@ -1,0 +1,59 @@
+"""One epoch of changes, from what tables are given to the commit of all views together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
+from tidemill.engine.epochs.pipeline import check_tables
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.partitions.lateness import LatenessFilter
+from tidemill.model.errors import ArithmeticFault
+
+__all__ = ["apply_changes"]
+
+
+def apply_changes(
+    state: EngineState,
+    epochs: EpochCommitter,
+    changes: Mapping[str, ChangeSet],
+    positions: Mapping[str, str],
+    *,
+    objects: bool,
+    late: bool,
+) -> tuple[int, WaitUntilDurable]:
+    """Commit one epoch: all changes and all views together, or nothing. Returns its number.
+
+    Tables of ``objects`` are changed by these alone, which have seen to it that all references are right. With ``late``
+    changes are applied however late they are: whoever asks for it knows what is retained.
+    """
+    state.require_writable()
+    state.catalog.require_not_static(changes)
+    if not objects:
+        state.catalog.require_not_object_tables(changes)
+    number = state.store.epoch + 1
+    gate = LatenessFilter(state.catalog.tables, state.store.positions, number)
+    changes = changes if late else gate.admit(changes)
+    try:
+        stored = _run(state, epochs, number, changes)
+    except ArithmeticFault:
+        # The fault may be of two rows that never stood beside each other: one leaves as the other comes.
+        stored = _run(state, epochs, number, changes, in_turn=True)
+    return number, epochs.commit(Epoch(number, stored, {**positions, **gate.moved}))
+
+
+def _run(
+    state: EngineState,
+    epochs: EpochCommitter,
+    number: int,
+    changes: Mapping[str, ChangeSet],
+    *,
+    in_turn: bool = False,
+) -> dict[str, ChangeSet]:
+    """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
+    catalog, pipeline = state.catalog, state.pipeline
+    with epochs.running(number, sum(map(len, changes.values()))) as runtimes:
+        pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)
+        possible = check_tables(changes, catalog.tables, catalog.constraints, runtimes[0])
+        return epochs.collect(pipeline.walk(possible, runtimes, in_turn=in_turn), runtimes)

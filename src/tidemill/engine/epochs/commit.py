@@ -1,0 +1,137 @@
+"""Epochs begun, collected and committed; a changed catalog is committed the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.epochs.pipeline import Propagation
+from tidemill.engine.epochs.staleness_marks import marks_of
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.epochs.transaction import REVERTIBLE_ERRORS, EpochTransaction
+from tidemill.engine.epochs.weights import require_weights
+from tidemill.runtimes.runtime import Runtime
+
+__all__ = ["EpochCommitter", "Settled", "WaitUntilDurable"]
+
+Settled = Callable[[], AbstractContextManager[None]]
+"""Alone, with every event that was fed in an epoch, and after an exception back at the last commit."""
+
+WaitUntilDurable = Callable[[], None]
+"""Waits until an epoch is safe on disk, and tells those who listen."""
+
+
+class EpochCommitter:
+    """Commits epochs of a warehouse. An epoch is offered to ``committed`` at once, and its number to ``publish`` when
+    it is durable.
+    """
+
+    def __init__(
+        self,
+        state: EngineState,
+        transaction: EpochTransaction,
+        committed: Callable[[Epoch], None],
+        publish: Callable[[int], None],
+    ) -> None:
+        self._state = state
+        self._transaction = transaction
+        self._committed = committed
+        self._publish = publish
+
+    @contextmanager
+    def running(self, number: int, work: int) -> Iterator[list[Runtime]]:
+        """The runtimes for work on so many rows, between begin and the end of epoch ``number``.
+
+        A change that is refused is undone by them. After any other error they are not trusted to: see ``transaction``.
+        The first one checks tables. One that takes no part must forget what it holds, for it will be behind.
+        """
+        state, before = self._state, self._transaction.phase
+        self._transaction.begin()
+        runtimes = state.pipeline.runtimes(always=state.place_views(work))
+        state.placement.forget(but=runtimes)
+        for runtime in runtimes:
+            runtime.begin(number)
+        try:
+            with state.budget.epoch(work):
+                yield runtimes
+        except REVERTIBLE_ERRORS:
+            for runtime in runtimes:
+                runtime.rollback()
+            self._transaction.undone(before)
+            raise
+
+    def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
+        """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
+        catalog = self._state.catalog
+        stored = {name: change for name, change in walk.stored.items() if catalog.keeps_rows_of(name)}
+        for runtime in runtimes:
+            stored.update(runtime.commit())
+        require_weights(stored, runtimes)
+        return stored
+
+    def commit(
+        self,
+        epoch: Epoch,
+        refreshed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+        *,
+        ends: bool = True,
+    ) -> WaitUntilDurable:
+        """Make the epoch visible; the returned function waits until it is durable and wakes subscribers.
+
+        The store commits it in one step. What follows from that in memory, also what is to be done ``then``, is part of
+        the epoch. ``refreshed`` are late views that catch up. Unless it ``ends`` what was begun, memory is still ahead.
+        """
+        state = self._state
+        self._transaction.begin()
+        marks = marks_of(state.catalog, state.store.positions, epoch, refreshed)
+        if marks:
+            epoch = replace(epoch, positions={**epoch.positions, **marks})
+        durable = state.store.append(epoch)
+        self._committed(epoch)
+        state.placement.rows += sum(len(c) for name, c in epoch.changes.items() if name in state.catalog.tables)
+        if then is not None:
+            then()
+        if ends:
+            self._transaction.end()
+        return partial(self._settle, epoch.number, durable)
+
+    def _settle(self, number: int, durable: Callable[[], None]) -> None:
+        """Wait until an epoch is durable, and tell those who listen. It is committed, whatever happens here."""
+        try:
+            durable()
+            self._publish(number)
+        except BaseException:
+            self._transaction.unpublished = True
+            raise
+
+    @contextmanager
+    def changing_catalog(self) -> Iterator[Catalog]:
+        """The catalog, to be changed and committed within. Where that is refused, it is as before."""
+        before = self._state.catalog
+        self._transaction.begin()
+        self._state.catalog = before.copy()
+        try:
+            yield self._state.catalog
+        except REVERTIBLE_ERRORS:
+            self._state.restore(before)
+            self._transaction.end()
+            raise
+
+    def commit_catalog(
+        self,
+        changes: Mapping[str, ChangeSet] = MappingProxyType({}),
+        *,
+        positions: Mapping[str, str] = MappingProxyType({}),
+        dropped: tuple[str, ...] = (),
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Commit the catalog as it is, within the present epoch."""
+        catalog = catalog_to_json(self._state.catalog)
+        self.commit(Epoch(self._state.store.epoch, changes, positions, catalog, dropped), then=then)()

@@ -1,0 +1,80 @@
+"""An epoch that changes are handed to one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+
+from tidemill.changes.changeset import ChangeSet, Epoch
+from tidemill.changes.zset import Row
+from tidemill.engine.epochs.commit import EpochCommitter, WaitUntilDurable
+from tidemill.engine.epochs.pipeline import Propagation, check_tables
+from tidemill.engine.epochs.state import EngineState
+from tidemill.engine.partitions.lateness import LatenessFilter
+from tidemill.model.errors import DataError
+from tidemill.runtimes.native.runtime import NativeRuntime
+from tidemill.runtimes.runtime import Runtime
+
+__all__ = ["OpenEpoch", "RowEvent"]
+
+RowEvent = tuple[str, Row, int]
+"""A relation, a row in its inner form, and how often it comes."""
+
+
+class OpenEpoch:
+    """An epoch that changes are handed to one by one. Until it is closed nobody else sees it."""
+
+    def __init__(self, state: EngineState, epochs: EpochCommitter) -> None:
+        state.require_writable()
+        self._state = state
+        self._epochs = epochs
+        self._number = state.store.epoch + 1
+        self._stack = ExitStack()
+        self._runtimes: list[Runtime] = self._stack.enter_context(epochs.running(self._number, 1))
+        self._walk: Propagation = state.pipeline.start(self._runtimes)
+        self._static = state.catalog.static
+        self._gate = LatenessFilter(state.catalog.tables, state.store.positions, self._number)
+        self._taken: dict[str, list[tuple[Row, int]]] = {}
+
+    def take(self, event: RowEvent) -> None:
+        """Carry one event to every view."""
+        name, row, weight = event
+        if name in self._static:
+            self._state.catalog.require_not_static([name])
+        change = ChangeSet.of([(row, weight)], self._state.fields_of(name))
+        admitted = self._gate.admit({name: change})
+        catalog = self._state.catalog
+        for taken, possible in check_tables(admitted, catalog.tables, catalog.constraints, self._runtimes[0]).items():
+            self._walk.take(taken, possible)
+            self._walk.recompute_pending(taken)
+            self._taken.setdefault(taken, []).extend(admitted[taken].pairs())
+
+    def undo(self) -> None:
+        """Leave everything as it was before the epoch."""
+        with suppress(_RollBack), self._stack:
+            raise _RollBack("undone")
+
+    def close(self) -> WaitUntilDurable:
+        """Commit the epoch with all that it has taken; what is returned waits until it is durable."""
+        fields_of = self._state.fields_of
+        return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in self._taken.items()})
+
+    def close_fed(self, relations: Iterable[str]) -> WaitUntilDurable:
+        """Commit the epoch, in which events of ``relations`` went to machine code directly."""
+        for relation in relations:
+            self._walk.fed(relation)
+            for _, placed, stage in self._state.pipeline.readers(relation):
+                assert isinstance(placed.runtime, NativeRuntime)
+                placed.runtime.fed(stage)
+        return self._finish({})
+
+    def _finish(self, stored: Mapping[str, ChangeSet]) -> WaitUntilDurable:
+        with self._stack:
+            self._walk.stored.update(stored)
+            self._walk.finish()
+            changes = self._epochs.collect(self._walk, self._runtimes)
+        return self._epochs.commit(Epoch(self._number, changes, self._gate.moved))
+
+
+class _RollBack(DataError):
+    """Ends an epoch as a change that is refused would."""

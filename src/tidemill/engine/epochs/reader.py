@@ -1,0 +1,87 @@
+"""Rows of tables and views, and answers to queries, as they are now or were at an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.walk import scans
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
+from tidemill.compiler.passes import compile_view
+from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.epochs.commit import Settled
+from tidemill.engine.epochs.placement import DRIVER_WORK
+from tidemill.engine.epochs.state import EngineState
+from tidemill.model.schema import WEIGHT, Table
+from tidemill.program.reads import row_wise
+from tidemill.runtimes.native.runtime import NativeRuntime
+from tidemill.storage.store import AsOf
+
+__all__ = ["WarehouseReader"]
+
+
+class WarehouseReader:
+    """Reads a warehouse. ``flush`` commits events that wait, so that a reader sees what was fed before."""
+
+    def __init__(self, state: EngineState, settled: Settled, flush: Callable[[], None]) -> None:
+        self._state = state
+        self._settled = settled
+        self._flush = flush
+
+    def contents(self, name: str, until: int | None = None) -> ChangeSet:
+        """The rows of a table or view, as they are now or were at an epoch; equal rows may come in several parts."""
+        self._flush()
+        catalog, store = self._state.catalog, self._state.store
+        view = catalog.views.get(name)
+        if view is not None and view.computed_on_read:
+            return self._make(view, until)
+        fields = catalog.relations[name]
+        if until is None:
+            with self._settled():
+                runtime = self._state.placement.runtime_for(store.rows(name))
+                if isinstance(runtime, NativeRuntime):
+                    return runtime.contents(name)
+        table = store.read(name, fields, until=until)
+        return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
+
+    def _make(self, view: View, until: int | None) -> ChangeSet:
+        """The rows of a view that are not stored, from its maps as they are now or were at an epoch."""
+        stage, store = view.program.stages[-1], self._state.store
+        if until is not None:
+            past = NativeRuntime(AsOf(store, until), self._state.fields_of, backend="python")
+            past.install(stage)
+            return past.produce(stage)
+        with self._settled():
+            runtime = self._state.pipeline[view.name].runtime
+            # The driver takes small changes to maps of any size, but not all of their rows.
+            if runtime.name == "spark" and sum(store.rows(map_.name) for map_ in stage.maps) > DRIVER_WORK:
+                runtime = self._state.placement.spark
+            return runtime.produce(stage)
+
+    def answer(self, relation: Relation) -> ChangeSet:
+        """The rows of a query over the current contents, summed."""
+        self._flush()
+        read = scans(relation)
+        if not read:
+            return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
+        with self._settled():
+            placement, store, views = self._state.placement, self._state.store, self._state.catalog.views
+            program = compile_view("query", relation, self._state.catalog.tables, strategy="recompute")
+            made = {name: self.contents(name) for name in read if name in views and views[name].computed_on_read}
+            if made:
+                return placement.native.answer(program, made)
+            needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
+            return placement.runtime_for(sum(store.rows(name) for name in read), needs).answer(program)
+
+    def keys(self, table: Table) -> Iterator[Row]:
+        """The primary keys that ``table`` holds."""
+        positions = table.key_positions()
+        return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
+
+    def lookup_runtime(self) -> NativeRuntime:
+        """The runtime that looks up single rows at the cost of these rows: this process, or on Spark the driver."""
+        runtime = self._state.placement.runtime_for(0)
+        assert isinstance(runtime, NativeRuntime)
+        return runtime

@@ -1,0 +1,101 @@
+"""The state of a warehouse in this process: its store, and what is in memory of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from tidemill.algebra.user_functions import Registry
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.serialization import catalog_from_json
+from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.epochs.memory_budget import MemoryBudget
+from tidemill.engine.epochs.pipeline import Pipeline
+from tidemill.engine.epochs.placement import Placement
+from tidemill.model.errors import StorageError
+from tidemill.model.types import Field
+from tidemill.runtimes.runtime import Runtime
+from tidemill.storage.store import Store
+
+__all__ = ["EngineState"]
+
+
+class EngineState:
+    """A store, the catalog that it has, and the views of that, each placed on a runtime.
+
+    It follows from the store, so ``reload`` makes it again. Nothing here commits. ``lock`` is held by whoever changes
+    any of it.
+    """
+
+    def __init__(self, store: Store, placement: Placement, budget: MemoryBudget, *, read_only: bool) -> None:
+        self.store = store
+        self.placement = placement
+        self.placement.fields_of = self.fields_of
+        self.placement.room = budget.room
+        self.budget = budget
+        self.read_only = read_only
+        self.closed = False
+        self.lock = threading.RLock()
+        self.registry = Registry()
+        self.pipeline = Pipeline()
+        self.catalog = Catalog(self.registry)
+        self._placed_views: Mapping[str, View] | None = None
+        self._placed_for: tuple[bool, ...] = ()
+        self._checking: Runtime | None = None
+
+    def fields_of(self, relation: str) -> tuple[Field, ...]:
+        """The columns of a table, a view or a stage."""
+        known = self.catalog.fields_of(relation)
+        return known if known is not None else self.pipeline.fields_of(relation)
+
+    def reload(self) -> list[View]:
+        """Read everything again that is in memory; returns the views whose stored state has an outdated layout."""
+        self.placement.forget()
+        self.pipeline = Pipeline()
+        self.catalog, outdated = catalog_from_json(self.store.catalog, self.registry)
+        for view in self.catalog.views.values():
+            self.place(view)
+        self.count_rows()
+        return outdated
+
+    def restore(self, catalog: Catalog) -> None:
+        """Go back to a catalog as it was before a change of it was refused."""
+        self.catalog = catalog
+        self.pipeline.keep(catalog.views)
+        for view in catalog.views.values():
+            self.place(view)
+
+    def place_views(self, work: int) -> Runtime:
+        """Place each view on the runtime for work on so many rows; returns the one that checks tables.
+
+        The choice is made again only when the catalog or the class of the work has changed.
+        """
+        views, kind = self.catalog.views, self.placement.work_class(work)
+        if views is not self._placed_views or kind != self._placed_for:
+            self._placed_views = None
+            chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
+            for view in views.values():
+                self.pipeline.place(view.program, chosen[view.runtime_needs], deferred=view.refresh.deferred)
+            by_partitions = bool(chosen) and all(needs.by_partitions for needs in chosen)
+            self._checking = self.placement.runtime_for(work, RuntimeNeeds(by_partitions=by_partitions))
+            self._placed_views, self._placed_for = views, kind
+        assert self._checking is not None
+        return self._checking
+
+    def place(self, view: View) -> None:
+        """Place a view on the runtime for small work."""
+        self._placed_views = None
+        runtime = self.placement.runtime_for(0, view.runtime_needs)
+        self.pipeline.place(view.program, runtime, deferred=view.refresh.deferred)
+
+    def count_rows(self) -> None:
+        """Count the stored rows of all tables, which decide where views can run."""
+        self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
+
+    def require_writable(self) -> None:
+        """Refuse to change a warehouse that is closed or open for reading, and in a process that was forked."""
+        if self.closed:
+            raise StorageError("the warehouse is closed", hint="Open it again.")
+        if self.read_only:
+            raise StorageError("the warehouse is open for reading only", hint="Open it without read_only=True.")
+        self.store.require_writable()

@@ -1,0 +1,82 @@
+"""What EXPLAIN says of a view by partitions: how it is partitioned, what it reads of each feed, and what it retains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript, TimePartitioned
+from tidemill.algebra.relational.walk import walk_all
+from tidemill.algebra.values.casts import timestamp_of
+from tidemill.compiler.frontends.sql.expressions.intervals import format_duration
+from tidemill.compiler.rewrites.sliding_windows.rewrite import rewrite_sliding_windows
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.view import View
+from tidemill.engine.partitions.change_bounds import changeable_from, forgettable_state, heads_of
+from tidemill.model.schema import LATE, Table
+
+__all__ = ["late_rule", "partition_facts"]
+
+
+def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) -> Iterator[tuple[str, str]]:
+    """What EXPLAIN says of a view that is made by partitions: how it is cut, and how far each feed is read.
+
+    The source lower and upper bound (SLB, SUB) are the first and the last partition of the feed that partition i needs.
+    """
+    if view.partitioning is None:
+        return
+    yield "partitions", f"of {format_duration(view.partitioning.every)}, by {view.partitioning.column}"
+    (layered,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))
+    for feed in dict.fromkeys(layer.feed for layer in layered.layers):
+        layers = [layer for layer in layered.layers if layer.feed == feed]
+        read = ", ".join(dict.fromkeys(layer.name for layer in layers))
+        yield f"reads {feed}", f"{view.name}[i] reads {read}: {_bounds(layers)}"
+    for choice in rewrite_sliding_windows(view.name, view.relation, view.options.get("method", "auto"))[1].values():
+        yield "window", f"made by method {choice.method}: {choice.reason}"
+    yield from _retention_facts(catalog, positions, view)
+
+
+def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View) -> Iterator[tuple[str, str]]:
+    """Which changes are late for a view, which of its partitions can still change, and what its state forgets."""
+    late = [catalog.late[name] for name in sorted(catalog.ancestors(view)) if name in catalog.late]
+    for table in late:
+        yield f"late rows of {table.name}", late_rule(table)
+    if not late:
+        return
+    heads = heads_of(catalog, positions)
+    known = changeable_from(catalog, heads)
+    if view.name in known:
+        yield "can change", f"from {timestamp_of(known[view.name])} on"
+    else:
+        yield "can change", "as a whole: not all that it reads has partitions that end, or has had rows yet"
+    found = {one.map for one in forgettable_state(catalog, view, known)}
+    kept = [map_.name for stage in view.program.stages for map_ in stage.maps if map_.name not in found]
+    yield "forgets", "what cannot change any more" + (f", but for all of {', '.join(kept)}" if kept else "")
+    if view.partitioning is not None and view.partitioning.retain is not None:
+        yield "retains", f"{format_duration(view.partitioning.retain)} of its rows"
+
+
+def late_rule(table: Table) -> str:
+    """What becomes of late changes of a table.
+
+    >>> from tidemill.model.schema import Partitioning
+    >>> late_rule(Table("s", (), partitioning=Partitioning("ts", 60_000_000, lateness=120_000_000, retain=180_000_000)))
+    'more than 2 MINUTES behind go to s_late, to be replayed up to 3 MINUTES behind'
+    """
+    cut = table.partitioning
+    assert cut is not None and cut.lateness is not None
+    reach = "at any time" if cut.retain is None else f"up to {format_duration(cut.retain)} behind"
+    return f"more than {format_duration(cut.lateness)} behind go to {table.name}{LATE}, to be replayed {reach}"
+
+
+def _bounds(layers: list[PartitionSlice]) -> str:
+    highs = [layer.high for layer in layers if layer.high is not None]
+    if not highs:
+        return "all rows, it has no partitions"
+    lows = [layer.low for layer in layers]
+    first = min((low for low in lows if low is not None), key=_offset) if None not in lows else "the first"
+    return f"SLB {first}, SUB {max(highs, key=_offset)}"
+
+
+def _offset(subscript: Subscript) -> int:
+    """All subscripts of one feed go along with time, so they differ in this alone."""
+    return subscript.plus

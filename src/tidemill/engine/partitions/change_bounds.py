@@ -1,0 +1,62 @@
+"""Change bounds: from which instant on tables and views can still change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.catalog.view import View
+from tidemill.engine.partitions.lateness import head_of, retained_from
+from tidemill.model.errors import Unsupported
+from tidemill.program.state_expiry import ExpiredEntries, StateExpiry
+
+__all__ = ["changeable_from", "forgettable_state", "heads_of", "require_bounded"]
+
+
+def forgettable_state(catalog: Catalog, view: View, known: Mapping[str, int]) -> list[ExpiredEntries]:
+    """What the state of a view by partitions can forget, where tables and views are open as ``known``."""
+    return list(StateExpiry(catalog.partitionings, dict(known)).of(view.full_program))
+
+
+def heads_of(catalog: Catalog, positions: Mapping[str, str]) -> dict[str, int]:
+    """The heads of the tables that have one."""
+    found = {name: head_of(positions, name) for name in catalog.late}
+    return {name: head for name, head in found.items() if head is not None}
+
+
+def changeable_from(catalog: Catalog, heads: Mapping[str, int], *, by_replay: bool = True) -> dict[str, int]:
+    """The instant from which on tables and views can change, for those that cannot change at any.
+
+    ``by_replay`` also where late changes are replayed.
+    """
+    known: dict[str, int] = {}
+    for name, table in catalog.late.items():
+        cut = table.partitioning
+        if cut is not None and cut.lateness is not None and name in heads:
+            first = retained_from(cut, heads[name]) if by_replay else heads[name] * cut.every - cut.lateness
+            if first is not None:
+                known[name] = first
+    for view in catalog.views.values():
+        _open(catalog, view, known)
+    return known
+
+
+def _open(catalog: Catalog, view: View, known: dict[str, int]) -> None:
+    """Add from when on a view can change. One that is late may bring changes that are older than all heads."""
+    if view.partitioning is not None and not view.refresh.deferred:
+        found = StateExpiry(catalog.partitionings, dict(known))
+        list(found.of(view.full_program))
+        if view.name in found.opens:
+            known[view.name] = found.opens[view.name]
+
+
+def require_bounded(catalog: Catalog, view: View) -> None:
+    """Refuse to forget rows of a view that may change at any time, which it must be able to take back."""
+    known = changeable_from(catalog, dict.fromkeys(catalog.late, 0))
+    _open(catalog, view, known)
+    if view.forgets and view.name not in known:
+        raise Unsupported(
+            f'view "{view.name}" cannot forget its partitions',
+            detail="Each of them may still change.",
+            hint="Declare all that it reads by partitions, with LATENESS or RETAIN, and let it be immediate.",
+        )

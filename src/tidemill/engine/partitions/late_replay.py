@@ -1,0 +1,92 @@
+"""Late changes replayed: applied after all, as one epoch, where their partitions are still retained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import pyarrow.compute as pc
+
+from tidemill.algebra.node import Relation
+from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.script.statements import Delete, ReplayLate
+from tidemill.compiler.frontends.translate import translate_delete
+from tidemill.engine.catalog.catalog import Catalog
+from tidemill.engine.partitions.lateness import head_of, retained_from
+from tidemill.model.errors import Unsupported
+from tidemill.model.schema import LATE, WEIGHT, Table, late_table, names_of
+from tidemill.program.state_expiry import number_of
+from tidemill.storage.store import Store
+
+__all__ = ["LateReplay", "LateReplayer", "late_change_count", "replay_late_changes"]
+
+
+class LateReplayer(Protocol):
+    """A warehouse as the replay of late changes uses it."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its tables and views."""
+
+    @property
+    def store(self) -> Store:
+        """Where the late changes are."""
+
+    def settled(self) -> AbstractContextManager[None]:
+        """Nothing else happens to it meanwhile."""
+
+    def answer(self, relation: Relation) -> ChangeSet:
+        """The rows of a query."""
+
+    def apply(self, changes: Mapping[str, ChangeSet], *, late: bool) -> int:
+        """One epoch."""
+
+
+def late_change_count(store: Store, table: Table, epoch: int) -> int:
+    """How many changes of a table were late in an epoch that is committed."""
+    late = late_table(table)
+    if late is None:
+        return 0
+    found = store.read(late.name, late.fields, since=epoch - 1, until=epoch)
+    weights = found.column(WEIGHT)
+    return int(pc.sum(pc.filter(weights, pc.greater(weights, 0))).as_py() or 0)
+
+
+class LateReplay(NamedTuple):
+    """What became of late changes: so many were taken in, by that epoch, and so many came too late for that."""
+
+    epoch: int
+    taken: int
+    left: int
+
+    def told(self, table: Table) -> str:
+        """The same in words."""
+        left = f"; left in {table.name}{LATE}, for their partitions are forgotten: {self.left}" if self.left else ""
+        return f"late changes of {table.name} replayed in epoch {self.epoch}: {self.taken}{left}"
+
+
+def replay_late_changes(engine: LateReplayer, statement: ReplayLate) -> LateReplay:
+    """Take late changes in after all, as an epoch, where their partitions are still retained; others stay."""
+    with engine.settled():
+        table = engine.catalog.table(statement.table)
+        late = late_table(table)
+        if late is None or table.partitioning is None:
+            raise Unsupported(
+                f'"{table.name}" has no late changes',
+                where=statement.place,
+                hint="A table or stream that is declared with LATENESS or RETAIN has.",
+            )
+        chosen = Delete(statement.place, late.name, statement.where, late.name)
+        pairs = engine.answer(translate_delete(chosen, late, engine.catalog.relations)).pairs()
+        first = retained_from(table.partitioning, head_of(engine.store.positions, table.name))
+        place = names_of(table.fields).index(table.partitioning.column)
+        taken = [(row, weight) for row, weight in pairs if first is None or number_of(row[place]) >= first]
+        width = len(table.fields)
+        changes = {
+            table.name: ChangeSet.of(((row[:width], row[width] * weight) for row, weight in taken), table.fields),
+            late.name: ChangeSet.of(((row, -weight) for row, weight in taken), late.fields),
+        }
+        epoch = engine.apply(changes, late=True) if taken else engine.store.epoch
+        count = sum(weight for _, weight in taken)
+        return LateReplay(epoch, count, sum(weight for _, weight in pairs) - count)

@@ -1,0 +1,117 @@
+"""Views filled from the whole of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from tidemill.changes.changeset import ChangeSet, Epoch, merge_changes
+from tidemill.engine.catalog.serialization import catalog_to_json
+from tidemill.engine.catalog.view import View
+from tidemill.engine.epochs.commit import EpochCommitter
+from tidemill.engine.epochs.state import EngineState
+from tidemill.model.errors import Unsupported
+
+__all__ = ["ViewFiller", "cannot_replace"]
+
+NO_CHANGES: Mapping[str, ChangeSet] = MappingProxyType({})
+
+
+class ViewFiller:
+    """Fills views of a warehouse; ``contents`` reads a table or view."""
+
+    def __init__(self, state: EngineState, epochs: EpochCommitter, contents: Callable[[str], ChangeSet]) -> None:
+        self._state = state
+        self._epochs = epochs
+        self._contents = contents
+
+    def retained_rows(self, view: View) -> dict[str, ChangeSet]:
+        """What is left of tables and views that forget rows, and that a view reads; nothing where none has any."""
+        rows = {name: self._contents(name) for name in self._state.catalog.inputs_with_retention(view)}
+        return rows if any(map(len, rows.values())) else {}
+
+    def fill(
+        self,
+        view: View,
+        pending: Mapping[str, ChangeSet] = NO_CHANGES,
+        *,
+        rebuilt: bool = False,
+        number: int | None = None,
+        left: Mapping[str, ChangeSet] = NO_CHANGES,
+        dropped: tuple[str, ...] = (),
+    ) -> None:
+        """Compute a view from whole inputs, and from rows that are ``pending`` because inputs forget rows.
+
+        Its rows belong to the present epoch, unless one is given for them. With them is committed what a view that is
+        ``dropped`` has ``left`` to others.
+        """
+        state = self._state
+        number = state.store.epoch if number is None else number
+        work = sum(state.store.rows(name) for name in view.inputs)
+        stored = self._load(view, number, work)
+        in_store = bool(pending) and state.pipeline[view.name].runtime.name != "native"
+        if in_store:
+            _require_not_replacing(view, dropped)
+        view = replace(view, fresh=number)
+        replaced = view.map_names if rebuilt else ()
+        if rebuilt and view.computed_on_read:
+            # Its log ends here, and maps of another layout cannot be read as of an epoch before.
+            view, replaced, dropped = replace(view, created=number), (), replaced
+        if in_store:
+            # Spark finds the state of a view in the store. There it is not a view before all of it is there.
+            self._epochs.commit(Epoch(number, stored, replaced=replaced, dropped=dropped), ends=False)()
+            stored, replaced, dropped = {}, (), ()
+        stored = {**left, **merge_changes(stored, self._replay(view, pending, number, work))}
+        state.catalog.update_view(view)
+        catalog = catalog_to_json(state.catalog)
+        epoch = Epoch(number, stored, catalog=catalog, replaced=replaced, dropped=dropped)
+        self._epochs.commit(epoch, refreshed=(view.name,))()
+
+    def _load(self, view: View, number: int, work: int) -> dict[str, ChangeSet]:
+        """What a view stores that is loaded from the whole contents of its inputs."""
+        stored: dict[str, ChangeSet] = {}
+        with self._epochs.running(number, work) as runtimes:
+            pipeline = self._state.pipeline
+            placed = pipeline[view.name]
+            for stage in placed.program.stages:
+                rows = placed.runtime.load(stage)
+                if stage.reader is not None:
+                    continue
+                for runtime in runtimes:
+                    runtime.absorb(stage.name, rows)
+                if pipeline.stored(stage.name):
+                    stored[stage.name] = rows
+            for runtime in runtimes:
+                stored.update(runtime.commit())
+        return stored
+
+    def _replay(self, view: View, pending: Mapping[str, ChangeSet], number: int, work: int) -> dict[str, ChangeSet]:
+        """What a new view stores once it is shown ``pending``, the ``retained_rows``.
+
+        It cannot load them, being streams to it. As for a late view, they are shown to it without these rows, and then
+        the rows come.
+        """
+        if not pending:
+            return {}
+        with self._epochs.running(number, work) as runtimes:
+            for name, rows in pending.items():
+                for runtime in runtimes:
+                    runtime.absorb(name, rows.negated())
+            walk = self._state.pipeline.walk(pending, runtimes, only=frozenset({view.name}))
+            return self._epochs.collect(walk, runtimes)
+
+
+def _require_not_replacing(view: View, replaced: Collection[str]) -> None:
+    """Refuse to build a view in several commits where it has to take the place of another in one."""
+    if replaced:
+        raise cannot_replace(view, "It reads tables that forget rows, and is built on Spark in several steps.")
+
+
+def cannot_replace(view: View, why: str) -> Unsupported:
+    """The error for a view that cannot take the place of another in one commit."""
+    return Unsupported(
+        f'"{view.name}" cannot be replaced in one step',
+        detail=why,
+        hint="Create it under another name, and drop the old one once the new one is there.",
+    )

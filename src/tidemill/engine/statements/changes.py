@@ -1,0 +1,69 @@
+"""INSERT, UPDATE and DELETE: rows found by a query, applied as one epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.changes.changeset import ChangeSet
+from tidemill.compiler.frontends.script import statements as sql
+from tidemill.compiler.frontends.translate import translate_delete, translate_insert, translate_update
+from tidemill.engine.engine import Engine
+from tidemill.engine.partitions.late_replay import late_change_count
+from tidemill.engine.results import Result
+from tidemill.model.coerce import row_coercer
+from tidemill.model.errors import NullViolation, UnknownName
+from tidemill.model.schema import Table
+
+__all__ = ["delete", "insert", "update"]
+
+
+def insert(engine: Engine, statement: sql.Insert) -> Result:
+    """Add the rows of a query or of VALUES."""
+    table = engine.catalog.table(statement.table)
+    relation = translate_insert(statement, table, engine.catalog.relations)
+    return _apply(engine, table, engine.answer(relation).pairs())
+
+
+def update(engine: Engine, statement: sql.Update) -> Result:
+    """Take out each row that matches and put in its new form."""
+    table = _kept(engine, statement.table, statement)
+    relation = translate_update(statement, table, engine.catalog.relations)
+    width = len(table.fields)
+    pairs = []
+    for row, weight in engine.answer(relation).pairs():
+        pairs += [(row[:width], -weight), (row[width:], weight)]
+    return _apply(engine, table, pairs)
+
+
+def delete(engine: Engine, statement: sql.Delete) -> Result:
+    """Take out each row that matches."""
+    table = _kept(engine, statement.table, statement)
+    relation = translate_delete(statement, table, engine.catalog.relations)
+    return _apply(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])
+
+
+def _apply(engine: Engine, table: Table, pairs: list[tuple[Any, int]]) -> Result:
+    required = [(i, f.name) for i, f in enumerate(table.fields) if not f.nullable]
+    for row, weight in pairs:
+        for position, column in required:
+            if weight > 0 and row[position] is None:
+                raise NullViolation(f'column "{column}" of "{table.name}" cannot be NULL', where=f"{table.name} {row}")
+    if any(f.length is not None for f in table.fields):
+        fit = row_coercer(table.fields, table.name)
+        pairs = [(fit(row), weight) for row, weight in pairs]
+    epoch = engine.apply({table.name: ChangeSet.of(pairs, table.fields)})
+    count, late = sum(abs(weight) for _, weight in pairs), late_change_count(engine.store, table, epoch)
+    changes = "1 row change" if count == 1 else f"{count:,} row changes"
+    return Result(message=f"{changes} in epoch {epoch}" + (f", {late:,} of them late" if late else ""))
+
+
+def _kept(engine: Engine, name: str, statement: sql.Statement) -> Table:
+    table = engine.catalog.table(name)
+    if not table.kept:
+        raise UnknownName(
+            f'"{name}" is a stream',
+            where=statement.place,
+            detail="Its rows are not kept, so none can be found.",
+            hint="Give the old rows with weight -1 to apply().",
+        )
+    return table

@@ -1,0 +1,79 @@
+"""SHOW: what there is in a warehouse, as rows."""
+
+from __future__ import annotations
+
+from tidemill.compiler.frontends.script import statements as sql
+from tidemill.engine.catalog.ddl import ddl
+from tidemill.engine.engine import Engine
+from tidemill.engine.inspect.staleness import staleness_of
+from tidemill.engine.partitions.listing import partitions_of
+from tidemill.engine.results import Result
+from tidemill.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field
+from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
+
+
+def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
+    """List the partitions of a table or view that have rows, and what can still change them."""
+    kinds = {"name": STRING, "number": BIGINT, "start": TIMESTAMP, "rows": BIGINT, "state": STRING}
+    fields = tuple(Field(name, kind) for name, kind in kinds.items())
+    return Result(partitions_of(engine.catalog, engine.store.positions, engine.answer, statement.name), fields)
+
+
+def show_create_table(engine: Engine, statement: sql.ShowCreateTable) -> Result:
+    """Give the statement that makes a table or stream, with all of its constraints."""
+    return Result([(ddl(engine.catalog.table(statement.table)),)], (Field("statement", STRING),))
+
+
+def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
+    """List feeds with their folders, what waits there, what was set aside, and what prevents them."""
+    rows = []
+    for feed in engine.catalog.feeds.values():
+        state = engine.feeds.state(feed)
+        known = (state.waiting, state.last, state.aside, state.trouble)
+        rows.append((feed.name, feed.table, feed.folder, feed.sync, *known))
+    texts = ("name", "into", "folder", "sync", "last", "trouble")
+    names = ("name", "into", "folder", "sync", "waiting", "last", "aside", "trouble")
+    return Result(rows, tuple(Field(name, STRING if name in texts else BIGINT) for name in names))
+
+
+def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
+    """List sources with the tables that they offer, when views over them are synced, and what prevents it."""
+    rows = [
+        (
+            origin.name,
+            origin.kind,
+            ", ".join(origin.tables),
+            origin.sync,
+            "; ".join(f"{view}: {trouble}" for view, trouble in engine.source_views.troubles(origin.name).items())
+            or None,
+        )
+        for origin in engine.catalog.origins.values()
+    ]
+    names = ("name", "type", "tables", "sync", "trouble")
+    return Result(rows, tuple(Field(name, STRING) for name in names))
+
+
+def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
+    """List tables and streams."""
+    rows = [
+        (table.name, "table" if table.kept else "stream", ", ".join(table.primary_key))
+        for table in engine.catalog.tables.values()
+        if SUBPLAN_SIGN not in table.name
+    ]
+    return Result(rows, (Field("name", STRING), Field("kind", STRING), Field("primary_key", STRING)))
+
+
+def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
+    """List views with how they are kept fresh, and how far they are behind."""
+    rows = []
+    for view in engine.catalog.views.values():
+        placed = engine.pipeline[view.name]
+        strategies = ", ".join(dict.fromkeys(stage.strategy for stage in view.program.stages))
+        fresh = view.fresh if view.refresh.deferred else engine.store.epoch
+        refresh = view.options.get("refresh", "immediate")
+        late = staleness_of(engine.catalog, engine.store, view)
+        behind = (late.epochs, late.partitions, round(late.seconds, 3))
+        rows.append((view.name, strategies, placed.runtime.name, refresh, fresh, *behind))
+    texts, numbers = ("name", "strategy", "runtime", "refresh"), ("epoch", "epochs_behind", "partitions_behind")
+    fields = (*(Field(name, STRING) for name in texts), *(Field(name, BIGINT) for name in numbers))
+    return Result(rows, (*fields, Field("seconds_behind", DOUBLE)))
