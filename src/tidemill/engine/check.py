@@ -11,10 +11,11 @@ from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
 from tidemill.engine.catalog.shared_stages import shared_stage_users
 from tidemill.model.errors import TidemillError
+from tidemill.model.paths import Progress
 from tidemill.storage.filesystem.durable_files import translate_os_errors
 from tidemill.storage.format import require_warehouse
 from tidemill.storage.layout import Layout
-from tidemill.storage.repair.examine import Damage, Examination, Progress, examine
+from tidemill.storage.repair.examine import Damage, Examination, examine
 from tidemill.storage.runs import epoch_range_text
 
 __all__ = ["CheckReport", "DamagedFile", "check"]

@@ -18,8 +18,9 @@ from tidemill.engine.catalog.view import View
 from tidemill.engine.check import CheckReport, MapOwners, check_report, layout_of
 from tidemill.engine.warehouse import open as open_warehouse
 from tidemill.model.errors import StorageError
+from tidemill.model.paths import Progress
 from tidemill.storage.manifest import LostEpochs
-from tidemill.storage.repair.examine import Damage, Examination, FileKind, Progress, examine
+from tidemill.storage.repair.examine import Damage, Examination, FileKind, examine
 from tidemill.storage.repair.salvage import salvage
 from tidemill.storage.repair.write_repair import RepairContent, exclusive_lock, unrepairable, write_repair
 from tidemill.storage.runs import epoch_range_text

@@ -6,12 +6,16 @@ A URL of another kind would otherwise be taken for the name of a local folder, w
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
 from tidemill.model.errors import SetupError
 
-__all__ = ["local_path"]
+__all__ = ["Progress", "local_path"]
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of files have been read so far, and how many there are."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.:-]+?):(?P<rest>/.*)", re.DOTALL)
 """A scheme has two letters or more: one letter and a colon is a drive."""

@@ -26,6 +26,7 @@ from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.coerce import coerce, row_coercer
 from tidemill.model.errors import BadValue, DuplicateKey, SetupError, TidemillError, Unsupported
+from tidemill.model.paths import Progress
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.model.types import Field
 from tidemill.sources.ingest.file_listing import list_files
@@ -46,7 +47,6 @@ FORMATS = {
 
 _BATCH = 20_000
 
-Progress = Callable[[int, int], None]
 PartitionValues = Mapping[str, Any]
 """Columns that all rows of a file have in common, because they stand in the names of its folders."""
 

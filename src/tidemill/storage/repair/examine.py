@@ -6,7 +6,7 @@ read, what was acknowledged beyond it, and which of the files that it names are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from tidemill.model.errors import Corrupt, StorageError
+from tidemill.model.paths import Progress
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.storage.commit_mark import MARK_FILE, CommitMark, read_mark
 from tidemill.storage.compaction.vacuum import unnamed_files
@@ -39,9 +40,6 @@ from tidemill.storage.manifest import (
     state_at,
 )
 from tidemill.storage.runs import RunSegment, open_run, translate_read_errors
-
-Progress = Callable[[int, int], None]
-"""Told how many bytes have been read so far, and how many there are."""
 
 
 class FileKind(Enum):
