@@ -118,7 +118,6 @@ def _present(package: Path) -> set[str]:
     return modules | {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
 
 
-@pytest.mark.xfail(strict=False, reason="maps of algebra, compiler, engine and native list modules that are still made")
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCE.parent)))
 def test_the_map_of_a_package_lists_its_modules(package: Path) -> None:
     assert _mapped(package) == _present(package)
