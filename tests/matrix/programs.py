@@ -18,7 +18,7 @@ from tidemill.algebra.node import Relation
 from tidemill.compiler.frontends.script.statements import CreateTable
 from tidemill.compiler.frontends.translate import parse
 from tidemill.compiler.passes import compile_view
-from tidemill.engine.catalog import catalog
+from tidemill.engine.catalog import define_view
 from tidemill.model.errors import TidemillError
 from tidemill.program.stages import Program, Stage
 from tidemill.runtimes.native.llvm.stage import emit_stage as llvm
@@ -32,7 +32,7 @@ _compiled: dict[tuple[str, str], tuple[Relation, Program]] = {}
 def compiling_once() -> Iterator[None]:
     """Within this block warehouses take what was compiled before: programs for the same query, and machine code."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalog, "compile_view", _compile)
+        patch.setattr(define_view, "compile_view", _compile)
         patch.setattr(llvm, "_emitted", _emitted)
         yield
 
