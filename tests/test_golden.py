@@ -24,6 +24,14 @@ QUICK = {("delta", "whole"), ("delta", "rows"), ("joingraph", "whole"), ("lineag
 """What `make test` runs on the driver of Spark; `make fuzz` runs the rest of its matrix."""
 
 
+def _is_quick(way: str, strategy: str, form: str) -> bool:
+    """True for what `make test` runs in this process: on dictionaries all; else ``delta`` in both forms, others whole.
+
+    Recomputation is the same on every way: no stage of it is compiled, and none looks rows up.
+    """
+    return way == "held" or strategy == "delta" or (form == "whole" and strategy != "recompute")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each group of files; with ``--golden`` one for each of those files."""
     asked = metafunc.config.getoption("golden")
@@ -32,6 +40,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parts = [[path] for path in files] if asked else groups(files)
         metafunc.parametrize("group", parts, ids=[part[0].stem for part in parts])
 
+
+IN_PROCESS = [
+    pytest.param(way, strategy, form, marks=() if _is_quick(way, strategy, form) else pytest.mark.long)
+    for way in NATIVE
+    for strategy in STRATEGIES
+    for form in FORMS
+]
 
 DRIVER = [
     pytest.param(strategy, form, marks=() if (strategy, form) in QUICK else pytest.mark.long)
@@ -44,9 +59,7 @@ def require_right(wrong: list[str]) -> None:
     assert not wrong, f"{len(wrong)} files:\n" + "\n".join(wrong)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("way", NATIVE)
+@pytest.mark.parametrize(("way", "strategy", "form"), IN_PROCESS)
 def test_native(way: str, strategy: str, form: str, group: list[Path]) -> None:
     require_right(run(Way(strategy, way, form), group))
 
