@@ -63,17 +63,18 @@ reference: setup  ## write the tables of docs/reference anew from the functions 
 	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
 	$(BIN)/python -m docs.reference.constructs
 
-# Two halves at once, for two cores: the tests that share the Spark session, and all others. Spark is done first, so a few
-# of the others come after it.
+# Two halves at once, for two cores: the tests that share the Spark session, and `make check` with all others. Spark is done
+# first, so a few of the others come after it.
 AFTER_SPARK := tests/protocols tests/sources tests/storage
 
-test: check  ## everything that must hold before a change lands
+test: setup  ## everything that must hold before a change lands
 	@( $(BIN)/python -m pytest -q -m 'spark and not long' -p no:cacheprovider; spark=$$?; \
 	$(BIN)/python -m pytest -q -m 'not spark and not long' -p no:cacheprovider $(AFTER_SPARK); exit $$(( spark + $$? )) \
 	) > .spark-tests.log 2>&1 & spark=$$!; \
+	$(MAKE) --no-print-directory check; check=$$?; \
 	$(BIN)/python -m pytest -q -m 'not spark and not long' $(addprefix --ignore=,$(AFTER_SPARK)); others=$$?; \
 	wait $$spark; spark=$$?; echo "and on Spark, with what came after it:"; cat .spark-tests.log; rm -f .spark-tests.log; \
-	exit $$(( others + spark ))
+	exit $$(( check + others + spark ))
 
 fuzz: setup  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0

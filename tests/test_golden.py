@@ -20,7 +20,7 @@ from tests.ways import NATIVE, interpreting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUICK = {("delta", "whole"), ("delta", "rows"), ("joingraph", "whole"), ("lineage", "whole"), ("partition", "whole")}
+QUICK = {("delta", "whole"), ("joingraph", "whole"), ("lineage", "whole"), ("partition", "whole")}
 """What `make test` runs on the driver of Spark; `make fuzz` runs the rest of its matrix."""
 
 
