@@ -64,17 +64,20 @@ reference: setup  ## write the tables of docs/reference anew from the functions 
 	$(BIN)/python -m docs.reference.constructs
 
 # Two halves at once, for two cores: the tests that share the Spark session, and `make check` with all others. Spark is done
-# first, so a few of the others come after it.
+# first, so a few of the others come after it. Golden files have a process of their own: they compile thousands of stages, and
+# LLVM links no more once a process has very much code.
 AFTER_SPARK := tests/protocols tests/sources tests/storage
+GOLDEN := tests/test_golden.py
 
 test: setup  ## everything that must hold before a change lands
 	@( $(BIN)/python -m pytest -q -m 'spark and not long' -p no:cacheprovider; spark=$$?; \
 	$(BIN)/python -m pytest -q -m 'not spark and not long' -p no:cacheprovider $(AFTER_SPARK); exit $$(( spark + $$? )) \
 	) > .spark-tests.log 2>&1 & spark=$$!; \
 	$(MAKE) --no-print-directory check; check=$$?; \
-	$(BIN)/python -m pytest -q -m 'not spark and not long' $(addprefix --ignore=,$(AFTER_SPARK)); others=$$?; \
+	$(BIN)/python -m pytest -q -m 'not spark and not long' $(addprefix --ignore=,$(AFTER_SPARK) $(GOLDEN)); others=$$?; \
+	$(BIN)/python -m pytest -q -m 'not spark and not long' -p no:cacheprovider $(GOLDEN); golden=$$?; \
 	wait $$spark; spark=$$?; echo "and on Spark, with what came after it:"; cat .spark-tests.log; rm -f .spark-tests.log; \
-	exit $$(( check + others + spark ))
+	exit $$(( check + others + golden + spark ))
 
 fuzz: setup  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0
