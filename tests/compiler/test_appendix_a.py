@@ -54,7 +54,7 @@ def weight_of(move: Move, contents: dict[str, ZSet], table: Table) -> int:
     name, row, leaves = move
     if contents[name].weight(row) > 0:
         return -1 if leaves or table.primary_key else 1
-    positions = table.key_positions()
+    positions = table.key_positions
     taken = {tuple(known[i] for i in positions) for known in contents[name]} if positions else set()
     return 0 if tuple(row[i] for i in positions) in taken else 1
 

@@ -77,6 +77,13 @@ class ChangeSet:
             self._pairs = from_arrow(self.arrow(), self.fields)
         return self._pairs
 
+    def only_comes(self, most: int) -> bool:
+        """True if no row leaves, and none comes more than ``most`` times at once."""
+        if self._pairs is not None:
+            return all(0 < weight <= most for _, weight in self._pairs)
+        bounds = pc.min_max(self.arrow().column(WEIGHT))
+        return not len(self) or (bounds["min"].as_py() > 0 and bounds["max"].as_py() <= most)
+
     def zset(self) -> ZSet:
         """The rows with their weights, summed."""
         return ZSet.summed(self.pairs())

@@ -148,7 +148,7 @@ def _any_of(checks: list[ArgumentCheck | None]) -> ArgumentCheck | None:
 
 def _mapping(key: ArgumentCheck | None, value: ArgumentCheck | None) -> ArgumentCheck:
     def check(given: Any) -> Any:
-        if not isinstance(given, Mapping):
+        if type(given) is not dict and not isinstance(given, Mapping):
             raise ArgumentMismatch("a mapping, such as a dictionary")
         try:
             return {key(k) if key else k: value(v) if value else v for k, v in given.items()}

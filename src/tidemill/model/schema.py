@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from tidemill.model.coerce import RowConverter, row_coercer
 from tidemill.model.types import BIGINT, INT, Field
 
 WEIGHT = "_weight"
+"""The name under which a row's weight travels in Arrow tables, frames and files."""
 
 LARGEST_WEIGHT = (1 << 63) - 1
 """How often a row can come or go: weights are 64-bit integers, and so are their sums."""
-"""The name under which a row's weight travels in Arrow tables, frames and files."""
 
 EPOCH = "_epoch"
 """The name under which the epoch of a change travels in files and feeds."""
@@ -69,7 +71,7 @@ class Partitioning:
     retain: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A base relation. A *stream* is a table whose rows are not kept (``kept`` is false).
 
@@ -94,10 +96,16 @@ class Table:
         """Whether rows that are kept at first are forgotten later: to views it is a stream then."""
         return self.kept and self.partitioning is not None and self.partitioning.retain is not None
 
+    @cached_property
     def key_positions(self) -> tuple[int, ...]:
         """Positions of the primary key's columns in a row."""
         names = names_of(self.fields)
         return tuple(names.index(column) for column in self.primary_key)
+
+    @cached_property
+    def row_converter(self) -> RowConverter:
+        """From a row as users give it to one of inner values (see ``coerce``)."""
+        return row_coercer(self.fields, self.name)
 
 
 LATE = "_late"

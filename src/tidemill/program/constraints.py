@@ -47,7 +47,7 @@ class ForeignKey:
     @cached_property
     def parent_places(self) -> ColumnIndexes:
         """Positions of the primary key in a row of the parent."""
-        return self.parent.key_positions()
+        return self.parent.key_positions
 
     @property
     def child_columns(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ state of GROUP BY      the grouping columns     sums and counts
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tidemill.algebra.aggregates.partial_sums import LOW
 from tidemill.model.types import BIGINT, DOUBLE, Field, Type
@@ -36,13 +37,24 @@ class RingField:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Map:
     """A named piece of state: key columns, and the values summed for each key."""
 
     name: str
     keys: tuple[Field, ...]
     values: tuple[RingField, ...] = ()
+
+    @cached_property
+    def stored_fields(self) -> tuple[Field, ...]:
+        """The columns in which it is stored: see ``map_fields``."""
+        columns = list(self.keys)
+        for value in self.values:
+            columns.append(Field(value.name, value.type, nullable=False))
+            if value.type == DOUBLE:
+                columns.append(Field(value.name + LOW, DOUBLE, nullable=False))
+                columns += [Field(value.name + special, BIGINT, nullable=False) for special in SPECIALS]
+        return tuple(columns)
 
 
 def map_fields(map_: Map) -> tuple[Field, ...]:
@@ -51,10 +63,4 @@ def map_fields(map_: Map) -> tuple[Field, ...]:
     >>> [f.name for f in map_fields(Map("m", (Field("k", DOUBLE),), (RingField("s", DOUBLE),)))]
     ['k', 's', 's.lo', 's.nan', 's.inf', 's.ninf']
     """
-    columns = list(map_.keys)
-    for value in map_.values:
-        columns.append(Field(value.name, value.type, nullable=False))
-        if value.type == DOUBLE:
-            columns.append(Field(value.name + LOW, DOUBLE, nullable=False))
-            columns += [Field(value.name + special, BIGINT, nullable=False) for special in SPECIALS]
-    return tuple(columns)
+    return map_.stored_fields

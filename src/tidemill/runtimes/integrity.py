@@ -63,7 +63,7 @@ def require_countable(weight: int, where: str) -> None:
 
 
 def _check_keys(table: Table, change: ZSet, rows_with: RowsUnderKey) -> None:
-    positions = table.key_positions()
+    positions = table.key_positions
     taken: dict[Row, Row] = {}
     for row, weight in change.items():
         if weight <= 0:

@@ -75,7 +75,7 @@ def test_keys_and_references_after_the_columns() -> None:
         " FOREIGN KEY (a, b) REFERENCES parts (x, y)) COMMENT 'the lines'"
     )
     assert items.primary_key == ("line", "o")
-    assert items.key_positions() == (1, 0)
+    assert items.key_positions == (1, 0)
     assert [f.nullable for f in items.fields] == [False, False, True, True]
     assert items.references == (ReferentialConstraint(("a", "b"), "parts", ("x", "y"), "items_a_b_fkey"),)
 

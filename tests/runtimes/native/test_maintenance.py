@@ -132,7 +132,7 @@ def test_state_read_from_the_store_is_the_same(view: str, compacts: bool, data: 
 def seeded(table: Table, data: st.DataObject) -> ZSet:
     """Rows for a table before the view is made, one for each primary key."""
     rows = data.draw(st.lists(row_of(table), max_size=6))
-    positions = table.key_positions()
+    positions = table.key_positions
     return ZSet.of({tuple(row[p] for p in positions): row for row in rows}.values() if positions else rows)
 
 

@@ -40,7 +40,7 @@ def _key_columns(name: str, catalog: Catalog) -> Iterator[tuple[str, ...]]:
     """The names of the key's columns of a table or view, if it has one. The keys of a stream are not checked."""
     entry = catalog.entry(name)
     if isinstance(entry, Table):
-        places = entry.key_positions() if entry.primary_key and entry.kept else None
+        places = entry.key_positions if entry.primary_key and entry.kept else None
     else:
         places = key_of_view(entry, catalog)
     if places is not None:

@@ -29,7 +29,6 @@ from tidemill.engine.epochs.event_order import EventOrder
 from tidemill.engine.epochs.open_epoch import OpenEpoch, RowEvent
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.epochs.transaction import EpochTransaction
-from tidemill.model.coerce import row_coercer
 from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.joingraph import Serve
@@ -64,7 +63,7 @@ class EventFeed:
 
     def __init__(self, table: Table, events: EventWriter) -> None:
         self._name = table.name
-        self._convert = row_coercer(table.fields, table.name)
+        self._convert = table.row_converter
         self._events = events
 
     def __call__(self, weight: int, *row: Any) -> None:

@@ -77,7 +77,7 @@ class WarehouseReader:
 
     def keys(self, table: Table) -> Iterator[Row]:
         """The primary keys that ``table`` holds."""
-        positions = table.key_positions()
+        positions = table.key_positions
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
 
     def lookup_runtime(self) -> NativeRuntime:

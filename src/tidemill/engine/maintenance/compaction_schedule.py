@@ -13,7 +13,7 @@ EPOCHS_BETWEEN_PASSES = 64
 """After so many epochs, the maps that they touched are looked at."""
 
 ROWS_BETWEEN_PASSES = 10_000
-"""Or after so many rows: a folder stores an epoch of that size as runs of its own."""
+"""Or after so many rows."""
 
 MAX_MERGED_ROWS = 500_000
 """So many rows of a map are merged at once, at most: less than a second. What is larger waits for ``wh.compact()``."""

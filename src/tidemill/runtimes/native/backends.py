@@ -8,14 +8,14 @@ its state. What has no native form stays in Python, and EXPLAIN says why.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import SetupError
-from tidemill.model.schema import EPOCH
+from tidemill.model.schema import EPOCH, Table
 from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import sources_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.codegen.memory import Memory
     from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
     from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+    from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 
 BACKENDS = ("auto", "python", "llvm")
 
@@ -80,9 +81,12 @@ class Backends:
         self._fields_of = fields_of
         self._room = room
         self._runners: dict[str, LlvmStage] = {}
+        self._tables: dict[str, LlvmTable | None] = {}
         self._used: set[LlvmStage] = set()
+        self._used_tables: set[LlvmTable] = set()
         self._reasons: dict[str, str] = {}
         self._work: dict[str, int] = {}
+        self._table_work: dict[str, int] = {}
         self._shared: tuple[Memory, StringDictionary] | None = None
 
     def runner(self, name: str) -> LlvmStage | None:
@@ -94,7 +98,7 @@ class Backends:
         name = compiled.stage.name
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self._runners.get(name)
-        self._work[name] = self._work.get(name, 0) + rows
+        self.note_work(name, rows)
         if self.choice == "llvm" or self._work[name] >= COMPILE_AFTER_ROWS:
             loops = sum(1 for _ in sources_of(compiled.stage))
             if self.choice == "auto" and loops > MAX_COMPILED_LOOPS:
@@ -103,17 +107,45 @@ class Backends:
             self._compile(compiled)
         return self._runners.get(name)
 
-    def _compile(self, compiled: CompiledStage) -> None:
-        # LLVM is a large library: a process whose stages are small never loads it.
+    def note_work(self, name: str, rows: int) -> None:
+        """A stage takes in so many rows."""
+        self._work[name] = self._work.get(name, 0) + rows
+
+    def table(self, table: Table, rows: int) -> LlvmTable | None:
+        """The rows and the compiled index of a table that is about to take in so many rows, if that is worth while."""
+        name = table.name
+        if self.choice == "python" or not table.primary_key:
+            return None
+        if name in self._tables:
+            return self._tables[name]
+        self._table_work[name] = self._table_work.get(name, 0) + rows
+        if self.choice == "auto" and self._table_work[name] < COMPILE_AFTER_ROWS:
+            return None
         from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+        from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
+
+        try:
+            self._tables[name] = LlvmTable(table, self._state.rows, *self._memory(), self._used_tables)
+        except NotCompiled:
+            self._tables[name] = None
+        return self._tables[name]
+
+    def _memory(self) -> tuple[Memory, StringDictionary]:
+        """What all compiled code of the runtime shares."""
         from tidemill.runtimes.native.llvm.codegen.memory import Memory
         from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-        from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
-        from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
         if self._shared is None:
             memory = Memory(self._room())
             self._shared = memory, StringDictionary(memory)
+        return self._shared
+
+    def _compile(self, compiled: CompiledStage) -> None:
+        # LLVM is a large library: a process whose stages are small never loads it.
+        from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
+        from tidemill.runtimes.native.llvm.stage.emit_stage import emit_stage
+        from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+
         try:
             code = emit_stage(compiled.stage, self._fields_of)
         except NotCompiled as reason:
@@ -122,7 +154,7 @@ class Backends:
         if self.choice == "auto" and sum(map(self._state.size, code.mirrors)) > MIRRORED_ROWS:
             self._reasons[compiled.stage.name] = "what it looks rows up in is too large to be copied"
             return
-        self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._shared, self._used)
+        self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._memory(), self._used)
 
     def explain(self, stage: Stage) -> str:
         """The back end of a stage, and why."""
@@ -148,21 +180,32 @@ class Backends:
         for runner in self._runners.values():
             if relation in runner.code.mirrors:
                 runner.free()
+        table = self._tables.pop(relation, None)
+        if table is not None:
+            table.free()
+            self._used_tables.discard(table)
 
     def free(self) -> None:
         """Give the memory of all stages back; they read their state again when they next need it."""
-        for runner in self._runners.values():
-            runner.free()
+        for held in (*self._runners.values(), *self._tables.values()):
+            if held is not None:
+                held.free()
 
     def begin(self) -> None:
         """Start an epoch from the state as it is, with the room that there is now."""
         if self._shared is not None:
             self._shared[0].allow(self._room())
-        for runner in self._used:
-            runner.settle()
+        for used in self._all_used():
+            used.settle()
         self._used.clear()
+        self._used_tables.clear()
 
     def rollback(self) -> None:
         """Undo the epoch."""
-        for runner in self._used:
-            runner.rollback()
+        for used in self._all_used():
+            used.rollback()
+
+    def _all_used(self) -> Iterator[LlvmStage | LlvmTable]:
+        """All that may have changed since the epoch began."""
+        yield from self._used
+        yield from self._used_tables

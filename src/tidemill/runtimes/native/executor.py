@@ -5,7 +5,6 @@ from __future__ import annotations
 import decimal
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -48,6 +47,8 @@ NO_TRIGGER = CompiledTrigger((), each=False)
 
 SnapshotBacked = OverlaidRelation | RowMap | RingMap
 """A relation or map with a snapshot, from which it loads the rows that a query will look up."""
+
+_SNAPSHOT_BACKED = {OverlaidRelation, RowMap, RingMap}
 
 
 class PythonExecutor:
@@ -314,11 +315,11 @@ class PythonExecutor:
             accesses = routine.accesses
             # Lists, for they are made for each routine in each epoch, and what is read takes long to hash.
             given = [self._rows(access, inputs) for access in accesses]
-            if any(isinstance(rows, SnapshotBacked) for rows in given):
+            if not _SNAPSHOT_BACKED.isdisjoint(map(type, given)):
                 known = dict(zip(accesses, given, strict=True))
                 deque(self._look_up(routine, stage, known), maxlen=0)
                 given = list(known.values())
-            if inputs.change is not None and any(access.part is not None for access in accesses):
+            if inputs.change is not None and routine.parted:
                 # What a subset of a change is joined with is counted: such a stage promises to read few base rows.
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
@@ -327,7 +328,7 @@ class PythonExecutor:
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
         """True if the part of the change that a routine is for has no rows: then nothing at all is read for it."""
-        return any(access.part is not None and not inputs.changed(access) for access in routine.accesses)
+        return routine.parted and any(a.part is not None and not inputs.changed(a) for a in routine.accesses)
 
     def _counted(self, access: Access, rows: Any, stage: Stage, inputs: StatementInputs) -> Any:
         """The same rows; those that are read of relations, and not of maps of the stage, are counted."""
@@ -463,14 +464,30 @@ class CountedIndex:
         return found
 
 
-@contextmanager
-def exact_evaluation(compiled: CompiledStage) -> Iterator[None]:
+class exact_evaluation:
     """Decimals are exact within, and a fault names the view and the row."""
-    try:
-        with garbage_collection_paused(), decimal.localcontext(EXACT):
-            yield
-    except (ArithmeticFault, ArithmeticError) as fault:
-        raise locate_fault(fault, compiled) from fault
+
+    __slots__ = ("_compiled", "_exact", "_paused")
+
+    def __init__(self, compiled: CompiledStage) -> None:
+        self._compiled = compiled
+        self._exact, self._paused = decimal.localcontext(EXACT), garbage_collection_paused()
+
+    def __enter__(self) -> None:
+        self._paused.__enter__()
+        try:
+            self._exact.__enter__()
+        except BaseException:
+            self._paused.__exit__()
+            raise
+
+    def __exit__(self, _: object, fault: BaseException | None, __: object) -> None:
+        try:
+            self._exact.__exit__(None, None, None)
+        finally:
+            self._paused.__exit__()
+        if isinstance(fault, ArithmeticFault | ArithmeticError):
+            raise locate_fault(fault, self._compiled) from fault
 
 
 def _computed(step: statements.Step) -> list[Scalar]:

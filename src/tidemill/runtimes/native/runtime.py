@@ -134,6 +134,8 @@ class NativeRuntime:
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse a row that leaves and is not there, and a second row with one primary key; sum the change by row."""
+        if self._is_plain(table, change):
+            return change
         net = net_rows(change.pairs())
         if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > SAFE_WEIGHT:
             contents = self._state.relation(table.name)
@@ -142,6 +144,17 @@ class NativeRuntime:
         checked = ChangeSet.of(net.items(), change.fields)
         self._checked[table.name] = checked, net
         return checked
+
+    def _is_plain(self, table: Table, change: ChangeSet) -> bool:
+        """True if nothing is wrong with a change, and no row in it both comes and goes, as is quickly seen."""
+        if not table.primary_key:
+            return change.only_comes(SAFE_WEIGHT)
+        compiled = self._backends.table(table, len(change))
+        if compiled is None:
+            return False
+        if not compiled.ready:
+            self._state.release_rows(table.name)
+        return compiled.take(change)
 
     def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
         """Refuse an epoch that would violate a constraint: by the rows that come, and by indexes of keys."""
@@ -180,6 +193,7 @@ class NativeRuntime:
         """The compiled form of a stage that is to take in so many rows; one that has begun an epoch stays as it is."""
         stage = compiled.stage
         if stage.name in self._ran or self._backends.runner(stage.name) is not None:
+            self._backends.note_work(stage.name, rows)
             return self._backends.runner(stage.name)
         runner = self._backends.compile_if_worthwhile(compiled, rows)
         if runner is not None:
@@ -321,4 +335,4 @@ class NativeRuntime:
 
     def _near(self, table: Table) -> ColumnPositions:
         """The columns by which the check of a table finds its rows: the primary key, or a part of it."""
-        return table.key_positions()
+        return table.key_positions

@@ -73,6 +73,9 @@ class RuntimeState:
         self._elsewhere = elsewhere
         self._left: set[str] = set()
         self._used: dict[str, set[int]] = {}
+        self._readers: dict[str, set[str]] = {}
+        """The stages that look rows up in a relation, and are not compiled."""
+        self._unread: set[str] = set()
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
         self._maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
@@ -108,6 +111,7 @@ class RuntimeState:
                 names = [f.name for f in self._fields_of(source.relation)]
                 places = {names.index(f.name) for f in source.columns}
                 self._used.setdefault(source.relation, set()).update(places)
+                self._readers.setdefault(source.relation, set()).add(stage.name)
 
     def used(self, name: str) -> ColumnPositions:
         """The columns of a relation that loops read."""
@@ -125,9 +129,9 @@ class RuntimeState:
         return list(chain(self._stored(name, self._fields_of(name)), *absorbed))
 
     def whole(self, name: str) -> ChangeSet:
-        """The same rows as ``scan`` gives, as columns where they are not in memory."""
+        """The same rows as ``scan`` gives, as columns where the store has them."""
         fields = self._fields_of(name)
-        if name in self._contents:
+        if name in self._contents and _changing(self._contents[name]).changed:
             return ChangeSet.of(self.scan(name), fields)
         stored = self._store.read(name, fields).select(arrow_schema(fields).names)
         absorbed = [change.arrow() for change in self._absorbed.get(name, ())]
@@ -138,8 +142,20 @@ class RuntimeState:
         return self._store.rows(name) + sum(map(len, self._absorbed.get(name, ())))
 
     def release(self, stage: Stage) -> None:
-        """Release the maps of a stage that another back end runs from now on; the store has them."""
+        """Release the maps of a stage that another back end runs from now on; the store has them.
+
+        Relations in which no other stage looks rows up are released when the next epoch begins.
+        """
         self._maps.pop(stage.name, None)
+        for relation, readers in self._readers.items():
+            if stage.name in readers:
+                readers.discard(stage.name)
+                self.release_rows(relation)
+
+    def release_rows(self, name: str) -> None:
+        """Release the rows of a relation when the next epoch begins, unless some stage looks them up."""
+        if not self._readers.get(name):
+            self._unread.add(name)
 
     def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
         """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
@@ -255,6 +271,9 @@ class RuntimeState:
         """Start an epoch from the state as it is."""
         self._absorbed.clear()
         self._fresh.clear()
+        for name in self._unread:
+            self._contents.pop(name, None)
+        self._unread.clear()
         for name in self._used_relations:
             held = self._contents.get(name)
             if isinstance(held, OverlaidRelation) and held.size > OVERLAY_ROWS:

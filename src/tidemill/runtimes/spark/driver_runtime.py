@@ -113,7 +113,7 @@ class DriverRuntime(NativeRuntime):
                     yield PlannedLookup(held, sought, {one for one in keys if None not in one}, sought)
 
     def _near(self, table: Table) -> ColumnPositions:
-        return self._found_by.get(table.name, table.key_positions())
+        return self._found_by.get(table.name, table.key_positions)
 
     @property
     def counters(self) -> Counters:

@@ -130,7 +130,7 @@ def lookup_in(wh: Warehouse) -> RowLookup:
     def find(table: str, key: Row) -> Row | None:
         if table not in indexes:
             definition = wh.table(table).definition
-            inner, positions = row_coercer(definition.fields, table), definition.key_positions()
+            inner, positions = row_coercer(definition.fields, table), definition.key_positions
             rows = map(inner, wh.table(table).rows())
             indexes[table] = {tuple([row[position] for position in positions]): row for row in rows}
         return indexes[table].get(key)

@@ -1,6 +1,7 @@
 """Ingest: what users hand over, as changes of tables. A bad row is refused or set aside, with its reason.
 
 - ``frames``: pairs, Arrow tables, pandas and other frames.
+- ``plain_rows``: many pairs of plain Python values as columns.
 - ``files``: CSV, JSON lines and Parquet, in batches.
 - ``file_listing``: the files below a path, and partition columns in the names of folders.
 - ``text_records``: CSV and JSON lines as records with their line and text.

@@ -125,7 +125,7 @@ class _DebeziumReader:
     def _key_of(self, table: Table, before: Any, schema: Mapping[str, Any], after: Row | None) -> Row | None:
         if not isinstance(before, Mapping):
             return None if after is None else _key(table, after)
-        fields = tuple(table.fields[position] for position in table.key_positions())
+        fields = tuple(table.fields[position] for position in table.key_positions)
         named = {column.lower(): value for column, value in before.items()}
         values = {f.name: decode(named.get(f.name), f.type, schema.get(f.name, {})) for f in fields}
         return row_coercer(fields, table.name)(values)
@@ -149,7 +149,7 @@ class _DebeziumReader:
 
 
 def _key(table: Table, row: Row) -> Row:
-    return tuple([row[position] for position in table.key_positions()])
+    return tuple([row[position] for position in table.key_positions])
 
 
 def _open(message: Any) -> tuple[Mapping[str, Any] | None, Mapping[str, Any], str | None]:

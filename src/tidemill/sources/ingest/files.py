@@ -93,7 +93,7 @@ class KeyAdmission:
     """
 
     def __init__(self, table: Table, taken: Iterable[Row] = (), judge: RowCheck | None = None) -> None:
-        self._positions = table.key_positions()
+        self._positions = table.key_positions
         self._table = table
         self._taken = set(taken)
         self._judge = judge

@@ -18,10 +18,11 @@ from tidemill.changes.arrow import arrow_schema, arrow_type
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
-from tidemill.model.coerce import coerce, row_coercer
+from tidemill.model.coerce import coerce
 from tidemill.model.errors import BadValue, NullViolation, TidemillError, UnknownName
 from tidemill.model.schema import LARGEST_WEIGHT, WEIGHT, Table, names_of
 from tidemill.model.types import Field
+from tidemill.sources.ingest.plain_rows import MANY_ROWS, columns_of_pairs
 
 __all__ = ["changes_of", "check_names", "weight_of"]
 
@@ -100,7 +101,11 @@ def _given(data: Iterable[Any], table: Table) -> Iterator[Any]:
 
 
 def _from_pairs(data: Iterable[Any], table: Table) -> ChangeSet:
-    convert = row_coercer(table.fields, table.name)
+    if isinstance(data, list | tuple) and len(data) >= MANY_ROWS:
+        columns = columns_of_pairs(data, table.fields)
+        if columns is not None:
+            return ChangeSet.of_arrow(columns, table.fields)
+    convert = table.row_converter
     pairs: list[tuple[Row, int]] = []
     for number, pair in enumerate(data if isinstance(data, list | tuple) else _given(data, table), start=1):
         try:

@@ -1,8 +1,9 @@
-"""Machine code: a stage as LLVM IR, compiled by llvmlite in this process.
+"""Machine code: a stage or the index of a table as LLVM IR, compiled by llvmlite in this process.
 
 llvmlite is imported in this package alone, and the package only when a stage is worth compiling. Imports run downwards:
 
 - ``stage``: a stage as one module, and that module at work.
+- ``table``: tables with a primary key: their rows, an index of their keys, and the check of changes.
 - ``joingraph``: walks through join graphs, with liveness and prefetching.
 - ``queries``: queries as nested loops over maps.
 - ``io``: rows in and out: Arrow columns, Python objects, interned strings, output buffers.

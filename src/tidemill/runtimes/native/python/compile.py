@@ -9,6 +9,7 @@ import linecache
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tidemill.algebra.expressions.scalars import Named
@@ -31,13 +32,18 @@ from tidemill.runtimes.native.state.maps import RingMap, RowMap
 from tidemill.runtimes.runtime import FieldsOf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledQuery:
     """A compiled query: ``run(sums, *dictionaries)``, and which dictionaries those are."""
 
     run: Callable[..., None]
     accesses: tuple[Access, ...]
     query: Query
+
+    @cached_property
+    def parted(self) -> bool:
+        """True if it reads a part of the change, parted by keys."""
+        return any(access.part is not None for access in self.accesses)
 
 
 @dataclass(frozen=True, slots=True)

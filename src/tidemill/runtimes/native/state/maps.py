@@ -108,6 +108,11 @@ class JournaledMap(ABC, Generic[E]):
         self._columns = tuple(range(columns))
 
     @property
+    def changed(self) -> bool:
+        """True if the epoch has touched it, or may have."""
+        return bool(self.journal) or self._came is not None
+
+    @property
     def is_partial(self) -> bool:
         """True if stored entries that no change has touched are not here."""
         return self._snapshot is not None

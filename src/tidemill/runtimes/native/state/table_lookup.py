@@ -31,8 +31,8 @@ def adds_new_keys(table: Table, change: ZSet, contents: RowMap | OverlaidRelatio
         or isinstance(contents, OverlaidRelation)
     ):
         return False
-    keys = set(map(itemgetter(*table.key_positions()), change))
-    return len(keys) == len(change) and contents.index(table.key_positions()).keys().isdisjoint(keys)
+    keys = set(map(itemgetter(*table.key_positions), change))
+    return len(keys) == len(change) and contents.index(table.key_positions).keys().isdisjoint(keys)
 
 
 def rows_held(
@@ -42,7 +42,7 @@ def rows_held(
 
     A large table is looked up by the columns ``near``, the key or a part of it.
     """
-    positions = table.key_positions()
+    positions = table.key_positions
     if isinstance(contents, OverlaidRelation):
         if not positions:
             return contents.weights(change).weight, lambda key: ()

@@ -122,7 +122,7 @@ def _scan(table: Table, change: ChangeSet, stored: Sequence[Path], columns: Sequ
 def check_in_driver(table: Table, change: ChangeSet, held: ZSet) -> ChangeSet:
     """A change summed and judged in this process, beside the rows that the table holds under the touched keys."""
     summed = change.zset()
-    positions = table.key_positions()
+    positions = table.key_positions
     by_key: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
     for row, weight in held.items():
         by_key[tuple(row[position] for position in positions)].append((row, weight))

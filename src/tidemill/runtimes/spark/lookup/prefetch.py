@@ -74,7 +74,7 @@ def key_check_lookup(
 ) -> PlannedLookup:
     """How the check of a change finds its rows: by the primary key, or by a part of it whose rows ``lookups`` bring."""
     rows = [row for row, _ in change.pairs()]
-    key = table.key_positions()
+    key = table.key_positions
     for lookup in lookups:
         if lookup.relation is relation and set(lookup.positions) <= set(key):
             keys = _keys(rows, lookup.positions)

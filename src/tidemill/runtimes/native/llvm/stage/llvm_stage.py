@@ -48,6 +48,9 @@ from tidemill.runtimes.native.python.compile import compile_stage
 LARGE_STATE = 2 << 20
 """Maps of more bytes are not in the fastest caches: then it pays to look at rows before they are taken in."""
 
+FEW_ROWS = 64
+"""Up to so many rows that are Python's are packed one by one; more are cheaper as columns."""
+
 _UNKNOWN = 255
 """Stands for the inputs of other stages."""
 
@@ -181,7 +184,7 @@ class LlvmStage:
         self._take(self.code.inputs[relation], change)
 
     def _take(self, input_: StageInput, change: ChangeSet) -> None:
-        if change.is_python_only:
+        if change.is_python_only and len(change) <= FEW_ROWS:
             self._take_pairs(input_, change)
         else:
             self._take_columns(input_, change)

@@ -1,0 +1,161 @@
+"""The rows of a table by number: columns as they came, and the last few rows as Python has them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.changes.arrow import arrow_schema, from_arrow, to_arrow
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
+from tidemill.model.schema import WEIGHT
+from tidemill.model.types import Field
+from tidemill.runtimes.native.state.snapshot import hash_columns
+
+LOOSE_ROWS = 4096
+"""So many rows wait as Python has them before they become columns."""
+
+SMALL_PART = 1 << 16
+"""Neighbouring parts of fewer rows than this are joined, as long as one is not much smaller than the other."""
+
+
+class TableRows:
+    """Rows that are appended and found by number. What has left stays: nobody asks for its number any more.
+
+    >>> from tidemill.model import types as t
+    >>> rows = TableRows((Field("id", t.BIGINT), Field("name", t.STRING)))
+    >>> rows.append(pa.table({"id": [7, 8], "name": ["ann", "bob"]}))
+    >>> rows.append_rows([(9, "eve")])
+    >>> rows.row(2), rows.take(np.array([1, 0])).column("name").to_pylist(), len(rows)
+    ((9, 'eve'), ['bob', 'ann'], 3)
+    """
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self._fields = tuple(fields)
+        self._schema = pa.schema(list(arrow_schema(self._fields))[:-1])
+        self._parts: list[pa.Table] = []
+        self._starts: list[int] = []
+        self._loose: list[Row] = []
+
+    def __len__(self) -> int:
+        return self._columnar + len(self._loose)
+
+    @property
+    def _columnar(self) -> int:
+        """The number of rows that are columns."""
+        return self._starts[-1] + int(self._parts[-1].num_rows) if self._parts else 0
+
+    def append(self, table: pa.Table) -> None:
+        """Append rows; the columns are taken as they are."""
+        if self._loose:
+            self._close()
+        self._add(table.select(self._schema.names))
+
+    def append_rows(self, rows: Sequence[Row]) -> None:
+        """Append a few rows."""
+        self._loose += rows
+        if len(self._loose) >= LOOSE_ROWS:
+            self._close()
+
+    def truncate(self, count: int) -> None:
+        """Forget all but the first ``count`` rows."""
+        del self._loose[max(count - self._columnar, 0) :]
+        while self._parts and self._starts[-1] >= count:
+            del self._parts[-1], self._starts[-1]
+        if self._columnar > count:
+            self._parts[-1] = self._parts[-1].slice(0, count - self._starts[-1])
+
+    def row(self, number: int) -> Row:
+        """One row."""
+        if number >= self._columnar:
+            return self._loose[number - self._columnar]
+        part = bisect_right(self._starts, number) - 1
+        return from_arrow(self._parts[part].slice(number - self._starts[part], 1), self._fields)[0][0]
+
+    def take(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
+        """Some rows, in the order in which they are asked for."""
+        if self._loose and len(numbers) and numbers.max() >= self._columnar:
+            self._close()
+        places = np.searchsorted(self._starts, numbers, side="right") - 1
+        order = np.argsort(places, kind="stable")
+        found = [self._schema.empty_table()]
+        for part in np.unique(places):
+            inside = numbers[order][places[order] == part] - self._starts[part]
+            found.append(self._parts[part].take(pa.array(inside)))
+        table = pa.concat_tables(found)
+        return table if len(found) == 2 else table.take(pa.array(np.argsort(order, kind="stable")))
+
+    def _close(self) -> None:
+        loose, self._loose = self._loose, []
+        self._add(to_arrow(((row, 1) for row in loose), self._fields).drop_columns([WEIGHT]))
+
+    def _add(self, table: pa.Table) -> None:
+        if table.num_rows:
+            self._starts.append(self._columnar)
+            self._parts.append(table)
+        # A part is looked for among few, and every row is copied only as often as parts double in size.
+        while len(self._parts) > 1 and self._parts[-2].num_rows < min(2 * self._parts[-1].num_rows, SMALL_PART):
+            last = self._parts.pop()
+            del self._starts[-1]
+            self._parts[-1] = pa.concat_tables([self._parts[-1], last]).combine_chunks()
+
+
+def same_rows(some: pa.Table, others: pa.Table) -> bool:
+    """True if two tables hold equal rows, number by number. NaN counts as different: ask again, row by row.
+
+    >>> same_rows(pa.table({"a": [1, None]}), pa.table({"a": [1, None]}))
+    True
+    """
+    return all(one.equals(other) for one, other in zip(some.columns, others.columns, strict=True))
+
+
+def may_share_a_row(some: pa.Table, others: pa.Table) -> bool:
+    """False if rows of equal number differ, each in some column. Values that Arrow cannot compare count as equal.
+
+    >>> may_share_a_row(pa.table({"a": [1, None], "b": [1, 2]}), pa.table({"a": [1, 1], "b": [2, 2]}))
+    False
+    """
+    same = np.ones(some.num_rows, np.bool_)
+    for one, other in zip(some.columns, others.columns, strict=True):
+        if not pa.types.is_nested(one.type):
+            equal = _true(pc.equal(one, other)) | (_true(pc.is_null(one)) & _true(pc.is_null(other)))
+            if pa.types.is_floating(one.type):
+                equal |= _true(pc.is_nan(one)) & _true(pc.is_nan(other))
+            same &= equal
+    return bool(same.any())
+
+
+def net_rows(change: ChangeSet) -> pa.Table:
+    """The rows of a table with a primary key, each once, from weighted rows of which some have gone again.
+
+    Rows with equal hashes are taken for equal only once they have been compared.
+
+    >>> from tidemill.model import types as t
+    >>> fields = (Field("id", t.BIGINT), Field("n", t.BIGINT))
+    >>> net_rows(ChangeSet.of([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)], fields)).to_pylist()
+    [{'id': 3, 'n': 4, '_weight': 1}]
+    """
+    table = change.arrow()
+    weights = table.column(WEIGHT).to_numpy()
+    if (weights == 1).all():
+        return table
+    rows = table.drop_columns([WEIGHT])
+    order = np.argsort(hashes := hash_columns(rows.columns), kind="stable")
+    first = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[:1]]))
+    totals = np.add.reduceat(weights[order], first)
+    like = np.repeat(order[first], np.diff(first, append=len(order)))
+    distinct = order != like
+    if not np.isin(totals, (0, 1)).all() or not same_rows(rows.take(order[distinct]), rows.take(like[distinct])):
+        return to_arrow(change.zset().items(), change.fields)
+    there = rows.take(np.sort(order[first[totals == 1]]))
+    return there.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), there.num_rows))
+
+
+def _true(flags: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy()
+    return found
