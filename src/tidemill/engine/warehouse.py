@@ -20,7 +20,7 @@ from tidemill.engine.catalog.user_functions import (
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.event_order import EventOrder, parse_event_order
 from tidemill.engine.epochs.memory_budget import parse_size
-from tidemill.engine.epochs.placement import Placement, check_runtime_name
+from tidemill.engine.epochs.placement import Placement, check_runtime_name, reads_files_only
 from tidemill.engine.epochs.staleness_marks import is_mark
 from tidemill.engine.handles import TableHandle, ViewHandle, WarehouseSnapshot
 from tidemill.engine.intake_counts import IntakeCounts, IntakeEpoch
@@ -395,7 +395,7 @@ def open(  # the name is the face: tidemill.open
     temporary = TemporaryFolder() if in_memory else None
     folder = place if temporary is None else temporary.path
     store: Store
-    if in_memory and runtime != "spark":
+    if in_memory and not reads_files_only(runtime):
         store = MemoryStore()
     else:
         store = FolderStore.open(folder, read_only=read_only, durability=durability)

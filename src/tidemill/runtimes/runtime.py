@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Program, Stage
+from tidemill.program.state_expiry import ExpiredEntries
 
 FieldsOf = Callable[[str], tuple[Field, ...]]
 """The columns of a relation or map, in the order in which its rows hold them."""
+
+
+class MachineCode(Protocol):
+    """A stage as machine code, to which events can go directly: whole events, all fresh after each of them."""
+
+    stage: Stage
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of rows that the open epoch has output so far."""
+
+    def prepare(self) -> None:
+        """Hold the state that the next event needs."""
+
+    def run(self, order: npt.NDArray[np.integer[Any]], tables: Mapping[str, pa.Table]) -> None:
+        """Take in many events: for each number in ``order`` the next row of the table at that place."""
+
+
+class RowLookup(Protocol):
+    """Finds single rows of relations, at the cost of these rows; between epochs."""
+
+    def find(self, relation: str, positions: tuple[int, ...], keys: Collection[Row]) -> dict[Row, list[Row]]:
+        """The rows of a relation that have one of ``keys`` at ``positions``, by that key."""
+
+    def holders(self, relation: str, position: int, elements: Collection[Any]) -> list[Row]:
+        """The rows of a relation whose array at ``position`` has one of ``elements``."""
 
 
 class Runtime(Protocol):
@@ -24,12 +56,33 @@ class Runtime(Protocol):
     """
 
     name: str
+    """What EXPLAIN calls it."""
+
+    loads_to_store: bool
+    """True if a stage must be committed between its ``load`` and the first change: its state is read from the store."""
 
     def install(self, stage: Stage) -> None:
         """Get ready to run ``stage``: compile it, and hold or find the state that it needs."""
 
     def remove(self, stage: Stage) -> None:
         """Forget ``stage`` and its state."""
+
+    def forget(self, relation: str) -> None:
+        """Release what is held of a relation, and of the stage of that name: it is dropped, or others have changed it.
+
+        Between epochs, as are the next three."""
+
+    def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
+        """Release the state of ``stage`` that the store has removed."""
+
+    def forget_rows(self, forgotten: ExpiredEntries) -> None:
+        """Release the rows of a relation that the store has removed."""
+
+    def forget_files(self, relation: str) -> None:
+        """Release what stands on the store's files of a relation or stage, which may be gone; memory stays."""
+
+    def free(self) -> None:
+        """Give the memory of all state back, between epochs; what is needed again is read from the store."""
 
     def begin(self, epoch: int) -> None:
         """Start epoch ``epoch``."""
@@ -78,6 +131,13 @@ class Runtime(Protocol):
     def produce(self, stage: Stage) -> ChangeSet:
         """The rows of a stage that has a reader, which does not store them; between epochs. Summed, no zero weights."""
 
+    def contents(self, relation: str) -> ChangeSet:
+        """The rows of a relation as they are now, between epochs; equal rows may come in several parts."""
+
+    def machine_code(self, stage: Stage) -> MachineCode | None:
+        """``stage`` as machine code, for events that go there directly within an epoch; None where it has no such
+        form. Between epochs."""
+
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns what to store for each map of the stages that ran (contents of relations excluded).
         Rows are keys then values (``map_fields``); weight is the change of the map's weight."""
@@ -90,3 +150,14 @@ class Runtime(Protocol):
 
     def answer(self, program: Program) -> ChangeSet:
         """The rows of a query over the current contents, summed; its stages leave no state behind."""
+
+    def explain(self, stage: Stage) -> str:
+        """In what form an installed stage runs, and why; for EXPLAIN."""
+
+    def sizes(self, stage: Stage) -> Mapping[str, tuple[int, int | None]]:
+        """The entries of each map of an installed stage, and the bytes that they take in memory, where that is known.
+
+        Of what is not in memory the stored rows are counted."""
+
+    def base_reads(self, stage: str) -> Mapping[str, int]:
+        """The number of rows of each relation that this process has read to maintain a stage with lineage."""

@@ -32,11 +32,10 @@ from tidemill.engine.epochs.transaction import EpochTransaction
 from tidemill.model.errors import BadValue, DataError, Unsupported
 from tidemill.model.schema import LARGEST_WEIGHT, Table, late_table
 from tidemill.program.joingraph import Serve
-from tidemill.runtimes.native.runtime import NativeRuntime
+from tidemill.runtimes.runtime import MachineCode
 
 if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
-    from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
 MAX_OPEN_EVENTS = 100_000
 """So many events close an epoch by themselves, so that what a crash could lose is bounded, and memory too."""
@@ -267,7 +266,7 @@ class EventWriter:
 
     # -- events on a tape ---------------------------------------------------------------------------------------
 
-    def _machine_code(self, table: Table) -> list[LlvmStage]:
+    def _machine_code(self, table: Table) -> list[MachineCode]:
         """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""
         if (
             table.kept
@@ -278,13 +277,13 @@ class EventWriter:
             return []
         found = []
         for _, placed, stage in self._state.pipeline.readers(table.name):
-            compiled = placed.runtime.compiled(stage) if isinstance(placed.runtime, NativeRuntime) else None
+            compiled = placed.runtime.machine_code(stage)
             if compiled is None:
                 return []
             found.append(compiled)
         return found
 
-    def _entry(self, table: Table, stages: list[LlvmStage]) -> EventEntry:
+    def _entry(self, table: Table, stages: list[MachineCode]) -> EventEntry:
         from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
 
         if self._tape is None:
@@ -293,7 +292,7 @@ class EventWriter:
         known = [entry for entry in self._tape.entries if entry.table is table and list(entry.stages) == stages]
         return known[0] if known else EventEntry(table, stages, self._tape, partial(self._begin_tape, table, stages))
 
-    def _begin_tape(self, table: Table, stages: list[LlvmStage]) -> None:
+    def _begin_tape(self, table: Table, stages: list[MachineCode]) -> None:
         """Make room for an event of ``table``: close the epoch that is open, and begin another.
 
         A feed whose stages are gone must not run again, neither the one that asks for room nor any other.
@@ -312,12 +311,14 @@ class EventWriter:
             self._tape.open()
             self._transaction.gather()
 
-    def _is_current(self, table: Table, stages: list[LlvmStage]) -> bool:
+    def _is_current(self, table: Table, stages: list[MachineCode]) -> bool:
         return self._state.catalog.tables.get(table.name) is table and self._machine_code(table) == stages
 
     # -- events in columns --------------------------------------------------------------------------------------
 
-    def _replay_columns(self, changes: Mapping[str, ChangeSet], turns: EventOrder, stages: Iterable[LlvmStage]) -> None:
+    def _replay_columns(
+        self, changes: Mapping[str, ChangeSet], turns: EventOrder, stages: Iterable[MachineCode]
+    ) -> None:
         """Hand the events to machine code; where their views publish every row, some at a time, to bound what waits."""
         own = list({stage.stage.name: stage for stage in stages}.values())
         tables = {name: change.arrow() for name, change in changes.items()}
@@ -327,7 +328,7 @@ class EventWriter:
             if sum(stage.pending_rows for stage in own) >= MAX_PENDING_ROWS:
                 self.flush()
 
-    def _run_columns(self, turns: EventOrder, tables: Mapping[str, pa.Table], stages: Iterable[LlvmStage]) -> None:
+    def _run_columns(self, turns: EventOrder, tables: Mapping[str, pa.Table], stages: Iterable[MachineCode]) -> None:
         open_ = self._opened()
         self._fed.update(tables)
         try:

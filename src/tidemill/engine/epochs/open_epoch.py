@@ -12,7 +12,6 @@ from tidemill.engine.epochs.pipeline import Propagation, check_tables
 from tidemill.engine.epochs.state import EngineState
 from tidemill.engine.partitions.lateness import LatenessFilter
 from tidemill.model.errors import DataError
-from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
 
 __all__ = ["OpenEpoch", "RowEvent"]
@@ -63,9 +62,6 @@ class OpenEpoch:
         """Commit the epoch, in which events of ``relations`` went to machine code directly."""
         for relation in relations:
             self._walk.fed(relation)
-            for _, placed, stage in self._state.pipeline.readers(relation):
-                assert isinstance(placed.runtime, NativeRuntime)
-                placed.runtime.fed(stage)
         return self._finish({})
 
     def _finish(self, stored: Mapping[str, ChangeSet]) -> WaitUntilDurable:

@@ -1,4 +1,8 @@
-"""Which runtime runs what. Both read the same store, so a view may move between them at any epoch."""
+"""Which runtime runs what. All read the same store, so a view may move between them at any epoch.
+
+This module alone knows which runtimes there are, and what users call them (``RUNTIMES``); whoever else has one knows
+its protocol.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,8 @@ from tidemill.model.types import Field
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import Runtime
-from tidemill.storage.store import Store
+from tidemill.runtimes.runtime import RowLookup, Runtime
+from tidemill.storage.store import AsOf, Store
 
 if TYPE_CHECKING:
     from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
@@ -26,7 +30,8 @@ if TYPE_CHECKING:
 DRIVER_WORK = choose.NATIVE_WORK
 """On Spark, work on up to this many rows is done by the driver, over the rows that Spark finds for it."""
 
-RUNTIMES = ("auto", "native", "spark")
+AUTO, NATIVE, SPARK = RUNTIMES = ("auto", "native", "spark")
+"""What users can ask for."""
 
 
 class Placement:
@@ -54,22 +59,38 @@ class Placement:
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The runtime for work on so many rows, for a view with these needs, and why."""
-        wanted = check_runtime_name(needs.option) if needs.option != "auto" else self._wanted
+        wanted = check_runtime_name(needs.option) if needs.option != AUTO else self._wanted
         if needs.row_wise:
-            return "native", choose.ROW_WISE.text
+            return NATIVE, choose.ROW_WISE.text
         return choose.choose_runtime(
             wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=needs.by_partitions
         )
 
     def runtime_for(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> Runtime:
         """The chosen runtime, started if need be."""
-        return self.runtime(self.choose(work, needs)[0], work)
-
-    def runtime(self, name: str, work: int) -> Runtime:
-        """The runtime called ``name`` for work on so many rows, started if need be."""
-        if name == "native":
+        if not self.is_on_spark(work, needs):
             return self.native
         return self.driver if work <= DRIVER_WORK else self.spark
+
+    def is_on_spark(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
+        """True if work on so many rows is done by Spark, or over rows that Spark finds."""
+        return self.choose(work, needs)[0] == SPARK
+
+    def scanning(self, runtime: Runtime, rows: int) -> Runtime:
+        """The runtime that goes through all of so many rows for ``runtime``.
+
+        The driver takes small changes to state of any size, but not all of its rows.
+        """
+        return self.spark if runtime is self._driver and rows > DRIVER_WORK else runtime
+
+    @property
+    def lookup(self) -> RowLookup:
+        """Finds single rows at the cost of these rows: in this process, or by a job of Spark."""
+        return self.driver if self.is_on_spark(0) else self.native
+
+    def past(self, epoch: int) -> Runtime:
+        """A runtime over what the store had at an epoch, to be read and let go of."""
+        return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
 
     @property
     def native(self) -> NativeRuntime:
@@ -112,10 +133,15 @@ class Placement:
         found = [runtime.counters for runtime in (self._spark, self._driver) if runtime is not None]
         return sum(c.jobs for c in found), sum(c.bytes_read for c in found), sum(c.bytes_written for c in found)
 
+    @property
+    def started(self) -> list[Runtime]:
+        """The runtimes that have been needed so far."""
+        runtimes: tuple[Runtime | None, ...] = (self._native, self._driver, self._spark)
+        return [runtime for runtime in runtimes if runtime is not None]
+
     def base_reads(self, stage: str) -> Counter[str]:
         """How many rows of each relation this process has read to keep a stage with lineage fresh."""
-        found = (runtime.base_reads(stage) for runtime in (self._native, self._driver) if runtime is not None)
-        return sum(map(Counter, found), Counter())
+        return sum((Counter(runtime.base_reads(stage)) for runtime in self.started), Counter())
 
     def frame(self, table: pa.Table) -> DataFrame:
         """Rows as a Spark frame of the warehouse's session."""
@@ -123,32 +149,31 @@ class Placement:
 
     def forget_relation(self, name: str) -> None:
         """Let go of a relation that is dropped."""
-        for runtime in (self._native, self._driver):
-            if runtime is not None:
-                runtime.forget(name)
+        for runtime in self.started:
+            runtime.forget(name)
 
     def forget_entries(
         self, stages: Sequence[tuple[Stage, Sequence[ExpiredEntries]]], rows: Sequence[ExpiredEntries]
     ) -> None:
         """Let go of what the store has forgotten: of the state of stages, and of relations."""
-        if self._native is not None:
+        for runtime in self.started:
             for stage, forgotten in stages:
-                self._native.forget_entries(stage, forgotten)
+                runtime.forget_entries(stage, forgotten)
             for one in rows:
-                self._native.forget_rows(one)
-        self.forget_files([*(stage.name for stage, _ in stages), *(one.map for one in rows)])
+                runtime.forget_rows(one)
 
     def forget_files(self, relations: Iterable[str]) -> None:
         """Let go of what stands on files of the store, for a vacuum may have deleted them; what is in memory stays."""
-        if self._driver is not None:
+        for runtime in self.started:
             for name in relations:
-                self._driver.forget(name)
+                runtime.forget_files(name)
 
     def forget(self, but: Sequence[Runtime] = ()) -> None:
         """Drop the runtimes, all ``but`` those given: what they hold in memory is read again when next needed."""
-        if self._native is not None and self._native not in but:
-            self._native.free()
-            self._native = None
+        for runtime in self.started:
+            if runtime not in but:
+                runtime.free()
+        self._native = self._native if self._native in but else None
         self._spark = self._spark if self._spark in but else None
         self._driver = self._driver if self._driver in but else None
 
@@ -158,3 +183,8 @@ def check_runtime_name(runtime: str) -> str:
     if runtime not in RUNTIMES:
         raise SetupError(f'there is no runtime "{runtime}"', hint=f"Use one of {', '.join(RUNTIMES)}.")
     return runtime
+
+
+def reads_files_only(runtime: str) -> bool:
+    """True if a runtime that was asked for needs a store in files."""
+    return runtime == SPARK

@@ -12,12 +12,9 @@ from tidemill.changes.zset import Row
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
-from tidemill.engine.epochs.placement import DRIVER_WORK
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.program.reads import row_wise
-from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.storage.store import AsOf
 
 __all__ = ["WarehouseReader"]
 
@@ -40,9 +37,7 @@ class WarehouseReader:
         fields = catalog.relations[name]
         if until is None:
             with self._settled():
-                runtime = self._state.placement.runtime_for(store.rows(name))
-                if isinstance(runtime, NativeRuntime):
-                    return runtime.contents(name)
+                return self._state.placement.runtime_for(store.rows(name)).contents(name)
         table = store.read(name, fields, until=until)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
@@ -50,14 +45,12 @@ class WarehouseReader:
         """The rows of a view that are not stored, from its maps as they are now or were at an epoch."""
         stage, store = view.program.stages[-1], self._state.store
         if until is not None:
-            past = NativeRuntime(AsOf(store, until), self._state.fields_of, backend="python")
+            past = self._state.placement.past(until)
             past.install(stage)
             return past.produce(stage)
         with self._settled():
-            runtime = self._state.pipeline[view.name].runtime
-            # The driver takes small changes to maps of any size, but not all of their rows.
-            if runtime.name == "spark" and sum(store.rows(map_.name) for map_ in stage.maps) > DRIVER_WORK:
-                runtime = self._state.placement.spark
+            rows = sum(store.rows(map_.name) for map_ in stage.maps)
+            runtime = self._state.placement.scanning(self._state.pipeline[view.name].runtime, rows)
             return runtime.produce(stage)
 
     def answer(self, relation: Relation) -> ChangeSet:
@@ -79,9 +72,3 @@ class WarehouseReader:
         """The primary keys that ``table`` holds."""
         positions = table.key_positions
         return (tuple(row[i] for i in positions) for row in self.contents(table.name).zset())
-
-    def lookup_runtime(self) -> NativeRuntime:
-        """The runtime that looks up single rows at the cost of these rows: this process, or on Spark the driver."""
-        runtime = self._state.placement.runtime_for(0)
-        assert isinstance(runtime, NativeRuntime)
-        return runtime

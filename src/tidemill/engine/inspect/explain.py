@@ -14,7 +14,6 @@ from tidemill.engine.inspect.partition_facts import partition_facts
 from tidemill.engine.inspect.source_explain import source_facts
 from tidemill.engine.inspect.strategy_comparison import compare_stored_strategies
 from tidemill.engine.results import MapSize
-from tidemill.runtimes.native.runtime import NativeRuntime
 
 __all__ = ["base_reads_of", "explanation_of", "sizes_of"]
 
@@ -24,13 +23,11 @@ def sizes_of(engine: Engine, name: str) -> list[MapSize]:
     with engine.lock:
         engine.transaction.recover()
         placed = engine.pipeline[engine.catalog.view(name).name]
-        found: list[MapSize] = []
-        for stage in placed.program.stages:
-            if isinstance(placed.runtime, NativeRuntime):
-                found += [MapSize(map_, *size) for map_, size in placed.runtime.sizes(stage).items()]
-            else:
-                found += [MapSize(map_.name, engine.store.rows(map_.name), None) for map_ in stage.maps]
-        return found
+        return [
+            MapSize(map_, *size)
+            for stage in placed.program.stages
+            for map_, size in placed.runtime.sizes(stage).items()
+        ]
 
 
 def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
@@ -88,6 +85,4 @@ def explanation_of(engine: Engine, name: str) -> str:
 
 
 def _backend(placed: PlacedProgram) -> str:
-    if not isinstance(placed.runtime, NativeRuntime):
-        return "DataFrames"
-    return "; ".join(dict.fromkeys(placed.runtime.backend(stage) for stage in placed.program.stages))
+    return "; ".join(dict.fromkeys(placed.runtime.explain(stage) for stage in placed.program.stages))

@@ -174,7 +174,7 @@ def _counts_rows(call: WindowCall) -> bool:
 
 def _is_on_spark(engine: Engine, view: View) -> bool:
     work = sum(engine.store.rows(name) for name in _definitions(engine, view, None))
-    return engine.placement.choose(work, RuntimeNeeds(view.runtime_needs.option))[0] == "spark"
+    return engine.placement.is_on_spark(work, RuntimeNeeds(view.runtime_needs.option))
 
 
 def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:

@@ -40,7 +40,7 @@ def _of_paths(
     *,
     spark: bool,
 ) -> Iterator[LocatedRecord]:
-    if not spark and placement.choose(0)[0] == "native" and not any("://" in str(path) for path in paths):
+    if not (spark or placement.is_on_spark(0) or any("://" in str(path) for path in paths)):
         yield from read_records(paths, format, progress)
         return
     from tidemill.runtimes.spark.execution.nested_records import records_of_paths

@@ -71,7 +71,7 @@ class StoredObjects:
         table = self._module.stored[cls]
         names = names_of(table.fields)
         with self._engine.settled():
-            return self._engine.reader.lookup_runtime().find(
+            return self._engine.placement.lookup.find(
                 table.name, tuple([names.index(column) for column in columns]), keys
             )
 
@@ -82,6 +82,4 @@ class StoredObjects:
             return [row for rows in found.values() for row in rows]
         table = self._module.stored[cls]
         with self._engine.settled():
-            return self._engine.reader.lookup_runtime().holders(
-                table.name, names_of(table.fields).index(attribute.name), oids
-            )
+            return self._engine.placement.lookup.holders(table.name, names_of(table.fields).index(attribute.name), oids)

@@ -50,7 +50,7 @@ class ViewFiller:
         number = state.store.epoch if number is None else number
         work = sum(state.store.rows(name) for name in view.inputs)
         stored = self._load(view, number, work)
-        in_store = bool(pending) and state.pipeline[view.name].runtime.name != "native"
+        in_store = bool(pending) and state.pipeline[view.name].runtime.loads_to_store
         if in_store:
             _require_not_replacing(view, dropped)
         view = replace(view, fresh=number)

@@ -93,6 +93,10 @@ class Backends:
         """The compiled stage of that name, if it runs as one."""
         return self._runners.get(name)
 
+    def used_stages(self) -> list[Stage]:
+        """The stages whose state may have changed since ``begin``: events may have gone to their code directly."""
+        return [runner.stage for runner in self._used]
+
     def compile_if_worthwhile(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
         """Compile a stage that is about to take in so many rows, if that is asked for or worth while."""
         name = compiled.stage.name

@@ -42,6 +42,7 @@ class NativeRuntime:
     """
 
     name = "native"
+    loads_to_store = False
 
     def __init__(
         self,
@@ -94,6 +95,9 @@ class NativeRuntime:
         self._state.forget_rows(forgotten)
         self._backends.forget(forgotten.map)
 
+    def forget_files(self, relation: str) -> None:
+        """Nothing stands on files: what was read of them is in memory."""
+
     def free(self) -> None:
         """Give the memory of all state back, between two epochs; what is needed again is read from the store."""
         self._clear()
@@ -104,7 +108,7 @@ class NativeRuntime:
         """The generated Python of an installed stage."""
         return self._compiled[stage.name].text
 
-    def backend(self, stage: Stage) -> str:
+    def explain(self, stage: Stage) -> str:
         """The back end of an installed stage, and why."""
         return self._backends.explain(stage)
 
@@ -200,19 +204,12 @@ class NativeRuntime:
             self._state.release(stage)
         return runner
 
-    def compiled(self, stage: Stage) -> LlvmStage | None:
-        """``stage`` as machine code, for events that go there directly; None where it has no such form.
-
-        Between two epochs only. A caller that hands it events must say so with ``fed`` before the epoch ends.
-        """
+    def machine_code(self, stage: Stage) -> LlvmStage | None:
+        """``stage`` as machine code, for events that go there directly; None where it has no such form."""
         runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.COMPILE_AFTER_ROWS)
         if runner is not None:
             self._state.release(stage)
         return runner
-
-    def fed(self, stage: Stage) -> None:
-        """Events have gone directly to the machine code of ``stage`` in this epoch."""
-        self._ran[stage.name] = stage
 
     def recompute_pending(self, stage: Stage) -> None:
         """Compute now what would be recomputed when ``stage`` emits."""
@@ -293,7 +290,8 @@ class NativeRuntime:
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the change of every map that it touched."""
         with decimal.localcontext(EXACT):
-            changes = {name: change for stage in self._ran.values() for name, change in self._changes(stage)}
+            ran = self._ran | {stage.name: stage for stage in self._backends.used_stages()}
+            changes = {name: change for stage in ran.values() for name, change in self._changes(stage)}
         self._state.settle()
         return changes
 

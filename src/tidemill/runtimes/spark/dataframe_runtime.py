@@ -23,6 +23,7 @@ from tidemill.program.constraints import Constraints
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import looked_up, read_maps
 from tidemill.program.stages import GroupEmission, PartitionEmission, Program, Stage, TimePartitionEmission
+from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import Add, Query, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.spark.execution.ad_hoc_queries import AdHocQueries
 from tidemill.runtimes.spark.execution.errors import translate_errors
@@ -61,6 +62,7 @@ class SparkRuntime:
     """
 
     name = "spark"
+    loads_to_store = True
 
     def __init__(
         self, store: Store, fields_of: Callable[[str], tuple[Field, ...]], session: Callable[[], SparkSession]
@@ -91,6 +93,36 @@ class SparkRuntime:
         """Forget ``stage``."""
         for map_ in stage.maps:
             self._maps.pop(map_.name, None)
+
+    def forget(self, relation: str) -> None:
+        """Nothing is kept in memory."""
+
+    def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
+        """Nothing is kept in memory."""
+
+    def forget_rows(self, forgotten: ExpiredEntries) -> None:
+        """Nothing is kept in memory."""
+
+    def forget_files(self, relation: str) -> None:
+        """Which files there are is asked for each query."""
+
+    def free(self) -> None:
+        """Nothing is kept in memory."""
+
+    def explain(self, stage: Stage) -> str:
+        """The form of every stage here."""
+        return "DataFrames"
+
+    def sizes(self, stage: Stage) -> dict[str, tuple[int, int | None]]:
+        """The stored rows of each map."""
+        return {map_.name: (self._store.rows(map_.name), None) for map_ in stage.maps}
+
+    def base_reads(self, stage: str) -> Mapping[str, int]:
+        """This process reads none: Spark does."""
+        return {}
+
+    def machine_code(self, stage: Stage) -> None:
+        """There is none: events of streams go through epochs."""
 
     # -- an epoch -----------------------------------------------------------------------------------------------
 
@@ -222,6 +254,11 @@ class SparkRuntime:
         """The rows of a query over the current contents, summed."""
         with self._job(program.view, self._answers.size(program)):
             return self._answers.answer(program)
+
+    def contents(self, relation: str) -> ChangeSet:
+        """The stored rows of a relation, read by this process: that needs no job."""
+        fields = self._frames.fields(relation)
+        return ChangeSet.of_arrow(self._store.read(relation, fields).select(arrow_schema(fields).names), fields)
 
     def produce(self, stage: Stage) -> ChangeSet:
         """The rows of a stage that does not store them, from the maps that it keeps."""

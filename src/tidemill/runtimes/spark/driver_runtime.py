@@ -27,6 +27,7 @@ from tidemill.model.schema import EPOCH, WEIGHT, Table
 from tidemill.model.types import BIGINT, Array, BigInt, Date, Field, Int, String, Timestamp
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Stage
+from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.executor import PlannedLookup
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
@@ -52,6 +53,7 @@ class DriverRuntime(NativeRuntime):
     """The native runtime over state that Spark looks up."""
 
     name = "spark"
+    loads_to_store = True
 
     def __init__(
         self, store: Store, fields_of: FieldsOf, session: Callable[[], SparkSession], resident: int = RESIDENT_ROWS
@@ -61,6 +63,18 @@ class DriverRuntime(NativeRuntime):
         self._meter: Meter | None = None
         self._found_by: dict[str, ColumnPositions] = {}
         super().__init__(store, fields_of, self._base_of, resident)
+
+    def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
+        """Read the state of ``stage`` again when it is next needed, from the files that there are then."""
+        self.forget(stage.name)
+
+    def forget_rows(self, forgotten: ExpiredEntries) -> None:
+        """Read a relation again when it is next needed, from the files that there are then."""
+        self.forget(forgotten.map)
+
+    def forget_files(self, relation: str) -> None:
+        """Look for the files of a relation again when it is next needed."""
+        self.forget(relation)
 
     def begin(self, epoch: int) -> None:
         """Start an epoch."""

@@ -49,7 +49,7 @@ def test_a_query_of_the_paper_stays_fresh(query: str) -> None:
                 for name, change in changes.items():
                     contents[name] += change
         (stage,) = program.stages
-        assert harness.runtime.backend(stage) == "compiled with LLVM"
+        assert harness.runtime.explain(stage) == "compiled with LLVM"
 
 
 def _change(draw: random.Random, table: Table, contents: ZSet) -> ZSet:

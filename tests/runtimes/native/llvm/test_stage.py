@@ -110,7 +110,7 @@ def test_a_stage_moves_to_machine_code_once_there_is_enough_to_do() -> None:
             total += harness.apply(dict.fromkeys(reads, change))
             for name in reads:
                 contents[name] += change
-            seen.append(harness.runtime.backend(stage).startswith("compiled"))
+            seen.append(harness.runtime.explain(stage).startswith("compiled"))
             assert total == evaluate(relation_of(VIEWS["group"]), contents)
         assert seen[0] is False
         assert seen[-1] is True
@@ -132,4 +132,4 @@ def test_what_has_no_native_form_says_so() -> None:
     runtime.begin(1)
     runtime.fire(stage, "t", ChangeSet.of([(("a",), 1)], tables["t"].fields))
     assert runtime.emit(stage).zset() == ZSet({("A", 1): 1})
-    assert runtime.backend(stage) == "generated Python: there is no native form of the function upper"
+    assert runtime.explain(stage) == "generated Python: there is no native form of the function upper"

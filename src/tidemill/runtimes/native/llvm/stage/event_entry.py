@@ -32,6 +32,7 @@ from tidemill.runtimes.native.llvm.io.event_code import EventEntryCode
 from tidemill.runtimes.native.llvm.io.python_objects import dates_are_known
 from tidemill.runtimes.native.llvm.scalars.conversions import inner_number
 from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
+from tidemill.runtimes.runtime import MachineCode
 
 EVENT_BUFFER_BYTES = 16 * 1024 * 1024
 """A full event buffer ends the epoch: this is how much may have to be played again, or be lost in a crash."""
@@ -107,19 +108,19 @@ class EventEntry:
     """The way in for events of one table. ``call`` is the built-in function."""
 
     def __init__(
-        self, table: Table, stages: Sequence[LlvmStage], events: EventBuffer, full: Callable[[], None]
+        self, table: Table, stages: Sequence[MachineCode], events: EventBuffer, full: Callable[[], None]
     ) -> None:
         """``full`` must end the epoch and rewind the event buffer; ``stages`` are all those that read the table."""
         if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
             raise NotCompiled("events from this Python")
         self.table = table
-        self._stages = tuple(stages)
+        self._stages = own = tuple(map(_llvm, stages))
         self._events = events
-        self._records = [stage.code.inputs[table.name].record for stage in stages]
+        self._records = [stage.code.inputs[table.name].record for stage in own]
         self.size = 8 + sum(record.size for record in self._records)
         self._number = len(events.entries)
         events.entries.append(self)
-        for stage in stages:
+        for stage in own:
             stage.prepare()
         self._kept: list[Any] = [full]
         code = EventEntryCode(table, self._used(), self._records, self._places(), self.size)
@@ -240,6 +241,11 @@ class EventEntry:
         self._method = _Method(self.table.name.encode(), self._library.address("entry"), _FASTCALL, document.encode())
         # The function holds this object, and with it the code, the event buffer and the helpers.
         self.call: Callable[..., None] = make(ctypes.addressof(self._method), self, None)
+
+
+def _llvm(code: MachineCode) -> LlvmStage:
+    assert isinstance(code, LlvmStage), "there is no other machine code"
+    return code
 
 
 def _packing(type_: Type) -> str:
