@@ -4,8 +4,8 @@
 held      native, all state in dictionaries
 columns   native, state left in columns and fetched from there, as for relations of many rows
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
-frames    Spark, the program as DataFrames, as for large changes
-driver    Spark, the program in the driver over rows that Spark looks up, as for small changes of much data
+frames    "spark dataframes", as for large changes
+driver    "spark driver", over rows that Spark looks up, as for small changes of much data
 ========= ===========================================================================================
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidemill
+from tests import ways
 from tidemill.model.errors import ArithmeticFault, DuplicateKey, MissingRow
 
 if TYPE_CHECKING:
@@ -82,7 +84,25 @@ def test_views_of_one_warehouse_on_different_runtimes(tmp_path: Path, spark: Spa
         _second(warehouse)
         _check(warehouse)
         assert warehouse.view("far").rows() == [("Oslo", 2)]
-        assert "spark" in warehouse.view("far").explain()
+        assert "spark driver (asked for)" in warehouse.view("far").explain()
+        assert "native (asked for)" in warehouse.view("by_city").explain()
+
+
+@pytest.mark.parametrize(
+    ("way", "name", "form"),
+    [
+        ("driver", "spark driver", "generated Python, over rows that Spark looks up"),
+        ("frames", "spark dataframes", "DataFrames"),
+    ],
+)
+def test_the_two_ways_of_spark_have_names(way: str, name: str, form: str, spark: SparkSession) -> None:
+    with ways.opened(way, spark) as warehouse:
+        warehouse.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
+        warehouse.apply({"t": [(+1, (1,))]})
+        shown = warehouse.view("v").explain()
+        assert re.search(rf"^ *runtime +{name} \(asked for\)$", shown, flags=re.M), shown
+        assert re.search(rf"^ *back end +{form}$", shown, flags=re.M), shown
+        assert [row[2] for row in warehouse.sql("SHOW VIEWS")] == [name]
 
 
 def test_both_refuse_alike(spark: SparkSession) -> None:

@@ -11,11 +11,11 @@ import pytest
 from tidemill.engine.epochs.placement import RUNTIMES
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.runtime import Runtime
-from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 
 SOURCE = Path(__file__).parents[2] / "src" / "tidemill"
-TYPES = (NativeRuntime, DriverRuntime, SparkRuntime)
+TYPES = (NativeRuntime, DriverRuntime, DataFrameRuntime)
 NAMES = {*RUNTIMES, *(runtime.name for runtime in TYPES)} - {"auto"}
 
 OPTIONS = {

@@ -15,7 +15,7 @@ from tidemill.compiler.frontends.translate import translate
 from tidemill.compiler.passes import compile_view
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
-from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.storage.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Driver:
         self.relation = translate(query, fields).relation if isinstance(query, str) else query
         self.program = compile_view("v", self.relation, self.tables, strategy)
         self.store = MemoryStore()
-        self.runtime = SparkRuntime(self.store, self.fields_of, lambda: spark)
+        self.runtime = DataFrameRuntime(self.store, self.fields_of, lambda: spark)
         for stage in self.program.stages:
             self.runtime.install(stage)
         self.shown = ZSet()

@@ -13,7 +13,7 @@ from tests.program.examples import Example
 from tests.runtimes.spark.conftest import Driver
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
-from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
 from tidemill.runtimes.spark.driver_runtime import DriverRuntime
 from tidemill.storage.memory_store import MemoryStore
 
@@ -32,7 +32,7 @@ class Written(Driver):
         self.relation, self.program = example.relation, example.program
         self.store, self.shown = MemoryStore(), ZSet()
         if runtime == "frames":
-            self.runtime = SparkRuntime(self.store, self.fields_of, lambda: spark)
+            self.runtime = DataFrameRuntime(self.store, self.fields_of, lambda: spark)
         else:
             self.runtime = DriverRuntime(self.store, self.fields_of, lambda: spark, resident=0)  # type: ignore[assignment]
         for stage in self.program.stages:

@@ -23,7 +23,7 @@ from tidemill.runtimes.runtime import RowLookup, Runtime
 from tidemill.storage.store import AsOf, Store
 
 if TYPE_CHECKING:
-    from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+    from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
 
@@ -46,7 +46,7 @@ class Placement:
         self._given = session
         self._in_memory = in_memory
         self._native: NativeRuntime | None = None
-        self._spark: SparkRuntime | None = None
+        self._dataframes: DataFrameRuntime | None = None
         self._driver: DriverRuntime | None = None
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
@@ -70,7 +70,7 @@ class Placement:
         """The chosen runtime, started if need be."""
         if not self.is_on_spark(work, needs):
             return self.native
-        return self.driver if work <= DRIVER_WORK else self.spark
+        return self.driver if work <= DRIVER_WORK else self.dataframes
 
     def is_on_spark(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
         """True if work on so many rows is done by Spark, or over rows that Spark finds."""
@@ -81,7 +81,7 @@ class Placement:
 
         The driver takes small changes to state of any size, but not all of its rows.
         """
-        return self.spark if runtime is self._driver and rows > DRIVER_WORK else runtime
+        return self.dataframes if runtime is self._driver and rows > DRIVER_WORK else runtime
 
     @property
     def lookup(self) -> RowLookup:
@@ -100,14 +100,14 @@ class Placement:
         return self._native
 
     @property
-    def spark(self) -> SparkRuntime:
-        """The program on Spark: the session that was given, or a local one that starts now."""
-        if self._spark is None:
-            from tidemill.runtimes.spark.dataframe_runtime import SparkRuntime
+    def dataframes(self) -> DataFrameRuntime:
+        """The program as DataFrames on Spark: the session that was given, or a local one that starts now."""
+        if self._dataframes is None:
+            from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
             from tidemill.runtimes.spark.execution.session import given_session
 
-            self._spark = SparkRuntime(self._store, self.fields_of, lambda: given_session(self.session))
-        return self._spark
+            self._dataframes = DataFrameRuntime(self._store, self.fields_of, lambda: given_session(self.session))
+        return self._dataframes
 
     @property
     def driver(self) -> DriverRuntime:
@@ -130,13 +130,13 @@ class Placement:
 
     def spark_counters(self) -> tuple[int, int, int]:
         """Jobs, bytes read and bytes written of the last epoch on Spark; nothing where Spark was not asked."""
-        found = [runtime.counters for runtime in (self._spark, self._driver) if runtime is not None]
+        found = [runtime.counters for runtime in (self._dataframes, self._driver) if runtime is not None]
         return sum(c.jobs for c in found), sum(c.bytes_read for c in found), sum(c.bytes_written for c in found)
 
     @property
     def started(self) -> list[Runtime]:
         """The runtimes that have been needed so far."""
-        runtimes: tuple[Runtime | None, ...] = (self._native, self._driver, self._spark)
+        runtimes: tuple[Runtime | None, ...] = (self._native, self._driver, self._dataframes)
         return [runtime for runtime in runtimes if runtime is not None]
 
     def base_reads(self, stage: str) -> Counter[str]:
@@ -174,7 +174,7 @@ class Placement:
             if runtime not in but:
                 runtime.free()
         self._native = self._native if self._native in but else None
-        self._spark = self._spark if self._spark in but else None
+        self._dataframes = self._dataframes if self._dataframes in but else None
         self._driver = self._driver if self._driver in but else None
 
 

@@ -99,7 +99,7 @@ def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
         return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
     if not _is_beyond_spark(engine, view):
         with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
-            answer = engine.placement.spark.recompute(view.query, _definitions(engine, view, until))
+            answer = engine.placement.dataframes.recompute(view.query, _definitions(engine, view, until))
             return Recomputation(answer.zset(), OWN_TEXT, answer.fields)
     return _translated(engine, view)
 
@@ -111,7 +111,7 @@ def _translated(engine: Engine, view: View) -> Recomputation:
         program = Program(view.name, tuple(_stages(engine, view)))
         if not any(map(row_wise, program.stages)):
             with suppress(Unsupported):
-                return Recomputation(engine.placement.spark.answer(program).zset(), TRANSLATED)
+                return Recomputation(engine.placement.dataframes.answer(program).zset(), TRANSLATED)
     return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
 
 

@@ -2,9 +2,9 @@
 
 Two runtimes share this package, and ``engine`` chooses between them by the size of an epoch:
 
-- ``dataframe_runtime``: ``SparkRuntime``, in which every stage of an epoch is one job.
-- ``driver_runtime``: ``DriverRuntime``, in which Spark finds the stored rows that a small change touches and the
-  native runtime does the rest in this process.
+- ``dataframe_runtime``: ``DataFrameRuntime``, "spark dataframes", in which every stage of an epoch is one job.
+- ``driver_runtime``: ``DriverRuntime``, "spark driver", in which Spark finds the stored rows that a small change
+  touches and the native runtime does the rest in this process.
 
 Below them, each package imports only those after it:
 

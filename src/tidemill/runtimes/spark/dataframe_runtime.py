@@ -54,14 +54,14 @@ ROWS_PER_PARTITION = 250_000
 """How many rows of input one task of a shuffle is given."""
 
 
-class SparkRuntime:
+class DataFrameRuntime:
     """Runs stages on Spark; implements ``runtimes.runtime.Runtime``.
 
     State lives in the store's files alone. Within an epoch it is those files and the changes absorbed so far, so
     ``rollback`` has nothing to undo but notes.
     """
 
-    name = "spark"
+    name = "spark dataframes"
     loads_to_store = True
 
     def __init__(

@@ -52,7 +52,7 @@ TYPES_WITH_STATISTICS = (Int, BigInt, String, Date, Timestamp)
 class DriverRuntime(NativeRuntime):
     """The native runtime over state that Spark looks up."""
 
-    name = "spark"
+    name = "spark driver"
     loads_to_store = True
 
     def __init__(
@@ -75,6 +75,10 @@ class DriverRuntime(NativeRuntime):
     def forget_files(self, relation: str) -> None:
         """Look for the files of a relation again when it is next needed."""
         self.forget(relation)
+
+    def explain(self, stage: Stage) -> str:
+        """The form of every stage here: machine code would need all of its state in this process."""
+        return "generated Python, over rows that Spark looks up"
 
     def begin(self, epoch: int) -> None:
         """Start an epoch."""

@@ -104,7 +104,7 @@ class AdHocQueries:
         return all(_weights(run.file) == (1, 1) for run in self._store.runs(name))
 
     def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
-        """Spark's own answer to a query text over rows as they are or were, see ``SparkRuntime.recompute``."""
+        """Spark's own answer to a query text over rows as they are or were, see ``DataFrameRuntime.recompute``."""
         spark = self._frames.spark
         try:
             for name, definition in definitions.items():
