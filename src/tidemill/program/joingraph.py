@@ -61,16 +61,6 @@ class Vertex:
     members: tuple[str, str]
     columns: tuple[tuple[str, str], ...]
 
-    def of(self, alias: str) -> tuple[str, ...]:
-        """The columns of the member ``alias``."""
-        side = self.members.index(alias)
-        return tuple(pair[side] for pair in self.columns)
-
-    def beyond(self, alias: str) -> str:
-        """The member on the other side of ``alias``."""
-        one, other = self.members
-        return other if alias == one else one
-
 
 @dataclass(frozen=True, slots=True)
 class Graph:
@@ -88,11 +78,3 @@ class Graph:
     filters: tuple[Scalar, ...]
     outputs: tuple[Named, ...]
     lookahead: Lookahead = Lookahead.GLOBAL
-
-    def around(self, alias: str) -> tuple[Vertex, ...]:
-        """The vertices at which the member ``alias`` meets others."""
-        return tuple(vertex for vertex in self.vertices if alias in vertex.members)
-
-    def member(self, alias: str) -> GraphMember:
-        """The member of that alias."""
-        return next(member for member in self.members if member.alias == alias)

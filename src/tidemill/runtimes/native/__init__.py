@@ -9,8 +9,7 @@ be worth it. Both back ends run the same program, keep the same journal of an ep
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
 - ``fault_location``: faults of generated code as errors that name the view and its rows.
 - ``python``: generates Python.
-- ``operators``: what computes output rows from maps: groups, multisets, top-k, windows, patterns, recursion, join
-  graphs.
+- ``operators``: what computes output rows from maps: groups, multisets, top-k, windows, patterns, recursion.
 - ``state``: maps, indexes and snapshots in memory.
 - ``llvm``: generates machine code.
 """

@@ -25,7 +25,6 @@ from tidemill.runtimes.garbage_collection import garbage_collection_paused
 from tidemill.runtimes.native.fault_location import locate_fault
 from tidemill.runtimes.native.operators import groups as finishing
 from tidemill.runtimes.native.operators.iteration import iterate
-from tidemill.runtimes.native.operators.joingraph import stage_graphs
 from tidemill.runtimes.native.operators.rolling_window import ApplyToQuery, GroupRows
 from tidemill.runtimes.native.operators.time_partitions import make
 from tidemill.runtimes.native.python.access import Access, AccessForm
@@ -71,11 +70,7 @@ class PythonExecutor:
     def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
         """Run the trigger for ``relation``. A ``Replace`` waits for ``recompute_pending``, when all inputs are new."""
         with exact_evaluation(compiled):
-            inputs = StatementInputs(self._state.maps(compiled), {}, change)
-            if stage_graphs.walks(compiled.stage) and not self._state.left(compiled.stage):
-                self._walk(compiled, relation, inputs)
-            else:
-                self._fire(compiled, relation, inputs)
+            self._fire(compiled, relation, StatementInputs(self._state.maps(compiled), {}, change))
 
     def recompute_pending(self, compiled: CompiledStage) -> None:
         """Recompute what waits for all inputs, and settle what goes on in iterations or from partition to partition."""
@@ -158,21 +153,6 @@ class PythonExecutor:
                 map_.settle()
         return groups
 
-    def read(self, compiled: CompiledStage, reader: CompiledStage, maps: StageMaps) -> ZSet:
-        """The rows of a stage that does not store them. ``maps`` has its members, and what its ``reader`` fills."""
-        if not stage_graphs.reads(compiled.stage):
-            return self.fill(reader, maps, {})
-        with exact_evaluation(compiled):
-            sums: dict[str, dict[Row, Any]] = {}
-            for step in reader.load:
-                constant = [routine for routine in step.routines if not routine.query.sources]
-                self._sum(constant, reader.stage, StatementInputs(maps, {}), sums.setdefault(step.target, {}))
-            stage_graphs.fill(compiled.graphs, maps, sums)
-            for target in maps.keys() & sums.keys():
-                maps[target].add(sums[target])
-            rows = sums.get(reader.stage.name, {})
-            return ZSet.summed(rows.items()) if reader.finish is None else reader.finish.whole(maps)
-
     def planned_lookups(
         self, compiled: CompiledStage, relation: str, change: ChangeSet
     ) -> Iterator[Iterator[PlannedLookup]]:
@@ -217,18 +197,6 @@ class PythonExecutor:
         for step in adds:
             self._sum(step.routines, stage, inputs, sums.setdefault(step.target, {}))
         self._add_all(stage, inputs.maps, sums)
-
-    def _walk(self, compiled: CompiledStage, relation: str, inputs: StatementInputs) -> None:
-        """Apply a change to the join graphs of a stage; the result is that of statements with several loops.
-
-        Those of a single loop are run as they are: the growth of the members' maps, and what meets no others.
-        """
-        sums: dict[str, dict[Row, Any]] = {}
-        for step in compiled.triggers.get(relation, NO_TRIGGER).steps:
-            alone = [routine for routine in step.routines if len(routine.query.sources) == 1]
-            self._sum(alone, compiled.stage, inputs, sums.setdefault(step.target, {}))
-        stage_graphs.fire(compiled.graphs, relation, inputs.maps, sums)
-        self._add_all(compiled.stage, inputs.maps, sums)
 
     def _add_each(self, steps: list[CompiledStatement], stage: Stage, inputs: StatementInputs) -> None:
         """Run the statements of a trigger for one row of the change after the other, on maps that move meanwhile."""

@@ -282,10 +282,9 @@ class NativeRuntime:
         reader = compile_stage(stage.reader, self._fields_of)
         # What its load fills starts empty, also where this stage keeps a map of that name fresh for its changes.
         filled = {add.target for add in stage.reader.load}
-        compiled = self._compiled[stage.name]
-        held = self._state.complete_maps(compiled)
+        held = self._state.complete_maps(self._compiled[stage.name])
         maps = reader.empty_maps() | {name: map_ for name, map_ in held.items() if name not in filled}
-        return ChangeSet.of(self._running.read(compiled, reader, maps).items(), stage.output)
+        return ChangeSet.of(self._running.fill(reader, maps, {}).items(), stage.output)
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns the change of every map that it touched."""

@@ -54,7 +54,7 @@ class RuntimeState:
     """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch.
 
     Where bases are ``elsewhere``, large maps stay there too if triggers look entries up by keys. Otherwise what they
-    read is here as a whole: join graphs are walked in memory.
+    read is here as a whole.
     """
 
     def __init__(

@@ -15,5 +15,4 @@ maps are found by key and in order, so the cost follows the change.
 - ``time_partitions``: time partitions, recomputed where their inputs have changed.
 - ``touched_groups``: the groups of a time partition that late rows touch.
 - ``rolling_window``: a sliding window that is maintained from one partition to the next.
-- ``joingraph``: the join graph of GraphIVM.
 """

@@ -8,7 +8,6 @@
 - ``map_entries``: how sums are added to an entry of a map, and the output row of an entry.
 - ``output``: the functions from which the operators of a stage are built.
 - ``windows``, ``match``: the functions that window functions and patterns need.
-- ``joingraph``: the functions of a join graph: products of projected tuples, filters on paths.
 - ``row_functions``: functions of one row: its sort key, its output row, its values.
 - ``check_conditions``: CHECK constraints as functions.
 - ``expressions``: scalars as Python expressions.

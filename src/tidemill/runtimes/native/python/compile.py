@@ -20,11 +20,9 @@ from tidemill.program.stages import Program, Stage, TimePartitionEmission
 from tidemill.program.statements import Query, RelationLoop, Replace, Trigger, TriggerStatement, Version
 from tidemill.program.text import text_of_statement
 from tidemill.runtimes.native.operators.groups import OutputOperator
-from tidemill.runtimes.native.operators.joingraph.routes import CompiledGraph
 from tidemill.runtimes.native.python.access import Access, AccessForm, RowShapes, zero_entry
 from tidemill.runtimes.native.python.function_writer import FunctionWriter, quotable
 from tidemill.runtimes.native.python.identifiers import GlobalNames
-from tidemill.runtimes.native.python.joingraph import write_graph
 from tidemill.runtimes.native.python.map_entries import write_combine
 from tidemill.runtimes.native.python.nested_loops import LoopWriter
 from tidemill.runtimes.native.python.output import write_output
@@ -80,8 +78,7 @@ class CompiledTrigger:
 class CompiledStage:
     """A stage, ready to run. ``rows`` is, by function, what ``FunctionWriter`` noted for the report of a fault.
 
-    ``graphs`` are its join graphs, for who walks them instead of running the triggers. ``bodies`` are the queries that
-    make its partitions, by name.
+    ``bodies`` are the queries that make its partitions, by name.
     """
 
     stage: Stage
@@ -92,7 +89,6 @@ class CompiledStage:
     finish: OutputOperator | None
     combines: dict[str, Callable[..., tuple[Any, ...]]]
     rows: dict[str, list[tuple[int, str, str]]]
-    graphs: tuple[CompiledGraph, ...] = ()
     bodies: Mapping[str, tuple[CompiledStage, ...]] = field(default_factory=dict)
 
     def empty_maps(self) -> dict[str, RowMap | RingMap]:
@@ -118,7 +114,6 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
     for map_name, name in combines.items():
         module.add(name, write_combine(name, maps[map_name], module.known))
     finish = None if stage.finish is None else write_output(module, stage.finish, maps)
-    graphs = [write_graph(module, stage, graph) for graph in stage.graphs]
     space = module.execute()
     return CompiledStage(
         stage,
@@ -132,7 +127,6 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
         None if finish is None else finish(space),
         {map_name: space[name] for map_name, name in combines.items()},
         module.rows,
-        tuple(bind(space) for bind in graphs),
         _compile_bodies(stage.finish, maps) if isinstance(stage.finish, TimePartitionEmission) else {},
     )
 

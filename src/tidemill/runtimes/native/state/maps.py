@@ -79,21 +79,6 @@ class JournaledMap(ABC, Generic[E]):
     def _summed(self, stored: Iterable[WeightedRow]) -> dict[Row, E]:
         """The entries that stored changes add up to. Changes may come in any order, so none is judged on the way."""
 
-    @abstractmethod
-    def _moved(self, old: E | None, addend: Any) -> tuple[E, E | None]:
-        """The sums of a statement for a key as an entry of its own, and the entry that the key then has."""
-
-    def announce(self, sums: MapSums) -> list[tuple[Row, E, E | None]]:
-        """The entry that ``sums`` will add to each key, and the entry that it will have; nothing changes before that.
-
-        The keys are in the journal from now on: who acts on the announcement is told of the old entries when the epoch
-        is undone, whatever has happened in between.
-        """
-        added = [(key, addend) for key, addend in sums.items() if (any(addend) if isinstance(addend, list) else addend)]
-        for key, _ in added:
-            self.journal.setdefault(key, self.entries.get(key))
-        return [(key, *self._moved(self.entries.get(key), addend)) for key, addend in added]
-
     def restore(self, stored: Iterable[WeightedRow]) -> None:
         """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
         self.entries.update(self._summed(stored))
@@ -277,9 +262,6 @@ class RowMap(JournaledMap[int]):
             del entries[row]
         return entries
 
-    def _moved(self, old: int | None, addend: int) -> tuple[int, int | None]:
-        return addend, (old or 0) + addend or None
-
     def add(self, sums: Mapping[Row, int]) -> None:
         """Add to each row of ``sums`` its weight."""
         self.fill(sums)
@@ -364,10 +346,6 @@ class RingMap(JournaledMap[RingEntry]):
     def numbers_of(self, entry: RingEntry) -> tuple[Any, ...]:
         """The weight and all sums but those of DOUBLE, in the order of the map's values."""
         return entry if self._whole else tuple([entry[place] for place in self._exact])
-
-    def _moved(self, old: RingEntry | None, addend: Any) -> tuple[RingEntry, RingEntry | None]:
-        new = self._combine(self._zero if old is None else old, addend)
-        return self._combine(self._zero, addend), new if new[0] else None
 
     def add(self, sums: MapSums) -> None:
         """Add to each key of ``sums`` what was summed for it."""
