@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchmarks.graphivm import outerjoin
 from benchmarks.graphivm.case import Case, Outcome
 from benchmarks.graphivm.oracle import Fingerprint, Oracle
 from benchmarks.graphivm.recompute import recompute
@@ -29,7 +30,7 @@ def measure(case: Case, workload: Workload, oracle: Oracle, limit: float) -> lis
     try:
         if case.experiment == "recompute":
             return [recompute(case, workload, oracle)]
-        with Subject(case, workload) as subject:
+        with outerjoin.declared(), Subject(case, workload) as subject:
             if case.experiment == "modifications":
                 return _by_kind(case, workload, oracle, subject)
             if case.experiment == "subscribers":

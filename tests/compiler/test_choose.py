@@ -43,7 +43,7 @@ def test_recompute_refuses_streams_in_inner_stages() -> None:
 def test_unknown_strategy() -> None:
     with pytest.raises(Unsupported, match="unknown strategy") as caught:
         program_of("SELECT id FROM orders", "magic")
-    known = '"auto", "delta", "recompute", "viewlet", "joingraph", "lineage", "outerjoin", "partition"'
+    known = '"auto", "delta", "recompute", "viewlet", "joingraph", "lineage", "partition"'
     assert caught.value.hint == f"Strategies are {known}."
 
 

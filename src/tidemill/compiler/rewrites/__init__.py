@@ -5,7 +5,6 @@
 - ``definitions``: WITH definitions hoisted to the top and shared
 - ``replace_set_operations``: INTERSECT and EXCEPT as groups with counts
 - ``expand_outer_joins``: outer joins as inner joins and unmatched rows
-- ``full_outer_join_table``: joins read from a full outer join table (strategy ``outerjoin``)
 - ``replace_quantifiers``: EXISTS, IN, ANY and ALL as scalar subqueries
 - ``inline_subqueries``: subqueries over constants as expressions
 - ``push_down_filters``: filters at the lowest node that has their columns

@@ -6,11 +6,10 @@
 - ``viewlet``: higher-order deltas (DBToaster)
 - ``joingraph``: one compact map for each relation of a join, walked by a change (GraphIVM)
 - ``lineage``: each row with the keys of the rows that it comes from (MOVIE)
-- ``outerjoin``: a full outer join table, for comparison
 - ``partition``: each time partition from a few others (ViewDF)
 """
 
-from tidemill.compiler.strategies import delta, joingraph, lineage, outerjoin, partition, recompute, viewlet
+from tidemill.compiler.strategies import delta, joingraph, lineage, partition, recompute, viewlet
 from tidemill.compiler.strategies.strategy import Strategy
 
 DEFAULT = delta.STRATEGY
@@ -24,7 +23,6 @@ STRATEGIES: dict[str, Strategy] = {
         viewlet.STRATEGY,
         joingraph.STRATEGY,
         lineage.STRATEGY,
-        outerjoin.STRATEGY,
         partition.STRATEGY,
     )
 }

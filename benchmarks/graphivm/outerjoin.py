@@ -1,7 +1,7 @@
-"""Joins as the full outer join table of their relations, of which the rows with all of them are chosen.
+"""Strategy ``outerjoin`` (section 8.3 of the thesis): joins as the full outer join table of their relations.
 
 The table holds what a join graph holds, every row with what it meets as far as that goes, but as a relation: a row that
-meets a hundred others stands in it a hundred times. It is only here to be compared with.
+meets a hundred others stands in it a hundred times. The rows of the view are those with all relations in them.
 
 The table is a map like that of any grouping, and kept by first-order deltas: what a changed row meets is looked up in
 the relations themselves, where nothing stands twice. To find it in the table would mean to take out all duplicates
@@ -11,6 +11,7 @@ first, so this is its better side.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import aggregate_field
@@ -20,8 +21,16 @@ from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Filter, Join, OuterJoin, Project, Repeat, Scan
 from tidemill.algebra.relational.walk import children, walk, with_children
 from tidemill.compiler.analysis.blocks import Leaf, QueryBlock, blocks, meetings, used_columns
+from tidemill.compiler.delta.triggers import first_order_stage
+from tidemill.compiler.rewrites.decorrelate import decorrelate
+from tidemill.compiler.rewrites.expand_outer_joins import expand_outer_joins
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.compiler.rewrites.replace_quantifiers import replace_quantifiers
+from tidemill.compiler.staging.stages import StageDraft
+from tidemill.compiler.strategies import STRATEGIES
+from tidemill.compiler.strategies.strategy import NotAccepted, Reason, StageContext, Strategy
 from tidemill.model.types import BIGINT, BOOLEAN
-from tidemill.program.maps import Map
+from tidemill.program.stages import Stage
 
 MOST_MEMBERS = 4
 """Each full outer join is the sum of three parts, so a table of more relations would be too many sums."""
@@ -30,17 +39,41 @@ HERE = "._here"
 """The column of a relation's part of a row that is not NULL where there is one."""
 
 
+TABLE = Reason("TABLE", "every row is held with all that it meets, as often as it meets something: for comparison only")
+
+
+@contextmanager
+def declared() -> Iterator[None]:
+    """Views can ask for ``outerjoin`` meanwhile."""
+    STRATEGIES[STRATEGY.name] = STRATEGY
+    try:
+        yield
+    finally:
+        del STRATEGIES[STRATEGY.name]
+
+
+def compile_table(draft: StageDraft, context: StageContext) -> Stage:
+    """The stage of a full outer join table."""
+    if not any(f.name.endswith(HERE) for map_ in draft.maps for f in map_.keys):
+        raise NotAccepted("it is no such table")
+    return first_order_stage(draft, context.keys, context.streams, STRATEGY.name)
+
+
+def tables_for_joins(relation: Relation) -> Relation:
+    """``relation`` over the full outer join tables of its joins."""
+    tabled = expand_outer_joins(full_outer_join_table(relation))
+    return push_down_filters(decorrelate(replace_quantifiers(tabled)))
+
+
+STRATEGY = Strategy("outerjoin", compile_table, rewrite=tables_for_joins, reason=lambda _: TABLE)
+
+
 def full_outer_join_table(relation: Relation) -> Relation:
     """``relation`` with a table of that kind for each join that equalities connect; the same rows."""
     if isinstance(relation, Filter | Project | Join) and _is_plain(relation):
         found = blocks(relation)
         return (_tabled(found[0]) if len(found) == 1 else None) or relation
     return with_children(relation, [full_outer_join_table(child) for child in children(relation)])
-
-
-def is_full_outer_join_table(map_: Map) -> bool:
-    """True if ``map_`` is such a table."""
-    return any(f.name.endswith(HERE) for f in map_.keys)
 
 
 def _is_plain(relation: Relation) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 import tidemill
+from benchmarks.graphivm import outerjoin
 from tests.compiler.social import chain, social_program
 from tests.matrix.expected import expected
 from tests.matrix.together import Talk, hold
@@ -27,6 +30,12 @@ JOINS = (
 
 TIMELINE = """CREATE MATERIALIZED VIEW timeline WITH (strategy = 'outerjoin')
               AS SELECT f.username, f.followername, t.tweet FROM follower f JOIN tweet t ON f.username = t.username"""
+
+
+@pytest.fixture(autouse=True)
+def declared() -> Iterator[None]:
+    with outerjoin.declared():
+        yield
 
 
 def answer(paths: Sequence[Path], form: str) -> None:
