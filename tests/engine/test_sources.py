@@ -106,19 +106,6 @@ def test_views_follow_their_source(shop: Shop, query: str, protocol: str | None)
         assert warehouse.view("v").verify().ok
 
 
-def test_what_promises_nothing_can_be_asked_for_by_name(shop: Shop) -> None:
-    with tidemill.open(":memory:") as warehouse:
-        connect(warehouse, shop)
-        query = JOIN.format("shop", "shop")
-        with pytest.raises(Unsupported, match="does not keep consistency"):
-            warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (protocol = 'basic', consistency = 'weak') AS {query}")
-        warehouse.sql(f"CREATE MATERIALIZED VIEW v WITH (protocol = 'basic') AS {query}")
-        assert warehouse.view("v").certificate().level is Level.NONE
-        shop.change(1)
-        warehouse.sync()
-        assert shown(warehouse) == shop.answer(JOIN), "with nothing under way it is right"
-
-
 def test_keys_make_it_cheaper(shop: Shop) -> None:
     with tidemill.open(":memory:") as warehouse:
         connect(warehouse, shop)

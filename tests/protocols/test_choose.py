@@ -50,8 +50,8 @@ def test_a_protocol_can_be_asked_for(name: str) -> None:
     assert choose_protocol(None, KEYED, KEYS, ONE, name) == name
 
 
-def test_what_is_wrong_or_dear_is_never_chosen() -> None:
-    assert not {"basic", "copies", "recompute"} & set(CHEAPEST)
+def test_what_is_dear_is_never_chosen() -> None:
+    assert not {"copies", "recompute"} & set(CHEAPEST)
 
 
 def refused(*arguments: object) -> str:
@@ -69,7 +69,7 @@ def test_keys_that_are_not_shown() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["basic", "recompute", "eca", "eca_key", "eca_local", "lca"])
+@pytest.mark.parametrize("name", ["recompute", "eca", "eca_key", "eca_local", "lca"])
 def test_several_sources(name: str) -> None:
     told = refused("weak", KEYED, KEYS, TWO, name)
     assert "r1 in shop, r2 in shop, r3 in bank" in told
@@ -84,10 +84,6 @@ def test_a_level_that_a_protocol_does_not_keep() -> None:
     )
 
 
-def test_basic_keeps_no_level_at_all() -> None:
-    assert "detail: It promises nothing." in refused("convergent", KEYED, KEYS, ONE, "basic")
-
-
 def test_words_that_mean_nothing() -> None:
     assert "Use one of convergent, weak, consistent, strong, complete." in refused("eventual", KEYED, KEYS, ONE)
-    assert "Protocols are basic, recompute" in refused("strong", KEYED, KEYS, ONE, "strobe")
+    assert "Protocols are recompute, copies" in refused("strong", KEYED, KEYS, ONE, "strobe")

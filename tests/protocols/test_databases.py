@@ -119,7 +119,7 @@ THREE = {"customers": "people", "orders": "shop", "regions": "world"}
 @pytest.mark.parametrize("between", [0, 1, 3], ids=["no answers", "some answers", "all answers"])
 @pytest.mark.parametrize(
     ("databases", "protocol"),
-    [(ONE, name) for name in PROTOCOLS if name != "basic"] + [(homes, "sweep") for homes in (TWO, THREE)],
+    [(ONE, name) for name in PROTOCOLS] + [(homes, "sweep") for homes in (TWO, THREE)],
     indirect=["databases"],
     ids=lambda value: value if isinstance(value, str) else f"{len(set(value.values()))} databases",
 )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import dedent
 
+from tests.protocols.basic import Basic
 from tests.protocols.harness import Changes, MakeKeeper, Run, Scenario, delete, equal, insert, scan, view
 from tidemill.changes.zset import ZSet
 from tidemill.protocols.algorithms.eca import Eca
 from tidemill.protocols.algorithms.eca_key import EcaKey
-from tidemill.protocols.basic import Basic
 from tidemill.protocols.protocol import InstallChange, Level
 from tidemill.sources.remote_queries.signed_query import SpjView, rows_text
 

@@ -3,7 +3,6 @@
 - ``protocol``: what an algorithm is, the messages, and the levels of consistency of the ECA paper.
 - ``choose_protocol``: the cheapest algorithm that keeps the wanted consistency.
 - ``algorithms``: one module for each: ECA and its variants, LCA, SWEEP, stored copies, recomputation.
-- ``basic``: the algorithm without compensation, which goes wrong; never chosen.
 - ``compensation``: what the algorithms share: late answers, packing of terms, relevance, keys.
 - ``batched_source``: a source as if it stood still while it is asked, and moved in batches.
 - ``remote_subplans``: the selections and joins of a view that lie in sources.

@@ -2,8 +2,8 @@
 
 Cost is what goes between warehouse and source. ``eca_key`` compensates nothing and asks nothing about deletes;
 ``eca_local`` asks no more than ``eca``; both are strongly consistent, so that whoever wants less gets as much. Only
-completeness costs more: ``lca``, and ``sweep`` where there are several sources. What needs storage here, what transfers
-the whole view and what is wrong are for those who ask for them by name: ``copies``, ``recompute``, ``basic``.
+completeness costs more: ``lca``, and ``sweep`` where there are several sources. What needs storage here and what
+transfers the whole view are for those who ask for them by name: ``copies``, ``recompute``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tidemill.protocols.algorithms.eca_local import EcaLocal
 from tidemill.protocols.algorithms.lca import Lca
 from tidemill.protocols.algorithms.recompute import Recompute
 from tidemill.protocols.algorithms.sweep import Sweep
-from tidemill.protocols.basic import Basic
 from tidemill.protocols.compensation.view_keys import shown_keys
 from tidemill.protocols.protocol import InitialView, Level, ViewMaintainer
 from tidemill.sources.remote_queries.signed_query import SpjView
@@ -43,7 +42,6 @@ class ProtocolEntry(NamedTuple):
 
 
 PROTOCOLS: Mapping[str, ProtocolEntry] = {
-    "basic": ProtocolEntry(Basic, Level.NONE, frozenset({Requirement.ONE_SOURCE})),
     "recompute": ProtocolEntry(Recompute, Level.STRONG, frozenset({Requirement.ONE_SOURCE})),
     "copies": ProtocolEntry(Copies, Level.COMPLETE, frozenset({Requirement.CONTENTS})),
     "eca": ProtocolEntry(Eca, Level.STRONG, frozenset({Requirement.ONE_SOURCE})),
@@ -116,7 +114,7 @@ def _level(consistency: str) -> Level:
 
 
 def _told(level: Level) -> str:
-    return "nothing" if level is Level.NONE else f'"{level.name.lower()}"'
+    return f'"{level.name.lower()}"'
 
 
 def _lacks(

@@ -19,7 +19,7 @@ VIEW_OPTIONS = {
     "runtime": "auto, native or spark",
     "refresh": "immediate, deferred, scheduled or every N seconds, minutes, hours",
     "weight": "how much its staleness counts beside that of other scheduled views",
-    "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies, recompute or basic",
+    "protocol": "how a view over sources is kept: eca, eca_key, eca_local, lca, sweep, copies or recompute",
     "consistency": "how right it is meanwhile: convergent, weak, consistent, strong or complete",
     "require": "incremental: refuse the view if it would be computed again",
 }

@@ -102,7 +102,7 @@ class SourceMaintainer:
 
     def _hear(self, source: Source, position: Position) -> Source | BatchedSource:
         first, *others = self._view.cores
-        if first.level is Level.NONE or (first.complete and not others):
+        if first.complete and not others:
             return source
         return BatchedSource(source, position, merged=not first.complete)
 

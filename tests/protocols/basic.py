@@ -1,7 +1,7 @@
-"""The basic algorithm (5.1): ask ``V<U>`` for every update and add what comes. It goes wrong, and is kept to show how.
+"""The basic algorithm (5.1): ask ``V<U>`` for every update and add what comes. It goes wrong, as the paper shows.
 
 The query is evaluated some time after the update, in a state that may have seen other updates, and nothing makes up for
-that: examples 2 and 3 of the paper end with a view that is wrong for good. It is never chosen, only asked for by name.
+that: examples 2 and 3 of the paper end with a view that is wrong for good.
 """
 
 from __future__ import annotations
