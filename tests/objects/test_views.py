@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import tidemill
 from tests.objects.test_random import Play
+from tests.oql.figures import FIGURE_9
 from tidemill.model.update_events import UpdateEvent
 
 HERE = Path(__file__).parent
@@ -99,3 +101,21 @@ def test_a_view_that_has_an_order_is_read_in_it() -> None:
         assert wh.view("v").rows() == [(1, "odd"), (3, "odd"), (5, "odd"), (2, "even"), (4, "even")]
         with pytest.raises(tidemill.TidemillError, match="ordered by what it does not show"):
             db.define("define w() as select struct(id: p.id) from p in Parts order by p.kind")
+
+
+def object_events(explained: str) -> set[str]:
+    """The events of objects that EXPLAIN lists: each on a line of its own, without a plan."""
+    return set(re.findall(r"^ +(?:object events)? +(on\w+ [\w.()]+)$", explained, re.MULTILINE))
+
+
+def test_explain_lists_the_events_of_objects() -> None:
+    """Figure 9 of MOVIE, with the inverse of c.documentation; whatever the strategy is."""
+    with tidemill.open(":memory:") as wh:
+        db = tidemill.objects(wh, HERE / "oo7.odl")
+        wh.sql(VIEWS)
+        db.define("define other() as select c.id from c in CompositeParts", strategy="delta")
+        wh.sql("CREATE TABLE t (n INT); CREATE MATERIALIZED VIEW plain AS SELECT n FROM t")
+        assert object_events(db.explain("dbSizeView")) == FIGURE_9
+        assert "onInsertElementToCollection baseassembly.componentspriv" in object_events(db.explain("complexView3"))
+        assert "onModifyAttribute compositepart.id" in object_events(db.explain("other"))
+        assert "object events" not in wh.view("plain").explain()

@@ -15,7 +15,7 @@ from tidemill.model.schema import RelationFields
 if TYPE_CHECKING:
     from tidemill.compiler.frontends.oql.statements import OqlAnswer, OqlView
 
-__all__ = ["as_oql", "oql_view", "read_oql"]
+__all__ = ["as_oql", "object_events", "oql_view", "read_oql"]
 
 
 def as_oql(
@@ -29,6 +29,17 @@ def oql_view(text: OqlText, module: ObjectModule | None, readable: RelationField
     """The rows of a view that OQL defines, and the order in which they are read."""
     found = read_oql(text, module, readable)[0]
     return TranslatedQuery(found.relation, len(found.relation.fields), found.order)
+
+
+def object_events(query: str, name: str, module: ObjectModule | None, readable: RelationFields) -> list[str]:
+    """The events of objects that a view listens to, inverses of relationships included; none if it is not in OQL."""
+    text = as_oql(query, name)
+    if not isinstance(text, OqlText):
+        return []
+    from tidemill.compiler.frontends.oql.statements import OqlView  # as in read_oql
+
+    found = read_oql(text, module, readable)
+    return sorted({str(event) for view in found if isinstance(view, OqlView) for event in view.monitored})
 
 
 def read_oql(text: OqlText, module: ObjectModule | None, readable: RelationFields) -> list[OqlView | OqlAnswer]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidemill.compiler.explain import explain
 from tidemill.compiler.lineage.self_maintenance import event_maintenance
 from tidemill.compiler.strategies import STRATEGIES
+from tidemill.engine.catalog.oql_queries import object_events
 from tidemill.engine.catalog.view import View
 from tidemill.engine.engine import Engine
 from tidemill.engine.epochs.pipeline import PlacedProgram
@@ -74,6 +75,9 @@ def explanation_of(engine: Engine, name: str) -> str:
         }
         if view.shares:
             facts["shares"] = f"{', '.join(view.shares.values())}: kept once for all views that need it"
+        readable = engine.catalog.relations | engine.catalog.remote
+        if events := object_events(view.query, view.name, engine.catalog.module, readable):
+            facts["object events"] = "\n".join(events)
         facts |= (
             over_sources
             | dict(partition_facts(engine.catalog, engine.store.positions, view))
