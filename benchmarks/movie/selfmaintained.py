@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.movie.data import COMPOSITES, YOUNG
+from benchmarks.movie.figures import MAINTENANCE_PLANS, EventCase, ViewComplexity
 from benchmarks.movie.oo7 import OO7
-from tidemill.compiler.lineage.maintenance_plans import (
-    MAINTENANCE_PLANS,
-    CollectionUse,
-    DeltaMethod,
-    EventCase,
-    ViewComplexity,
-)
+from tidemill.compiler.frontends.oql.algebra.attributes_read import CollectionUse
+from tidemill.compiler.lineage.self_maintenance import DeltaMethod
 from tidemill.engine.handles import ViewHandle
 from tidemill.engine.objects.database import Objects
 from tidemill.model.update_events import UpdateEvent

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from benchmarks.graphivm.goals import judged, told
+from benchmarks.movie.figures import ViewComplexity
 from benchmarks.movie.goals import GOALS
 from benchmarks.movie.paper import PAPER
 from benchmarks.movie.results import (
@@ -23,7 +24,6 @@ from benchmarks.movie.results import (
     VIRTUAL,
 )
 from benchmarks.tables import numbers
-from tidemill.compiler.lineage.maintenance_plans import ViewComplexity
 from tidemill.serving.cli.bench_runner import Figure
 
 QUERY_COLUMNS = {MATERIALIZED: "MV, ms", VIRTUAL: "virtual, ms", SPEEDUP: "times", DUCKDB: "DuckDB, ms"}

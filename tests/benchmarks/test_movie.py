@@ -27,7 +27,7 @@ from benchmarks.movie.results import of_entries, of_query, of_update
 from benchmarks.movie.selfmaintained import entries
 from benchmarks.movie.views import VIEWS, View
 from tidemill.compiler.frontends.odl.resolve import read_odl
-from tidemill.compiler.lineage.maintenance_plans import DeltaMethod
+from tidemill.compiler.lineage.self_maintenance import DeltaMethod
 from tidemill.model.errors import UnknownName
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import tidemill
+from tests.faults import fault_points
 from tests.feeds.feeding import FILES, live, rows_of
 from tests.storage.samples import child_environment
-from tidemill.engine.remote.folder_feeds import FAULT_POINTS
 from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = {"fed": 2, "put-away": 2, "set-aside": 1, "torn-log": 3, "before-manifest": 6}
@@ -20,7 +20,7 @@ PASSINGS = {"fed": 2, "put-away": 2, "set-aside": 1, "torn-log": 3, "before-mani
 
 
 def test_every_point_is_tried() -> None:
-    assert set(PASSINGS) > set(FAULT_POINTS)
+    assert set(PASSINGS) > fault_points("engine", "sources")
 
 
 @pytest.mark.parametrize("point", PASSINGS)

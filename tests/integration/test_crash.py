@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import tidemill
+from tests.faults import fault_points
 from tests.integration.crashing import LAST, TABLES, VIEWS, contents_at, live
 from tests.storage.samples import child_environment
 from tidemill.changes.zset import ZSet
-from tidemill.storage.filesystem.durable_files import FAULT_POINTS, FAULT_VARIABLE
+from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = {
     "before-data": (1, 3, 5),
@@ -92,7 +93,7 @@ def finish(folder: Path) -> None:
 
 
 def test_every_point_is_tried() -> None:
-    assert tuple(PASSINGS) == FAULT_POINTS
+    assert set(PASSINGS) == fault_points("storage")
 
 
 @pytest.mark.parametrize(("point", "passing"), [(point, n) for point, passings in PASSINGS.items() for n in passings])

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import tidemill
+from tests.faults import fault_points
 from tests.integration.feeding import EVENTS, LAST, live, rows_at
 from tests.storage.samples import child_environment
-from tidemill.storage.filesystem.durable_files import FAULT_POINTS, FAULT_VARIABLE
+from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 
 PASSINGS = {
     "before-data": (3,),
@@ -70,7 +71,7 @@ def finish(folder: Path, way: str) -> None:
 
 
 def test_every_point_is_tried() -> None:
-    assert tuple(PASSINGS) == FAULT_POINTS
+    assert set(PASSINGS) == fault_points("storage")
 
 
 @pytest.mark.parametrize("way", ["feed", "columns"])

@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tidemill
-from tidemill.compiler.lineage.maintenance_plans import (
-    MAINTENANCE_PLANS,
-    CollectionUse,
-    DeltaMethod,
-    ViewComplexity,
-    entries_without_base_reads,
-    plan_entry,
-)
-from tidemill.compiler.lineage.self_maintenance import EventMaintenance, event_maintenance
+from benchmarks.movie.figures import MAINTENANCE_PLANS, ViewComplexity, entries_without_base_reads, plan_entry
+from tidemill.compiler.frontends.oql.algebra.attributes_read import CollectionUse
+from tidemill.compiler.lineage.self_maintenance import DeltaMethod, EventMaintenance, event_maintenance
 from tidemill.model.update_events import UpdateEvent
 
 PRINTED = """

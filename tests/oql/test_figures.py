@@ -29,8 +29,7 @@ from tests.oql.movie_plans import (
     view_class,
 )
 from tidemill.compiler.frontends.oql import OqlView, translate_oql
-from tidemill.compiler.frontends.oql.algebra.attributes_read import AttributeRead, collection_roles
-from tidemill.compiler.lineage.maintenance_plans import CollectionUse
+from tidemill.compiler.frontends.oql.algebra.attributes_read import AttributeRead, CollectionUse, collection_roles
 from tidemill.model.update_events import Listening, UpdateEvent
 
 

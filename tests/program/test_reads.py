@@ -6,7 +6,7 @@ import pytest
 
 from tests.compiler.shop import program_of
 from tests.program import examples
-from tidemill.program.reads import guards, indexes, orders, read_maps, reads_state, row_wise
+from tidemill.program.reads import guards, orders, read_maps, reads_state, row_wise
 
 STREAMED = "SELECT c.name, k.page FROM clicks k JOIN customers c ON c.id = k.customer"
 
@@ -32,11 +32,6 @@ def test_an_inner_stage_is_kept_only_where_it_is_looked_up() -> None:
     assert reads_state(program_of(f"SELECT n, COUNT(*) AS m FROM {inner} GROUP BY n")) == set()
     joined = program_of(f"SELECT c.name FROM customers c JOIN {inner} ON t.customer = c.id")
     assert reads_state(joined) == {"customers", "v/1"}
-
-
-def test_indexes() -> None:
-    assert indexes(program_of(STREAMED)) == {"customers": {("id",)}, "v:k": {("customer",)}}
-    assert indexes(program_of("SELECT x.a FROM edges x JOIN edges y ON x.b = y.a")) == {"edges": {("a",), ("b",)}}
 
 
 def test_orders_of_ranges_and_seeks() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import fault_points
 from tests.storage.crashing import CHECKPOINT, LAST, live, people_at
 from tests.storage.samples import TOTAL_FIELDS, child_environment, contents
-from tidemill.storage.filesystem.durable_files import FAULT_POINTS, FAULT_VARIABLE
+from tidemill.storage.filesystem.durable_files import FAULT_VARIABLE
 from tidemill.storage.folder_store import FolderStore
 
 PASSINGS = {
@@ -55,7 +56,7 @@ def check(store: FolderStore) -> None:
 
 
 def test_every_point_is_tried() -> None:
-    assert tuple(PASSINGS) == FAULT_POINTS
+    assert set(PASSINGS) == fault_points("storage")
 
 
 @pytest.mark.parametrize(("point", "passing"), [(point, n) for point, passings in PASSINGS.items() for n in passings])

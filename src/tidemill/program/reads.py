@@ -195,15 +195,6 @@ def read_together(stage: Stage) -> dict[str, int]:
     return {}
 
 
-def indexes(program: Program) -> dict[str, set[tuple[str, ...]]]:
-    """For each relation and map that triggers look rows up in: the column tuples to index it by."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    for step in _state_steps(program):
-        if step.lookup:
-            found.setdefault(relation_of(step), set()).add(tuple(name for name, _ in step.lookup))
-    return found
-
-
 def orders(stage: Stage) -> dict[str, set[MapOrder]]:
     """For each map of ``stage`` that range reads and seeks ask: the orders in which its entries must stand."""
     found: dict[str, set[MapOrder]] = {}

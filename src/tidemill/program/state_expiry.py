@@ -32,9 +32,6 @@ from tidemill.program.stages import (
 )
 from tidemill.program.statements import Add, Query, RelationLoop
 
-OpenPartitions = Mapping[str, int]
-"""The relations and stages that are open from an instant on, in microseconds since 1970; all others always are."""
-
 
 @dataclass(frozen=True, slots=True)
 class ExpiredEntries:

@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from tests.compiler.viewlets.blocks import TABLES, changes, relation_of, views
 from tests.compiler.viewlets.meaning import Tables, added, answer, answer_of, row_of
-from tidemill.algebra.relational.walk import scans
+from tidemill.algebra.relational.walk import columns_in, scans
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.passes import compile_body
 from tidemill.compiler.rewrites.push_down_filters import push_down_filters
 from tidemill.compiler.staging.stages import draft_stages
 from tidemill.compiler.viewlets.delta_queries import delta_queries
-from tidemill.compiler.viewlets.ring_calculus.bindings import inputs, is_restricted
+from tidemill.compiler.viewlets.ring_calculus.bindings import is_restricted, outputs
+from tidemill.compiler.viewlets.ring_calculus.polynomials import columns_of
 from tidemill.compiler.viewlets.ring_calculus.queries import CalculusQuery, NotViewlet
 from tidemill.compiler.viewlets.ring_calculus.translate import translate
 
@@ -24,6 +25,12 @@ def queries_of(sql: str) -> list[CalculusQuery]:
         return translate(draft_stages("v", push_down_filters(relation_of(sql)), compile_body)[-1])
     except NotViewlet:
         return []
+
+
+def inputs(query: CalculusQuery) -> set[str]:
+    """The variables without whose values the query cannot be computed."""
+    read = {name for scalar in query.scalars() for name in columns_in(scalar)}
+    return read.union(*map(columns_of, query.terms)) - outputs(query)
 
 
 def tables_of(contents: dict[str, ZSet]) -> Tables:

@@ -1,23 +1,41 @@
 """The events that a view listens to, the plan for each, and the base relations that it reads.
 
 All of it is read off the program, so it is what will happen: rows that leave or stay go to the lineage, and rows that
-arrive are joined with the contents of relations.
+arrive are joined with the contents of relations. So MOVIE's two kinds of plan are enough: a delta is *joined* with the
+lineage of the view (``vx ⋈ Δ``), which reads no base data, or it is *planted* in the view's definition in place of the
+relation that changed, which reads the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import assert_never
 
 from tidemill.algebra.relational.walk import columns_in
-from tidemill.compiler.lineage.maintenance_plans import DeltaMethod, MaintenancePlan
 from tidemill.model.schema import Table
 from tidemill.model.update_events import Listening, UpdateEvent
 from tidemill.program.linearity import scalars_of
 from tidemill.program.reads import queries_of, relation_of
 from tidemill.program.stages import GroupEmission, Program, Stage
 from tidemill.program.statements import ArrayLoop, ChangeSubset, Query, RelationLoop, Trigger, Version
+
+
+class DeltaMethod(Enum):
+    """One way to compute changes, and the state of the changed object that it takes."""
+
+    PLANT_NEW = "plant Δnew"
+    JOIN_NEW = "vx ⋈ Δnew"
+    JOIN_OLD = "vx ⋈ Δold"
+
+    @property
+    def reads_base(self) -> bool:
+        """True if base data may be read."""
+        return self is DeltaMethod.PLANT_NEW
+
+
+MaintenancePlan = tuple[DeltaMethod, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ from tidemill.sources.ingest.files import IngestedFiles, read_files
 from tidemill.sources.ingest.inbox import InboxFolder
 from tidemill.storage.filesystem.durable_files import fault
 
-__all__ = ["FAULT_POINTS", "FeedState", "FolderFeeds"]
+__all__ = ["FeedState", "FolderFeeds"]
 
-FAULT_POINTS = ("fed", "put-away", "set-aside")
 """Where a feed can be cut short: before a file that was taken in is moved away, after that, and before one is set aside
 of which the reason is written already."""
 

@@ -2,7 +2,7 @@
 
 A file that a manifest names is first written and synced, then named; a manifest is first written under another name
 and then linked to its own. So a crash at any point leaves either the old state or the new one, and at most files that
-nothing names. ``FAULT_POINTS`` are the points at which the crash tests kill the process.
+nothing names. Calls of ``fault`` are the points at which the crash tests kill the process.
 """
 
 from __future__ import annotations
@@ -20,20 +20,6 @@ from tempfile import mkdtemp
 
 from tidemill.model.errors import Corrupt, StorageError
 from tidemill.storage.filesystem.symlinks import create_file
-
-FAULT_POINTS = (
-    "before-data",
-    "between-files",
-    "before-manifest",
-    "after-manifest",
-    "before-log",
-    "torn-log",
-    "after-log",
-    "during-compaction",
-    "during-vacuum",
-)
-"""Where a commit can be cut short: before its data, between two of its files, on either side of its manifest or of its
-log record, within that record, between a compaction's files and its manifest, and within the deletions of a vacuum."""
 
 FAULT_VARIABLE = "TIDEMILL_FAULT"
 """The environment variable that names a point to die at: ``before-manifest``, or ``before-manifest:3`` at its third

@@ -24,20 +24,6 @@ def outputs(query: CalculusQuery) -> set[str]:
     return variables(query.atoms) | {number.name for lift in query.lifts for number in lift.numbers}
 
 
-def inputs(query: CalculusQuery) -> set[str]:
-    """The variables without whose values the query cannot be computed.
-
-    >>> from tidemill.algebra.expressions.call import call
-    >>> from tidemill.model.types import INT, Field
-    >>> s = Atom("s", "s", (Field("c", INT),), ("s.c",))
-    >>> inputs(CalculusQuery((), (), (s,), (call("gt", Column("r.a", INT), Column("s.c", INT)),)))
-    {'r.a'}
-    """
-    read = {name for scalar in query.scalars() for name in columns_in(scalar)}
-    read |= {name for term in query.terms for name in columns_of(term)}
-    return read - outputs(query)
-
-
 @dataclass(eq=False)
 class QueryPart:
     """A connected part of a query: atoms with the conditions, lifts, keys and sums that they can answer alone."""

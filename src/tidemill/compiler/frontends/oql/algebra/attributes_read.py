@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from tidemill.compiler.frontends.oql.algebra.operators import MonoidUnnest, Operator, walk
 from tidemill.compiler.frontends.oql.calculus.terms import CalculusTerm, PathTerm
 from tidemill.compiler.frontends.oql.calculus.terms import walk as terms_of
 from tidemill.compiler.frontends.oql.calculus.types import CollectionType, ReferenceType
-from tidemill.compiler.lineage.maintenance_plans import CollectionUse
+
+
+class CollectionUse(Enum):
+    """Use of a collection by a view: shows it, makes a collection of its elements, or a row of each."""
+
+    PROJECTED = "PC"
+    NESTED = "NC"
+    UNNESTED = "UC"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.compiler.frontends.oql.algebra.attributes_read import attributes_read, collection_roles
+from tidemill.compiler.frontends.oql.algebra.attributes_read import CollectionUse, attributes_read, collection_roles
 from tidemill.compiler.frontends.oql.algebra.operators import Get, Operator, walk
-from tidemill.compiler.lineage.maintenance_plans import CollectionUse
 from tidemill.model.classes import Attribute, ObjectSchema
 from tidemill.model.update_events import Listening, UpdateEvent
 

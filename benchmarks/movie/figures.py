@@ -1,7 +1,6 @@
 """Figures 11 and 13 of MOVIE as data: how the changes of a view are computed for each event, and how they are applied.
 
-Two kinds of plan are enough. A delta is *joined* with the lineage of the view (``vx ⋈ Δ``), which reads no base data;
-or it is *planted* in the view's definition in place of the relation that changed, which reads the others.
+The compiler reads the plans off its programs; here is what the paper says, to be compared with them.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from tidemill.compiler.frontends.oql.algebra.attributes_read import CollectionUse
+from tidemill.compiler.lineage.self_maintenance import DeltaMethod, MaintenancePlan
 from tidemill.model.update_events import UpdateEvent
 
 
@@ -21,27 +22,6 @@ class ViewComplexity(Enum):
     NEST = "Nest"
 
 
-class CollectionUse(Enum):
-    """Use of a collection by a view: shows it, makes a collection of its elements, or a row of each."""
-
-    PROJECTED = "PC"
-    NESTED = "NC"
-    UNNESTED = "UC"
-
-
-class DeltaMethod(Enum):
-    """One way to compute changes, and the state of the changed object that it takes."""
-
-    PLANT_NEW = "plant Δnew"
-    JOIN_NEW = "vx ⋈ Δnew"
-    JOIN_OLD = "vx ⋈ Δold"
-
-    @property
-    def reads_base(self) -> bool:
-        """True if base data may be read."""
-        return self is DeltaMethod.PLANT_NEW
-
-
 class Effect(Enum):
     """Operation on the extent of the view (VX), or on an attribute of the objects in it (AV)."""
 
@@ -50,9 +30,6 @@ class Effect(Enum):
     INSERT_VALUE = "insert(AV)"
     DELETE_VALUE = "delete(AV)"
     MODIFY_VALUE = "modify(AV)"
-
-
-MaintenancePlan = tuple[DeltaMethod, ...]
 
 
 @dataclass(frozen=True, slots=True)
