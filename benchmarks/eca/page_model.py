@@ -12,7 +12,41 @@ from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import Protocol
 
-from tidemill.sources.remote_queries.local_evaluation import IndexProbe
+from tidemill.algebra.relational.relations import Scan
+from tidemill.changes.zset import Row, ZSet
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations, JoinStep
+
+
+@dataclass(frozen=True)
+class IndexProbe:
+    """What one step read of a relation of ``size`` rows: how many rows were ``found`` at each probe by ``columns``.
+
+    Without columns the relation was read from end to end.
+    """
+
+    relation: str
+    columns: tuple[str, ...]
+    found: tuple[int, ...]
+    size: int
+
+
+class ProbedRelations(IndexedRelations):
+    """Relations that note in ``probes`` what was read of them."""
+
+    def __init__(self, relations: Mapping[str, ZSet]) -> None:
+        super().__init__(relations)
+        self.probes: list[IndexProbe] = []
+
+    def look_up(self, leaf: Scan, step: JoinStep, found: Sequence[Mapping[int, Row]], bound: ZSet | None) -> list[ZSet]:
+        """Rows before it that differ elsewhere only, and so ask for the same, make one probe."""
+        groups = super().look_up(leaf, step, found, bound)
+        if bound is None:
+            asking = sorted({one for one, _ in step.others})
+            rows = {tuple([one[at] for at in asking]): group for one, group in zip(found, groups, strict=True)}
+            columns = tuple(leaf.columns[column].name for column in step.columns)
+            sizes = tuple(sum(group.values()) for group in rows.values())
+            self.probes.append(IndexProbe(leaf.relation, columns, sizes, sum(self.relations[leaf.relation].values())))
+        return groups
 
 
 class PageModel(Protocol):
@@ -29,7 +63,7 @@ class Indexed:
     ``clustered`` is the column that a relation is sorted by: rows of equal value in it stand together, others cost a
     page each. A relation that would cost more this way is read whole.
 
-    >>> Indexed(20, {"r2": "x"}).read([Probe("r2", ("x",), (4,), 100), Probe("r3", ("y",), (1, 1, 1, 1), 100)])
+    >>> Indexed(20, {"r2": "x"}).read([IndexProbe("r2", ("x",), (4,), 100), IndexProbe("r3", ("y",), (1,) * 4, 100)])
     5
     """
 
@@ -51,7 +85,7 @@ class Indexed:
 class NestedLoops:
     """Scenario 2: no index and three blocks of memory. Of two relations, one is held by two blocks, the other passes.
 
-    >>> NestedLoops(20).read([Probe("r2", (), (), 100), Probe("r3", (), (), 100)])
+    >>> NestedLoops(20).read([IndexProbe("r2", (), (), 100), IndexProbe("r3", (), (), 100)])
     15
     """
 

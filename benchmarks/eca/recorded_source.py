@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import count
 
-from benchmarks.eca.page_model import PageModel
+from benchmarks.eca.page_model import PageModel, ProbedRelations
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone
 from tidemill.model.schema import Table
-from tidemill.sources.remote_queries.local_evaluation import IndexedRelations, IndexProbe
 from tidemill.sources.remote_queries.signed_query import SignedQuery
 from tidemill.sources.source import Answered, Committed, Message, Position, Traffic
 
@@ -39,7 +38,7 @@ class RecordedSource:
     ) -> None:
         self.name = name
         self.traffic = Traffic()
-        self.contents = IndexedRelations({table: (rows or {}).get(table, ZSet()) for table in tables})
+        self.contents = ProbedRelations({table: (rows or {}).get(table, ZSet()) for table in tables})
         self._tables = dict(tables)
         self._prompt = prompt
         self._row_bytes = row_bytes
@@ -82,11 +81,11 @@ class RecordedSource:
         number, query = self._asked.popleft()
         rows, received = ZSet(), 0
         for term in query.terms:
-            probes: list[IndexProbe] = []
-            part = self.contents.rows(query.view, term, probes.append)
+            self.contents.probes.clear()
+            part = self.contents.rows(query.view, term)
             rows.update_by(part)
             received += self._row_bytes * sum(map(abs, part.values()))
-            self.traffic.pages += self._pages.read(probes) if self._pages else 0
+            self.traffic.pages += self._pages.read(self.contents.probes) if self._pages else 0
         self.traffic.answers += 1
         self.traffic.bytes += received
         self._sent.append(Answered(number, rows, self.position, received))

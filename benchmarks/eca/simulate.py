@@ -9,7 +9,7 @@ from functools import cache
 from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.eca.example6 import CLUSTERED, TABLES, VIEW, Example, Update
 from benchmarks.eca.formulas import Parameters
-from benchmarks.eca.page_model import Indexed, NestedLoops, PageModel
+from benchmarks.eca.page_model import Indexed, IndexProbe, NestedLoops, PageModel
 from benchmarks.eca.recorded_source import RecordedSource
 from benchmarks.eca.warehouse import Warehouse
 from tidemill.changes.zset import ZSet
@@ -17,7 +17,6 @@ from tidemill.protocols.algorithms.eca import Eca
 from tidemill.protocols.algorithms.recompute import Recompute
 from tidemill.protocols.audit import audit
 from tidemill.protocols.protocol import InitialView, ViewMaintainer
-from tidemill.sources.remote_queries.local_evaluation import IndexProbe
 from tidemill.sources.remote_queries.signed_query import SignedQuery
 
 SIDES = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sources.oracle import answer
 from tidemill.algebra.evaluate import evaluate
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.translate import translate
@@ -42,7 +43,7 @@ def test_cores_and_rest_mean_the_view(name: str) -> None:
     relation = translate(query, TABLES, name="v").relation
     rest, cores = extract_remote_subplans("v", relation, REMOTE)
     assert len(cores) == count
-    rows = ROWS | {core.name: core.product.query.answer(ROWS) for core in cores}
+    rows = ROWS | {core.name: answer(core.product.query, ROWS) for core in cores}
     assert evaluate(rest, rows) == evaluate(relation, ROWS)
     assert [f.name for f in rest.fields] == [f.name for f in relation.fields]
     assert all(set(core.product.relations) <= REMOTE for core in cores)
@@ -61,4 +62,4 @@ def test_tables_alone_where_they_are_copied() -> None:
     relation = translate(query, TABLES, name="v").relation
     rest, cores = extract_remote_subplans("v", relation, REMOTE, single=True)
     assert [core.product.relations for core in cores] == [("shop.orders",), ("shop.items",)]
-    assert evaluate(rest, {core.name: core.product.query.answer(ROWS) for core in cores}) == evaluate(relation, ROWS)
+    assert evaluate(rest, {core.name: answer(core.product.query, ROWS) for core in cores}) == evaluate(relation, ROWS)

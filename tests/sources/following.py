@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tests.sources.oracle import answer
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Column, Literal, Named, Scalar
 from tidemill.algebra.relational.relations import Scan
@@ -40,7 +41,7 @@ class Follower:
                 assert all(weight > 0 for weight in self.state[name].values()), f"{name}: a row left that was not there"
             self.position = message.position
         elif isinstance(message, Answered):
-            expected = self.asked.pop(message.number).answer(self.state)
+            expected = answer(self.asked.pop(message.number), self.state)
             assert message.rows == expected, f"{message.rows} is not {expected}"
             assert message.position
             self.position = message.position

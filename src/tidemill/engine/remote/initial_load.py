@@ -10,6 +10,7 @@ from tidemill.algebra.expressions.scalars import Named, column
 from tidemill.changes.zset import ZSet
 from tidemill.engine.catalog.remote_subplans import MaintainedSubplan, source_name_of
 from tidemill.model.errors import SourceSlow
+from tidemill.sources.remote_queries.local_evaluation import IndexedRelations
 from tidemill.sources.remote_queries.signed_query import SignedQuery, SpjView
 from tidemill.sources.source import Answered, Position, Source
 
@@ -57,7 +58,7 @@ class InitialLoad:
         if product in self._found:
             return self._found[product]
         contents = {part.leaves[0].relation: self._found[part] for part in _initial_queries(kept)}
-        return product.query.answer(contents)
+        return IndexedRelations(contents).answer(product.query)
 
 
 def _initial_queries(kept: MaintainedSubplan) -> list[SpjView]:

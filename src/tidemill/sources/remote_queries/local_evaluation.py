@@ -1,12 +1,12 @@
-"""Signed queries answered quickly over relations that are at hand: the joins of a term by index, bound tuples first.
+"""Signed queries answered over relations that are at hand: the joins of a term by index, bound tuples first.
 
-``SignedQuery.answer`` says what is right and forms the whole product; this finds the same rows at the cost of those
-that match. Relations keep an index for every set of columns that was ever probed, at the cost of each change.
+Rows are found at the cost of those that match. Relations keep an index for every set of columns that was ever probed,
+at the cost of each change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemill.algebra.evaluate import bind, evaluate_scalar
@@ -29,22 +29,7 @@ class JoinStep:
     others: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class IndexProbe:
-    """What one step read of a relation of ``size`` rows: how many rows were ``found`` at each probe by ``columns``.
-
-    Without columns the relation was read from end to end.
-    """
-
-    relation: str
-    columns: tuple[str, ...]
-    found: tuple[int, ...]
-    size: int
-
-
 NOTHING = ZSet()
-
-ProbeObserver = Callable[[IndexProbe], None]
 
 
 class IndexedRelations:
@@ -66,22 +51,18 @@ class IndexedRelations:
                         _enter(index, columns, change.items())
 
     def answer(self, query: SignedQuery) -> ZSet:
-        """The signed rows of ``query``; equal to ``query.answer(self.relations)``."""
+        """The signed rows of ``query``."""
         total = ZSet()
         for term in query.terms:
             total.update_by(self.rows(query.view, term))
         return total
 
-    def rows(self, view: SpjView, term: SignedTerm, watch: ProbeObserver | None = None) -> ZSet:
-        """The signed rows of one term; ``watch`` is told of every relation that was read for it."""
+    def rows(self, view: SpjView, term: SignedTerm) -> ZSet:
+        """The signed rows of one term."""
         found: list[tuple[dict[int, Row], int]] = [({}, term.sign)]
         for step in self._plan(view, term):
             leaf = view.leaves[step.leaf]
-            index = self._index(leaf.relation, step.columns, term.bound.get(leaf.alias))
-            keys = [tuple([rows[one][column] for one, column in step.others]) for rows, _ in found]
-            groups = [index.get(key, NOTHING) for key in keys]
-            if watch is not None and leaf.alias not in term.bound:
-                watch(self._probe(leaf, step, [rows for rows, _ in found], groups))
+            groups = self.look_up(leaf, step, [rows for rows, _ in found], term.bound.get(leaf.alias))
             found = [
                 ({**rows, step.leaf: row}, weight * times)
                 for (rows, weight), group in zip(found, groups, strict=True)
@@ -89,16 +70,10 @@ class IndexedRelations:
             ]
         return _finish(view, found)
 
-    def _probe(
-        self, leaf: Scan, step: JoinStep, found: Iterable[Mapping[int, Row]], groups: Iterable[ZSet]
-    ) -> IndexProbe:
-        """Rows before it that differ elsewhere only, and so ask for the same, make one probe."""
-        asking = sorted({one for one, _ in step.others})
-        probes = {
-            tuple([rows[one] for one in asking]): sum(group.values()) for rows, group in zip(found, groups, strict=True)
-        }
-        columns = tuple(leaf.columns[column].name for column in step.columns)
-        return IndexProbe(leaf.relation, columns, tuple(probes.values()), sum(self.relations[leaf.relation].values()))
+    def look_up(self, leaf: Scan, step: JoinStep, found: Sequence[Mapping[int, Row]], bound: ZSet | None) -> list[ZSet]:
+        """The rows of ``leaf``, or of what it is bound to, that each of the combinations ``found`` so far meets."""
+        index = self._index(leaf.relation, step.columns, bound)
+        return [index.get(tuple([rows[one][column] for one, column in step.others]), NOTHING) for rows in found]
 
     def _plan(self, view: SpjView, term: SignedTerm) -> list[JoinStep]:
         name = id(view), frozenset(term.bound)

@@ -12,11 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
-from tidemill.algebra.evaluate import evaluate
-from tidemill.algebra.expressions.conditions import conjunction
 from tidemill.algebra.expressions.scalars import Named, Scalar
-from tidemill.algebra.node import Relation
-from tidemill.algebra.relational.relations import Filter, Join, Project, Scan
+from tidemill.algebra.relational.relations import Scan
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import Field
@@ -49,16 +46,6 @@ class SpjView:
     def relations(self) -> tuple[str, ...]:
         """The relations that it reads, each once."""
         return tuple(dict.fromkeys(leaf.relation for leaf in self.leaves))
-
-    @property
-    def algebra(self) -> Relation:
-        """The same as algebra, for the evaluator and for the compiler."""
-        first, *others = self.leaves
-        tree: Relation = first
-        for leaf in others:
-            tree = Join(tree, leaf)
-        condition = conjunction(self.conditions)
-        return Project(tree if condition is None else Filter(tree, condition), self.outputs)
 
     @property
     def query(self) -> SignedQuery:
@@ -160,21 +147,6 @@ class SignedQuery:
                 factors.append(f"({rows_text(rows)})")
         names = ",".join(output.name for output in self.view.outputs)
         return "+" if sign > 0 else "-", f"pi{'_' if names else ''}{names}({' x '.join(factors)})"
-
-    def answer(self, relations: Mapping[str, ZSet]) -> ZSet:
-        """The signed rows of the query in a state of the source: its meaning, and what the oracle says."""
-        total = ZSet()
-        for term in self.terms:
-            total.update_by(self._rows(term, relations))
-        return total
-
-    def _rows(self, term: SignedTerm, relations: Mapping[str, ZSet]) -> ZSet:
-        """Each leaf has a name of its own here, under which the evaluator finds what stands for it."""
-        leaves = tuple(replace(leaf, relation=leaf.alias) for leaf in self.view.leaves)
-        contents = {leaf.alias: term.bound.get(leaf.alias, relations.get(leaf.relation)) for leaf in self.view.leaves}
-        known = {alias: rows for alias, rows in contents.items() if rows is not None}
-        rows = evaluate(replace(self.view, leaves=leaves).algebra, known)
-        return rows if term.sign > 0 else -rows
 
 
 def rows_text(rows: ZSet) -> str:
