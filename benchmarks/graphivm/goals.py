@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.table import Table
+
 from benchmarks.tables import short
 from tidemill.serving.cli.bench_runner import Figure
 
@@ -95,3 +97,11 @@ def judged(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> list[tup
             continue
         decided.append((goal, value, goal.met(value)))
     return decided
+
+
+def goals_table(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> Table:
+    """The goals that these figures decide, each with its value and whether it is met."""
+    table = Table("goal", "wanted", "value", "", title="goals", box=None, pad_edge=False)
+    for goal, value, met in judged(figures, goals):
+        table.add_row(goal.what, goal.wanted, told(value), "met" if met else "missed")
+    return table

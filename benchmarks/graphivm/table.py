@@ -9,7 +9,7 @@ from rich.table import Table
 
 from benchmarks.graphivm.case import BACKENDS, SERVES, STRATEGIES
 from benchmarks.graphivm.experiments import LOOKAHEADS
-from benchmarks.graphivm.goals import judged, told
+from benchmarks.graphivm.goals import goals_table
 from benchmarks.graphivm.workload import MODIFICATIONS
 from benchmarks.tables import numbers, short
 from tidemill.serving.cli.bench_runner import Figure
@@ -33,7 +33,7 @@ Place = Callable[[Words], tuple[str, str] | None]
 def as_table(figures: Sequence[Figure]) -> RenderableType:
     """Events a second, then what else was measured, and at the end the goals."""
     parts = [_arranged(title, chosen, place) for title, chosen, place in sections(figures)]
-    return Group(*(part for part in (*parts, _others(figures), _goals(figures)) if part.row_count))
+    return Group(*(part for part in (*parts, _others(figures), goals_table(figures)) if part.row_count))
 
 
 def sections(figures: Sequence[Figure]) -> Iterator[tuple[str, list[Figure], Place]]:
@@ -138,10 +138,3 @@ def _others(figures: Sequence[Figure]) -> Table:
 def _reason(figure: Figure) -> tuple[str, str, str, str]:
     words = words_of(figure.case)
     return (words[1] if words else figure.case, "", "-", figure.baseline)
-
-
-def _goals(figures: Sequence[Figure]) -> Table:
-    table = Table("goal", "wanted", "value", "", title="goals", box=None, pad_edge=False)
-    for goal, value, met in judged(figures):
-        table.add_row(goal.what, goal.wanted, told(value), "met" if met else "missed")
-    return table

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from benchmarks.graphivm.goals import judged, told
+from benchmarks.graphivm.goals import goals_table, told
 from benchmarks.movie.figures import ViewComplexity
 from benchmarks.movie.goals import GOALS
 from benchmarks.movie.paper import PAPER
@@ -53,7 +53,7 @@ def as_table(figures: Sequence[Figure]) -> RenderableType:
         _arranged("queries", queries, QUERY_COLUMNS),
         _arranged("propagated updates", updates, UPDATE_COLUMNS),
         _entries(figures),
-        _goals(figures),
+        goals_table(figures, GOALS),
     ]
     return Group(*(part for part in parts if part.row_count))
 
@@ -88,11 +88,4 @@ def _entries(figures: Sequence[Figure]) -> Table:
     table = numbers(title, [view.name.lower() for view in ViewComplexity])
     for row, cells in rows.items():
         table.add_row(row, *(" + ".join(cells.get(view.name.lower(), ["NA"])) for view in ViewComplexity))
-    return table
-
-
-def _goals(figures: Sequence[Figure]) -> Table:
-    table = Table("goal", "wanted", "value", "", title="goals", box=None, pad_edge=False)
-    for goal, value, met in judged(figures, GOALS):
-        table.add_row(goal.what, goal.wanted, told(value), "met" if met else "missed")
     return table

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from benchmarks.graphivm.goals import judged, told
+from benchmarks.graphivm.goals import goals_table
 from benchmarks.tables import numbers
 from benchmarks.viewdf.goals import GOALS
 from tidemill.serving.cli.bench_runner import Figure
@@ -19,7 +19,7 @@ NAME = re.compile(r"(?P<query>\w+)/(?P<axis>[a-z]+)(?P<at>[\d.]+)/(?P<runtime>\w
 
 def as_table(figures: Sequence[Figure]) -> RenderableType:
     """Milliseconds of slides, ratios, goals, and why a case did not run."""
-    parts = [*_slides(figures), _soaked(figures), _ratios(figures), _goals(figures), _reasons(figures)]
+    parts = [*_slides(figures), _soaked(figures), _ratios(figures), goals_table(figures, GOALS), _reasons(figures)]
     return Group(*(part for part in parts if part.row_count))
 
 
@@ -65,13 +65,6 @@ def _ratios(figures: Sequence[Figure]) -> Table:
     for figure in figures:
         if figure.unit == "x":
             table.add_row(figure.case, figure.metric, f"{figure.value:,.3g}")
-    return table
-
-
-def _goals(figures: Sequence[Figure]) -> Table:
-    table = Table("goal", "wanted", "value", "", title="goals", box=None, pad_edge=False)
-    for goal, value, met in judged(figures, GOALS):
-        table.add_row(goal.what, goal.wanted, told(value), "met" if met else "missed")
     return table
 
 

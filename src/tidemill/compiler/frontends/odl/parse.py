@@ -160,7 +160,8 @@ class OdlParser:
         if self._cursor.accept("("):
             extent = self._cursor.name("the name of the extent") if self._cursor.accept("extent") else None
             self._cursor.accept(",")
-            keys = tuple(self._keys()) if self._cursor.accept("key") or self._cursor.accept("keys") else ()
+            if self._cursor.accept("key") or self._cursor.accept("keys"):
+                keys = tuple(self._cursor.separated(self._key))  # ``a, b`` are two keys, ``(a, b)`` is one
             self._cursor.expect(")")
         self._cursor.expect("{")
         members: list[MemberDeclaration] = []
@@ -168,20 +169,13 @@ class OdlParser:
             members += self._members()
         return ClassDeclaration(name, parent, extent, keys, tuple(members))
 
-    def _keys(self) -> Iterator[tuple[PlacedName, ...]]:
-        """``a, b`` are two keys, ``(a, b)`` is one of two attributes."""
-        yield self._key()
-        while self._cursor.accept(","):
-            yield self._key()
-
     def _key(self) -> tuple[PlacedName, ...]:
+        """An attribute, or several in parentheses."""
         if not self._cursor.accept("("):
             return (self._cursor.name("an attribute"),)
-        names = [self._cursor.name("an attribute")]
-        while self._cursor.accept(","):
-            names.append(self._cursor.name("an attribute"))
+        names = tuple(self._cursor.separated(lambda: self._cursor.name("an attribute")))
         self._cursor.expect(")")
-        return tuple(names)
+        return names
 
     def _members(self) -> Iterator[MemberDeclaration]:
         if self._cursor.accept("relationship"):
@@ -193,9 +187,8 @@ class OdlParser:
             yield MemberDeclaration(name, kind, (target, self._cursor.name("the inverse")))
         elif self._cursor.accept("attribute"):
             kind = self._type()
-            yield MemberDeclaration(self._cursor.name("the name of the attribute"), kind)
-            while self._cursor.accept(","):
-                yield MemberDeclaration(self._cursor.name("the name of the attribute"), kind)
+            names = self._cursor.separated(lambda: self._cursor.name("the name of the attribute"))
+            yield from (MemberDeclaration(name, kind) for name in names)
         else:
             raise self._cursor.expected(MEMBER_KEYWORDS)
         self._cursor.expect(";")

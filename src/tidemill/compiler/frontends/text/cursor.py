@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -55,6 +55,7 @@ def tokenize(source: SourceText, pattern: re.Pattern[str], language: str) -> Ite
 
 S = TypeVar("S", bound=SourceText)
 T = TypeVar("T", bound=Token)
+R = TypeVar("R")
 
 
 @dataclass
@@ -133,6 +134,12 @@ class Cursor(Generic[S, T]):
             raise self.expected(expected)
         self.position += 1
         return self.tokens[self.position - 1]
+
+    def separated(self, read: Callable[[], R]) -> Iterator[R]:
+        """What ``read`` reads, once and again after each comma."""
+        yield read()
+        while self.accept(","):
+            yield read()
 
     def expect_end(self, of: str) -> None:
         """Refuse any further token: ``of`` should have ended."""

@@ -92,14 +92,7 @@ def write_output_row(name: str, parts: PartitionEmission, known: GlobalNames) ->
     function = _RowFunction(name, parts.source, fields, known)
     kind = {TopK: "a top-k", Match: "a match"}.get(type(parts.rows), "a window")
     function.body.document(f"What comes of a row of {kind} over {parts.source}, or None where nothing does.")
-    if parts.condition is not None:
-        function.bind([parts.condition])
-        function.body.write(f"if {tidy(f'not ({function.condition(parts.condition)})')}:")
-        function.body.write("    return None")
-    outputs = [output.scalar for output in parts.outputs]
-    function.bind(outputs)
-    function.body.write_row("return", [tidy(function.value(output)) for output in outputs])
-    return function.body
+    return _row_where(function, parts.condition, [output.scalar for output in parts.outputs])
 
 
 def write_arguments(
@@ -108,13 +101,7 @@ def write_arguments(
     """The function that gives what ``call`` sees of a row: its arguments, or None where its FILTER leaves it out."""
     function = _RowFunction(name, map_, fields, known)
     function.body.document(f"What {call.function} sees of a row of {map_}.")
-    if call.filter is not None:
-        function.bind([call.filter])
-        function.body.write(f"if {tidy(f'not ({function.condition(call.filter)})')}:")
-        function.body.write("    return None")
-    function.bind(call.arguments)
-    function.body.write_row("return", [tidy(function.value(argument)) for argument in call.arguments])
-    return function.body
+    return _row_where(function, call.filter, call.arguments)
 
 
 def write_values(
@@ -123,6 +110,15 @@ def write_values(
     """The function that gives the values of some expressions in a row."""
     function = _RowFunction(name, map_, fields, known)
     function.body.document(f"What is looked at in a row of {map_}.")
+    return _row_where(function, None, scalars)
+
+
+def _row_where(function: _RowFunction, condition: Scalar | None, scalars: Sequence[Scalar]) -> FunctionWriter:
+    """Return the row of some values, or None where the condition does not hold."""
+    if condition is not None:
+        function.bind([condition])
+        function.body.write(f"if {tidy(f'not ({function.condition(condition)})')}:")
+        function.body.write("    return None")
     function.bind(scalars)
     function.body.write_row("return", [tidy(function.value(scalar)) for scalar in scalars])
     return function.body

@@ -226,20 +226,15 @@ class OqlParser:
         distinct = cursor.accept("distinct")
         members = () if cursor.accept("*") else self._members()
         cursor.expect("from")
-        froms = [self._from()]
-        while cursor.accept(","):
-            froms.append(self._from())
+        froms = tuple(cursor.separated(self._from))
         where = self.query() if cursor.accept("where") else None
         groups = self._members() if cursor.accept("group", "by") else ()
         having = self.query() if cursor.accept("having") else None
-        order = self._order() if cursor.accept("order", "by") else ()
-        return s.SelectNode((start, cursor.end), distinct, members, tuple(froms), where, groups, having, order)
+        order = tuple(cursor.separated(self._term)) if cursor.accept("order", "by") else ()
+        return s.SelectNode((start, cursor.end), distinct, members, froms, where, groups, having, order)
 
     def _members(self) -> tuple[s.NamedNode, ...]:
-        members = [self._member()]
-        while self.cursor.accept(","):
-            members.append(self._member())
-        return tuple(members)
+        return tuple(self.cursor.separated(self._member))
 
     def _member(self) -> s.NamedNode:
         """``name: query``, ``query as name``, or a query alone."""
@@ -262,12 +257,6 @@ class OqlParser:
         if isinstance(domain, s.NameNode | s.DotNode):
             return s.FromNode((domain.text if isinstance(domain, s.NameNode) else domain.name).lower(), domain)
         raise self.cursor.expected("the name of a variable")
-
-    def _order(self) -> tuple[s.OrderTerm, ...]:
-        terms = [self._term()]
-        while self.cursor.accept(","):
-            terms.append(self._term())
-        return tuple(terms)
 
     def _term(self) -> s.OrderTerm:
         node = self.query()

@@ -217,6 +217,10 @@ class LlvmStage:
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""
         self.prepare()
+        return self._output(lambda finish: finish.changed(self._maps))
+
+    def _output(self, in_python: Callable[[OutputOperator], Mapping[Row, int]]) -> ChangeSet:
+        """The rows that wait in an output, or those that come from a map: as columns, or else made ``in_python``."""
         self.recompute_pending()
         if self.stage.finish is None:
             return self._drain()
@@ -224,7 +228,7 @@ class LlvmStage:
         emitted = self._emitted()
         if emitted is not None:
             return emitted
-        net = self._finish.changed(self._maps)
+        net = in_python(self._finish)
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], self.stage.output)
 
     def _emitted(self) -> ChangeSet | None:
@@ -287,14 +291,7 @@ class LlvmStage:
             # Where sums are read on the way, a row that has come and gone must not be met.
             whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
             self._take(input_, whole)
-        self.recompute_pending()
-        if self.stage.finish is None:
-            return self._drain()
-        assert self._finish is not None
-        emitted = self._emitted()
-        if emitted is not None:
-            return emitted
-        return ChangeSet.of(self._finish.whole(self._maps).items(), self.stage.output)
+        return self._output(lambda finish: finish.whole(self._maps))
 
     def produce(self) -> ChangeSet:
         """The rows of a stage that does not store them: those of all walks from the entries of one member."""
