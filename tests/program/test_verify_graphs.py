@@ -130,19 +130,6 @@ def test_filters_read_what_members_hold() -> None:
     assert "what its members do not hold" in broken_graph(changed)
 
 
-def test_a_sum_is_no_key() -> None:
-    def changed(graph: Graph) -> Graph:
-        _, *values = graph.outputs
-        return replace(graph, outputs=(Named("c.region", Column("i.sum_0", STRING)), *values))
-
-    assert "what its members do not hold" in broken_graph(changed)
-
-
-def test_a_graph_gives_what_its_target_takes() -> None:
-    message = broken_graph(lambda graph: replace(graph, outputs=graph.outputs[:-1]))
-    assert 'gives "v/groups" what that does not take' in message
-
-
 @pytest.mark.parametrize("target", ["v", "elsewhere"])
 def test_a_graph_adds_to_a_map_of_the_stage(target: str) -> None:
     message = broken_graph(lambda graph: replace(graph, target=target))

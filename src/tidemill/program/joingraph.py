@@ -67,14 +67,11 @@ class Graph:
     """A join as a tree: ``vertices`` connect all ``members``, one fewer than there are members.
 
     Every complete path that passes ``filters`` (conditions that no vertex answers: other comparisons, and equalities
-    that would close a cycle) adds ``outputs`` to ``target``, a map of the stage or its own output: keys, and then
-    values times the weights of all members. A value that is the sum of a member is a column ``alias.name``, and is
-    multiplied by the weights of the others.
+    that would close a cycle) adds to ``target``, a map of the stage or its own output; what it adds, its triggers say.
     """
 
     target: str
     members: tuple[GraphMember, ...]
     vertices: tuple[Vertex, ...]
     filters: tuple[Scalar, ...]
-    outputs: tuple[Named, ...]
     lookahead: Lookahead = Lookahead.GLOBAL

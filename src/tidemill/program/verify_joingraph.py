@@ -3,8 +3,7 @@
 - The members of a graph are maps of the stage, over relations that it reads; changes of these are added to them.
 - The sums of a member are the values of its map, over columns of its own.
 - Vertices connect all members and close no cycle; what meets there are keys that can be compared.
-- Filters and outputs read keys of members, and sums of members where they are values; a graph adds to its target what
-  that takes.
+- Filters read keys of members; what a graph adds to is a map of the stage, or its own output.
 - Rows are stored, or there is a reader, and not both. A reader has no inputs and no triggers, fills its own maps from
   those that it has in common with the stage, and gives the rows that the stage would.
 - Where changes are not published, nothing but the maps of members is kept.
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.algebra.relational.walk import columns_in
 from tidemill.model.types import Type
 from tidemill.program.compatible_types import comparable, sums_up
@@ -86,25 +84,14 @@ def _keys(graph: Graph, alias: str, stage: Stage) -> dict[str, Type]:
 
 
 def _of_paths(graph: Graph, stage: Stage) -> Iterator[str]:
-    """The conditions and outputs of paths; a graph that is only read adds to a map of the reader."""
+    """The conditions and targets of paths; a graph that is only read adds to a map of the reader."""
     known = {f"{m.alias}.{name}" for m in graph.members for name in _keys(graph, m.alias, stage)}
-    sums = {f"{m.alias}.{sum_.name}" for m in graph.members for sum_ in m.sums}
     shown = stage.reader or stage
     target = _maps(shown).get(graph.target) or Map(shown.name, shown.output)
     if target.name != graph.target or (target.name == shown.name and shown.finish is not None):
         yield f'a join graph adds to "{graph.target}", which the stage does not have'
-        return
-    scalars = [output.scalar for output in graph.outputs]
-    keys, values = scalars[: len(target.keys)], scalars[len(target.keys) :]
-    if not (_reads(known, *graph.filters, *keys) and _reads(known | sums, *values)):
-        yield f'a join graph gives "{graph.target}" what its members do not hold'
-    given = [key.type for key in keys] == [f.type for f in target.keys] and len(values) == len(target.values)
-    if not given or not all(map(sums_up, (v.type for v in values), (v.type for v in target.values))):
-        yield f'a join graph gives "{graph.target}" what that does not take'
-
-
-def _reads(known: set[str], *scalars: Scalar) -> bool:
-    return all(columns_in(scalar) <= known for scalar in scalars)
+    if not all(columns_in(scalar) <= known for scalar in graph.filters):
+        yield f'a join graph to "{graph.target}" asks for what its members do not hold'
 
 
 def _of_serving(stage: Stage) -> Iterator[str]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from tidemill.algebra.expressions.scalars import Named
 from tidemill.compiler.analysis.blocks import AliasPair, BlockCondition, QueryBlock, meetings
 from tidemill.compiler.delta.stream_history import StreamHistory
-from tidemill.compiler.delta.sum_pushdown import column_of
 from tidemill.program.joingraph import Graph, GraphMember, Lookahead, Vertex
 
 
@@ -32,18 +31,12 @@ def graph_of(target: str, block: QueryBlock, histories: Mapping[str, StreamHisto
         for condition in block.conditions
         if not any(condition is one for one in answered) and condition.scalar not in held
     )
-    return Graph(target, members, vertices, filters, _outputs(block, histories), lookahead)
+    return Graph(target, members, vertices, filters, lookahead)
 
 
 def _member(history: StreamHistory) -> GraphMember:
     sums = tuple(Named(sum_.value.name, sum_.scalar) for sum_ in history.sums)
     return GraphMember(history.scan.alias, history.scan.relation, history.map.name, history.filters, sums)
-
-
-def _outputs(block: QueryBlock, histories: Mapping[str, StreamHistory]) -> tuple[Named, ...]:
-    """Outputs of a path, with the sums that members hold in place of what they sum up; these are never keys."""
-    held = {sum_.scalar: column_of(leaf.alias, sum_) for leaf in block.leaves for sum_ in histories[leaf.alias].sums}
-    return tuple(Named(output.name, held.get(output.scalar, output.scalar)) for output in block.outputs)
 
 
 def _tree(aliases: list[str], edges: list[AliasPair]) -> list[AliasPair]:
