@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -72,20 +72,21 @@ class Answers:
             known[name] = evaluate(relation, known)
         return {name: known[name] for name in self.queries}
 
-    def duckdb(self, connection: DuckDBPyConnection | None = None) -> Bags:
-        """By DuckDB, from the transpiled SQL; its numbers may be of other types.
+    def duckdb(self, connection: DuckDBPyConnection | None = None, *, leaving: Set[str] = frozenset()) -> Bags:
+        """By DuckDB, from the transpiled SQL; its numbers may be of other types; ``leaving`` out some views.
 
         A ``connection`` that is asked again and again is for one warehouse: to connect costs more than to ask.
         """
         if connection is None:
             with connect() as once:
-                return self.duckdb(once)
+                return self.duckdb(once, leaving=leaving)
         for name in self.tables:
             connection.register(f"{name}_rows", _without_zones(self._arrow(name)))
             connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {name}_rows")
-        for name, query in self.queries.items():
-            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {_for_duckdb(query)}")
-        return {name: self._fetch(name, connection) for name in self.queries}
+        asked = [name for name in self.queries if name not in leaving]
+        for name in asked:
+            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {_for_duckdb(self.queries[name])}")
+        return {name: self._fetch(name, connection) for name in asked}
 
     def _fetch(self, name: str, connection: DuckDBPyConnection) -> ZSet:
         # Its DATE_ADD makes timestamps where Spark's makes dates.

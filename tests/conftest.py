@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,26 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Generated tests say the same in every run of `make test`, so that a failure is a failure of the change at hand; `make
-# fuzz` looks elsewhere every time.
+# Spark's queries here run once, over few rows: the second compiler of Java would take more time than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+
 hypothesis.settings.register_profile(
-    "repeatable",
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(hypothesis.HealthCheck),
+    "tests", deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
 )
-hypothesis.settings.register_profile("fuzz", parent=hypothesis.settings.get_profile("repeatable"), derandomize=False)
-hypothesis.settings.load_profile("fuzz" if "FUZZ_SECONDS" in os.environ else "repeatable")
+hypothesis.settings.load_profile("tests")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Every run draws its random tests anew, from one seed; hypothesis and the workers of xdist take it from here."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.randrange(1 << 32))
+
+
+@pytest.fixture(scope="session")
+def random_seed(pytestconfig: pytest.Config) -> int:
+    """What random tests draw from, the same in all of a run."""
+    return int(pytestconfig.option.hypothesis_seed)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,10 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", default="", help="golden files, such as join_self,top_k: each runs alone")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many cases of the golden matrix were seen."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How random tests that failed can be drawn again, and how many cases of the golden matrix were seen."""
     from tests.matrix.table import TABLE
 
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(
+            f"random tests draw the same with --hypothesis-seed={config.option.hypothesis_seed}"
+        )
     if TABLE.cases:
         terminalreporter.section("golden matrix")
         for line in TABLE.lines():

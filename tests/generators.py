@@ -1,18 +1,22 @@
-"""Random warehouses: tables, views as SQL text, rows and changes, drawn by hypothesis so that failures shrink.
+"""Random warehouses: tables, views as SQL text, rows and changes.
 
-The SQL is well typed and computes nothing that can overflow or divide by zero, so whatever goes wrong is a bug. Domains
-are small on purpose: rows repeat, keys meet, groups empty and NULL is everywhere.
+Few views are drawn by hypothesis, so that failures shrink; a hundred of them, over one history, by a seed. The SQL is
+well typed and computes nothing that can overflow or divide by zero, so whatever goes wrong is a bug. Domains are small
+on purpose: rows repeat, keys meet, groups empty and NULL is everywhere.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
 from tests.conversation import write_row
-from tests.writer import KINDS, Col, Draw, Writer
+from tests.writer import KINDS, Choose, Col, Writer
 from tidemill.changes.zset import Row
 
 Change = tuple[int, Row]
@@ -45,7 +49,8 @@ class Scenario:
     strategies: list[str]
     epochs: list[Changes]
     before: int
-    duckdb: bool = True
+    unlike_duckdb: set[str] = field(default_factory=set)
+    """Views whose answers DuckDB has in another type, or has of no rows."""
 
     def __repr__(self) -> str:
         """As a golden conversation that only lacks what must come out."""
@@ -63,60 +68,111 @@ class Scenario:
     def _view_lines(self) -> list[str]:
         return [f"view {name} AS {query}" for name, query in self.views] + ["----"]
 
+    def only(self, view: str) -> Scenario:
+        """The same history with that view and those that it reads."""
+        needed = {view}
+        for name, query in reversed(self.views):
+            needed |= {other for other, _ in self.views if name in needed and _reads(query, other)}
+        kept = [number for number, (name, _) in enumerate(self.views) if name in needed]
+        return replace(self, views=[self.views[k] for k in kept], strategies=[self.strategies[k] for k in kept])
+
+    def shrunk(self, fails: Callable[[Scenario], bool]) -> Scenario:
+        """A shorter history that fails as well: no change of a row can be taken from it."""
+        for shorter in self._shorter():
+            if fails(shorter):
+                return shorter.shrunk(fails)
+        return self
+
+    def _shorter(self) -> Iterator[Scenario]:
+        for number, epoch in enumerate(self.epochs):
+            yield replace(
+                self,
+                epochs=self.epochs[:number] + self.epochs[number + 1 :],
+                before=self.before - (number < self.before),
+            )
+            for table, changes in epoch.items():
+                for place in range(len(changes)):
+                    fewer = epoch | {table: changes[:place] + changes[place + 1 :]}
+                    yield replace(self, epochs=[*self.epochs[:number], fewer, *self.epochs[number + 1 :]])
+
+
+def _reads(query: str, relation: str) -> bool:
+    return re.search(rf"\b{relation}\b", query) is not None
+
 
 @st.composite
-def scenarios(draw: Draw, *, views: int = 3, epochs: int = 6, least: int = 2) -> Scenario:
+def scenarios(draw: st.DrawFn, *, views: int = 3, epochs: int = 6, least: int = 2) -> Scenario:
     """A warehouse with up to ``views`` views and from ``least`` to ``epochs`` epochs."""
-    tables = [_table(draw, name) for name in ("r", "s", "t")[: draw(st.integers(1, 3))]]
-    writer = Writer(draw, {table.name: list(table.columns) for table in tables})
-    made = []
-    for number in range(1, draw(st.integers(1, views)) + 1):
-        query, columns = writer.query(depth=2)
-        made.append((f"v{number}", query))
-        writer.relations[f"v{number}"] = columns
-    history = _History(draw, tables)
+
+    def choose(options: Any) -> Any:
+        return draw(st.sampled_from(options))
+
+    return _scenario(choose, choose(range(1, views + 1)), choose(range(least, epochs + 1)))
+
+
+def many_views(seed: int, views: int, epochs: int = 5) -> Scenario:
+    """One history of three tables with as many views; the first few of them are read by others."""
+    return _scenario(Random(seed).choice, views, epochs, tables=3, rows=12)
+
+
+READ_BY_OTHERS = 3
+"""So many views are relations for those that come after them: joins of joins of joins have too many rows."""
+
+
+def _scenario(choose: Choose, views: int, epochs: int, tables: int = 0, rows: int = 3) -> Scenario:
+    """So many views and epochs, with up to ``rows`` changes of each table in an epoch."""
+    made = [_table(choose, name) for name in ("r", "s", "t")[: tables or choose(range(1, 4))]]
     # What a stream held before a view came is gone, and nothing can be computed from it again.
-    streams = any(table.stream for table in tables)
+    streams = any(table.stream for table in made)
     strategies = ["delta", "viewlet", "joingraph", *([] if streams else ["recompute"])]
-    before = 0 if streams else draw(st.integers(0, 1))
-    count = draw(st.integers(least, epochs))
-    return Scenario(
-        tables,
-        made,
-        [draw(st.sampled_from(strategies)) for _ in made],
-        [history.epoch(few=number >= before) for number in range(count)],
-        before,
-        writer.duckdb,
-    )
+    before = 0 if streams else choose(range(2))
+    scenario = Scenario(made, [], [choose(strategies) for _ in range(views)], [], before)
+    writer = Writer(choose, {table.name: list(table.columns) for table in made})
+    for number in range(1, views + 1):
+        _add_view(scenario, f"v{number}", writer)
+    history = _History(choose, made)
+    scenario.epochs += [history.epoch(rows if number >= before else 8) for number in range(epochs)]
+    return scenario
 
 
-def _table(draw: Draw, name: str) -> TableSpec:
-    kinds = draw(st.lists(st.sampled_from(["number", "number", *KINDS]), min_size=1, max_size=3))
+def _add_view(scenario: Scenario, name: str, writer: Writer) -> None:
+    writer.duckdb = True
+    query, columns = writer.query(depth=2)
+    if not writer.duckdb or any(_reads(query, other) for other in scenario.unlike_duckdb):
+        scenario.unlike_duckdb.add(name)
+    scenario.views.append((name, query))
+    if len(scenario.views) <= READ_BY_OTHERS:
+        writer.relations[name] = columns
+
+
+def _table(choose: Choose, name: str) -> TableSpec:
+    kinds = [choose(["number", "number", *KINDS]) for _ in range(choose(range(1, 4)))]
     columns = [Col(f"{kind[0]}{position}", kind, small=True) for position, kind in enumerate(kinds)]
-    keyed = draw(st.booleans())
-    stream = not keyed and draw(st.integers(0, 5)) == 5
+    keyed = choose([False, True])
+    stream = not keyed and choose(range(6)) == 5
     return TableSpec(name, (Col("id", "number", small=True), *columns) if keyed else tuple(columns), keyed, stream)
 
 
 class _History:
     """What the tables hold as the epochs go by, so that only rows leave that are there."""
 
-    def __init__(self, draw: Draw, tables: list[TableSpec]) -> None:
-        self._draw = draw
+    def __init__(self, choose: Choose, tables: list[TableSpec]) -> None:
+        self._choose = choose
         self._tables = tables
         self._rows: dict[str, list[Row]] = {table.name: [] for table in tables}
 
-    def epoch(self, *, few: bool) -> Changes:
-        chosen = self._draw(st.lists(st.sampled_from(self._tables), min_size=1, unique_by=lambda table: table.name))
-        return {table.name: self._changes(table, 3 if few else 8) for table in chosen}
+    def epoch(self, most: int) -> Changes:
+        first = self._choose(self._tables)
+        chosen = [table for table in self._tables if table is first or self._choose([False, True])]
+        return {table.name: self._changes(table, most) for table in chosen}
 
     def _changes(self, table: TableSpec, most: int) -> list[Change]:
         changes: list[Change] = []
-        for _ in range(self._draw(st.integers(1, most))):
+        for _ in range(self._choose(range(1, most + 1))):
             rows = self._rows[table.name]
             acts = ["insert"] if table.stream or not rows else ["insert", "insert", "delete", "update", "update"]
-            act = self._draw(st.sampled_from(acts))
-            old = self._draw(st.sampled_from(rows)) if act != "insert" else None
+            act = self._choose(acts)
+            old = self._choose(rows) if act != "insert" else None
             if old is not None:
                 rows.remove(old)
                 changes.append((-1, old))
@@ -129,7 +185,7 @@ class _History:
     def _row(self, table: TableSpec, old: Row | None) -> Row:
         """A new row; an update changes one column, often the one that views group or join by."""
         if old is not None:
-            position = self._draw(st.integers(int(table.keyed), len(old) - 1))
+            position = self._choose(range(int(table.keyed), len(old)))
             return (*old[:position], self._value(table.columns[position]), *old[position + 1 :])
         values = [self._value(column) for column in table.columns[int(table.keyed) :]]
         if not table.keyed:
@@ -138,5 +194,4 @@ class _History:
         return (next(key for key in range(len(taken) + 1) if key not in taken), *values)
 
     def _value(self, column: Col) -> Any:
-        _, domain = KINDS[column.kind]
-        return self._draw(st.one_of(domain, domain, domain, st.none()))
+        return self._choose([*KINDS[column.kind][1], None, None])

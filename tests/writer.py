@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from hypothesis import strategies as st
-
 T = TypeVar("T")
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+Choose = Callable[[Sequence[Any]], Any]
+"""Draws one of several: by hypothesis, whose failures shrink, or by a ``random.Random``."""
 
-DAYS = [datetime.date(2024, 2, 28), datetime.date(2024, 3, 1), datetime.date(2025, 1, 1)]
-KINDS = {
-    "number": ("INT", st.integers(-2, 4)),
-    "decimal": ("DECIMAL(6,2)", st.sampled_from([Decimal(text) for text in ("-1.50", "0.00", "0.10", "2.25", "9.99")])),
-    "double": ("DOUBLE", st.sampled_from([-2.0, 0.0, 0.5, 1.25, 8.0])),
-    "text": ("STRING", st.sampled_from(["", "a", "b", "ab", "Ann"])),
-    "truth": ("BOOLEAN", st.booleans()),
-    "day": (
-        "DATE",
-        st.sampled_from([datetime.date(2024, 2, 28), datetime.date(2024, 3, 1), datetime.date(2025, 1, 1)]),
-    ),
+KINDS: dict[str, tuple[str, Sequence[Any]]] = {
+    "number": ("INT", range(-2, 5)),
+    "decimal": ("DECIMAL(6,2)", [Decimal(text) for text in ("-1.50", "0.00", "0.10", "2.25", "9.99")]),
+    "double": ("DOUBLE", [-2.0, 0.0, 0.5, 1.25, 8.0]),
+    "text": ("STRING", ["", "a", "b", "ab", "Ann"]),
+    "truth": ("BOOLEAN", [False, True]),
+    "day": ("DATE", [datetime.date(2024, 2, 28), datetime.date(2024, 3, 1), datetime.date(2025, 1, 1)]),
 }
 """The kinds of values that generated columns have, each with its SQL type and a small domain."""
 
@@ -46,14 +41,14 @@ class Col:
 class Writer:
     """Writes well-typed queries over the relations that there are."""
 
-    def __init__(self, draw: Draw, relations: dict[str, list[Col]]) -> None:
-        self._draw = draw
+    def __init__(self, choose: Choose, relations: dict[str, list[Col]]) -> None:
+        self._choose = choose
         self.relations = relations
         self.duckdb = True
         self._aliases = 0
 
     def _one(self, *choices: T) -> T:
-        chosen: T = self._draw(st.sampled_from(choices))
+        chosen: T = self._choose(choices)
         return chosen
 
     def _maybe(self) -> bool:
@@ -267,18 +262,18 @@ class Writer:
         """An aggregate, its kind, and whether its value is exact."""
         form = self._one("count", "known", "sum", "sum", "avg", "min", "max", "distinct", "every")
         if form in ("min", "max"):
-            kind = self._one(*KINDS)
+            kind = self._kind(scope, *KINDS)
             return f"{form.upper()}({self._of_kind(kind, scope)})", kind, True
         if form == "distinct":
-            kind = self._one("number", "text", "day")
+            kind = self._kind(scope, "number", "text", "day")
             return f"COUNT(DISTINCT {self._of_kind(kind, scope)})", "number", True
         if form == "every":
             return f"{self._one('BOOL_AND', 'BOOL_OR')}({self._predicate(scope, 0)})", "truth", True
         if form == "count":
             return "COUNT(*)", "number", True
         if form == "known":
-            return f"COUNT({self._of_kind(self._one(*KINDS), scope)})", "number", True
-        kind = self._one("number", "decimal", "double")
+            return f"COUNT({self._of_kind(self._kind(scope, *KINDS), scope)})", "number", True
+        kind = self._kind(scope, "number", "decimal", "double")
         argument = self._of_kind(kind, scope)
         if form == "sum":
             return f"SUM({argument})", kind, True
@@ -338,11 +333,16 @@ class Writer:
             conditions += [f"{self._of_kind(kind, own)} <= {text}"] if exact else []
         text, kind, exact = self._aggregate(own)
         if exact and self._maybe():
-            text = f"COALESCE({text}, {_literal(self._draw(KINDS[kind][1]), kind)})"
+            text = f"COALESCE({text}, {_literal(self._choose(KINDS[kind][1]), kind)})"
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"(SELECT {text} FROM {name} AS {alias}{where})", kind, exact
 
     # ---- expressions
+
+    def _kind(self, scope: list[Col], *kinds: str) -> str:
+        """One of these kinds, of which there is a column if possible: an aggregate of a constant says little."""
+        found = [kind for kind in kinds if any(c.kind == kind and c.exact for c in scope)]
+        return self._one(*(found or kinds))
 
     def _of_kind(self, kind: str, scope: list[Col], depth: int = 1) -> str:
         """An expression of a kind: a column, a constant, or something computed."""
@@ -350,7 +350,7 @@ class Writer:
         if columns and (depth == 0 or self._one(*range(3))):
             return self._one(*columns).name
         if depth == 0 or not columns:
-            return _literal(self._draw(KINDS[kind][1]), kind)
+            return _literal(self._choose(KINDS[kind][1]), kind)
         name = self._one(*columns).name
         match kind:
             case "number":
@@ -374,7 +374,7 @@ class Writer:
 
     def _wrapped(self, text: str, kind: str, scope: list[Col]) -> str:
         """The expression as it is, with a default for NULL, or as a branch of CASE."""
-        other = _literal(self._draw(KINDS[kind][1]), kind)
+        other = _literal(self._choose(KINDS[kind][1]), kind)
         match self._one("plain", "plain", "coalesce", "case"):
             case "coalesce":
                 return f"COALESCE({text}, {other})"
@@ -398,9 +398,14 @@ class Writer:
         if form == "null":
             return f"{text} IS {self._one('', 'NOT ')}NULL"
         if form == "in" and kind != "truth":
-            values = ", ".join(_literal(self._draw(KINDS[kind][1]), kind) for _ in range(2))
+            values = ", ".join(_literal(self._choose(KINDS[kind][1]), kind) for _ in range(2))
             return f"{text} {self._one('', 'NOT ')}IN ({values})"
-        return f"{text} {self._one('=', '<>', '<', '>=', '<=>')} {self._of_kind(kind, scope, 0)}"
+        return f"{text} {self._one('=', '<>', '<', '>=', '<=>')} {self._other_than(text, kind, scope)}"
+
+    def _other_than(self, text: str, kind: str, scope: list[Col]) -> str:
+        """Something to compare with that is not the same column: a constant, or another one."""
+        constant = _literal(self._choose(KINDS[kind][1]), kind)
+        return self._one(constant, *(c.name for c in scope if c.kind == kind and c.exact and c.name != text))
 
 
 FORMS = (

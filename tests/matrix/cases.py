@@ -32,21 +32,23 @@ TOGETHER = 50
 
 @dataclass(frozen=True)
 class Way:
-    """How files are run: strategy, way of a runtime, and each block as one epoch (``whole``) or row by row."""
+    """How files are run: strategy, way of a runtime, and each block as one epoch (``whole``) or row by row.
+
+    On Spark queries are interpreted, but where it ``compiles`` them, which takes most of the time.
+    """
 
     strategy: str
     way: str
     form: str
+    compiles: bool = False
 
     @property
     def runtime(self) -> str:
         return "spark" if self.way in SPARK else "native"
 
     def session(self, spark: SparkSession | None) -> AbstractContextManager[None]:
-        """Spark as it is for ``delta`` with whole blocks; elsewhere without compiling, which takes most of the time."""
-        if spark is None or (self.strategy, self.form) == ("delta", "whole"):
-            return nullcontext()
-        return interpreted(spark)
+        """The session that the warehouse takes."""
+        return nullcontext() if spark is None or self.compiles else interpreted(spark)
 
     def takes(self, conversation: Conversation) -> bool:
         """Whether the strategy is for such views, and the form for such blocks."""
