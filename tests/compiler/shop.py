@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
+from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
@@ -77,3 +79,44 @@ def changes_of(moves: list[tuple[str, tuple[Any, ...], int | None]], contents: M
         elif rows:
             change.add(rows[number % len(rows)], -1)
     return changes
+
+
+class History:
+    """What all tables hold after each epoch, drawn once: every view is compared over the same."""
+
+    def __init__(self, seed: int, first: int = 0, epochs: int = 4, moves: int = 12) -> None:
+        """``first`` moves fill the tables that are kept, before there are views."""
+        self._random = Random(seed)
+        self.before = {name: ZSet() for name in TABLES}
+        self.before |= self._changes(self.before, [name for name in TABLES if TABLES[name].kept], first)
+        self.after, self.changes = [self.before], []
+        for _ in range(epochs):
+            self.changes.append(self._changes(self.after[-1], list(TABLES), moves))
+            self.after.append(
+                {name: rows + self.changes[-1].get(name, ZSet()) for name, rows in self.after[-1].items()}
+            )
+        self._known: dict[tuple[str, int], ZSet] = {}
+
+    def _changes(self, contents: Mapping[str, ZSet], names: list[str], moves: int) -> dict[str, ZSet]:
+        return changes_of([self._move(self._random.choice(names)) for _ in range(moves)], contents)
+
+    def _move(self, name: str) -> tuple[str, tuple[Any, ...], int | None]:
+        values = ([*VALUES[type(f.type)], *([None] if f.nullable else [])] for f in TABLES[name].fields)
+        return (
+            name,
+            tuple(map(self._random.choice, values)),
+            self._random.choice([None, None, self._random.randrange(20)]),
+        )
+
+    def epochs(self, reads: tuple[str, ...]) -> Iterator[tuple[int, dict[str, ZSet]]]:
+        """The number of each epoch that changes one of these tables, and how."""
+        for number, changes in enumerate(self.changes, start=1):
+            read = {name: change for name, change in changes.items() if name in reads and change}
+            if read:
+                yield number, read
+
+    def evaluated(self, view: str, relation: Relation, epoch: int) -> ZSet:
+        """The rows of a view after an epoch."""
+        if (view, epoch) not in self._known:
+            self._known[view, epoch] = evaluate(relation, self.after[epoch])
+        return self._known[view, epoch]
