@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -19,8 +20,12 @@ from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map, RingField
 from tidemill.runtimes.native.llvm.containers.ordered_groups import ARRAY_LIMIT
+from tidemill.runtimes.native.llvm.io import native_map
 
 Key = tuple[Any, ...]
+
+FEW = st.sampled_from((0, native_map.FEW_RECORDS))
+"""How many records are read one by one: none, or all of these tests."""
 
 PLAIN = Shape(
     Map("plain", (Field("a", t.INT), Field("b", t.BIGINT, nullable=False)), (RingField("n", t.BIGINT),)),
@@ -287,9 +292,10 @@ class MapMachine(RuleBasedStateMachine):
             place = 0 if value == "_weight" else 1 + [v.name for v in self.shape.map.values].index(value)
             assert self.lab.negatives(value) == sum(entry[place] < 0 for entry in self.model.entries.values())
 
-    @rule()
-    def changes_lead_from_old_to_new(self) -> None:
-        changes = rows_of(self.lab.native.changes(), self.shape)
+    @rule(few=FEW)
+    def changes_lead_from_old_to_new(self, few: int) -> None:
+        with mock.patch.object(native_map, "FEW_RECORDS", few):
+            changes = rows_of(self.lab.native.changes().arrow(), self.shape)
         self.model.sweep()
         width = 1 + len(self.shape.map.values)
         after = {key: list(entry) for key, entry in self.before.items()}
@@ -298,9 +304,10 @@ class MapMachine(RuleBasedStateMachine):
         assert {key: entry for key, entry in after.items() if any(entry)} == self.model.entries
         assert rows_of(self.lab.native.entries(), self.shape) == self.model.entries
 
-    @rule()
-    def touched_tells_old_and_new(self) -> None:
-        touched = list(self.lab.native.touched())
+    @rule(few=FEW)
+    def touched_tells_old_and_new(self, few: int) -> None:
+        with mock.patch.object(native_map, "FEW_RECORDS", few):
+            touched = list(self.lab.native.touched())
         self.model.sweep()
         told = [key for key, _, _ in touched]
         assert len(set(told)) == len(told)

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.arrow import arrow_schema, from_arrow
+from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault, OutOfBudget
@@ -30,11 +30,13 @@ from tidemill.runtimes.native.llvm.io.arrow_columns import (
     one_chunk,
     sums_of,
 )
+from tidemill.runtimes.native.llvm.io.few_records import RecordReader, Records
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.state import double_sums
 
-Records = npt.NDArray[np.void]
+FEW_RECORDS = 64
+"""Up to so many records are read one by one."""
 
 _POINTER, _COUNT, _STATUS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
@@ -64,6 +66,7 @@ class NativeMap:
         """``library`` is the loaded module of ``code``; ``memory`` counts the bytes; ``strings`` interns."""
         self.map = code.map
         self._record, self._strings = code.changing.record, strings
+        self._reader = RecordReader(self.map, self._record, strings)
         self._functions = _functions(code, library)
         self._handle = (ctypes.c_int64 * (code.changing.handle.size // 8))()
         self.address = ctypes.addressof(self._handle)
@@ -94,11 +97,14 @@ class NativeMap:
         """The number of entries that the epoch has touched; one that has left and come again counts twice."""
         return self._count("journal_count")
 
-    def changes(self) -> pa.Table:
-        """The epoch's net change, new minus old: ``map_fields`` and ``_weight``."""
+    def changes(self) -> ChangeSet:
+        """The epoch's net change, new minus old, in the form in which it is stored."""
         self.sweep()
         records = self._make_records(2 * self.touches)
-        return self._table(records[: self._functions["net"](self.address, records.ctypes.data)])
+        net = records[: self._functions["net"](self.address, records.ctypes.data)]
+        if len(net) <= FEW_RECORDS:
+            return ChangeSet.of(self._reader.stored_rows(net), map_fields(self.map))
+        return ChangeSet.of_arrow(self._table(net), map_fields(self.map))
 
     def touched(self) -> Iterator[tuple[Row, Any, Any]]:
         """Each key that the epoch has touched, with its entry before and now, as ``finish`` functions take them.
@@ -106,6 +112,9 @@ class NativeMap:
         An entry that is not there is None. A map without values has plain weights for entries.
         """
         old, new = self._touched()
+        if len(old) <= FEW_RECORDS:
+            reader = self._reader
+            return zip(reader.keys(old), reader.entries(old), reader.entries(new), strict=True)
         keys = [row for row, _ in from_arrow(self._key_table(old), self.map.keys)]
         return zip(keys, entries_of(old, self.map, self._record), entries_of(new, self.map, self._record), strict=True)
 

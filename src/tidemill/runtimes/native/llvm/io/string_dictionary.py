@@ -93,7 +93,9 @@ class StringDictionary:
 
     def value(self, id_: int) -> str:
         """The text of an id."""
-        return str(self._all()[id_].as_py())
+        ends, data = self._read("ends", "data"), self._read("data", "data")
+        start, end = ctypes.c_int64.from_address(ends + 8 * id_), ctypes.c_int64.from_address(ends + 8 * id_ + 8)
+        return ctypes.string_at(data + start.value, end.value - start.value).decode()
 
     def nested(self, id_: int) -> Any:
         """The array or struct of an id."""

@@ -22,7 +22,7 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault, DataError
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
-from tidemill.program.maps import Map, map_fields
+from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import GroupEmission, Stage
 from tidemill.runtimes.native.llvm.codegen.jit import Library, load
@@ -328,9 +328,8 @@ class LlvmStage:
         """The change of each map, in the form in which it is stored."""
         for map_ in self.stage.maps:
             held = self._maps.get(map_.name)
-            table = held.changes() if held is not None and held.touches else None
-            if table is not None and table.num_rows:
-                yield map_.name, ChangeSet.of_arrow(table, map_fields(map_))
+            if held is not None and held.touches and len(change := held.changes()):
+                yield map_.name, change
 
     def settle(self) -> None:
         """Take the state as it is for the one from which the next epoch starts."""
