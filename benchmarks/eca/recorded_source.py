@@ -23,7 +23,7 @@ class RecordedSource:
     """Relations in memory. Positions count transactions, from ``"0"``.
 
     ``prompt``: queries are answered as soon as ``receive`` finds nothing else to tell. ``row_bytes`` is the paper's S,
-    what one row of an answer weighs, term by term; ``pages`` is how terms are read.
+    what one row of an answer weighs, term by term; ``pages`` is how terms are read, and ``pages_read`` what they took.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class RecordedSource:
     ) -> None:
         self.name = name
         self.traffic = Traffic()
+        self.pages_read = 0
         self.contents = ProbedRelations({table: (rows or {}).get(table, ZSet()) for table in tables})
         self._tables = dict(tables)
         self._prompt = prompt
@@ -85,7 +86,7 @@ class RecordedSource:
             part = self.contents.rows(query.view, term)
             rows.update_by(part)
             received += self._row_bytes * sum(map(abs, part.values()))
-            self.traffic.pages += self._pages.read(self.contents.probes) if self._pages else 0
+            self.pages_read += self._pages.read(self.contents.probes) if self._pages else 0
         self.traffic.answers += 1
         self.traffic.bytes += received
         self._sent.append(Answered(number, rows, self.position, received))

@@ -40,7 +40,7 @@ def _postgres(name: str, options: dict[str, str], secrets: Secrets) -> Source:
     from tidemill.sources.postgres.connection import Address
     from tidemill.sources.postgres.source import PostgresSource
 
-    given = _taken(options, (*_SHARED, "schema", "changes", "held", "pages"))
+    given = _taken(options, (*_SHARED, "schema", "changes", "held"))
     variable = secrets.require(options.pop("password_env", POSTGRES))
     return PostgresSource(name, Address(options, variable), **given)
 
@@ -55,7 +55,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "patience": float,
     "query_timeout": float,
     "held": int,
-    "pages": lambda text: {"true": True, "false": False}[text.lower()],
 }
 
 

@@ -46,12 +46,11 @@ Message = Committed | Answered
 
 @dataclass
 class Traffic:
-    """What went between warehouse and source, as the paper counts it: messages, bytes of answers, pages read."""
+    """What went between warehouse and source, as the ECA paper counts it: messages, and bytes of answers."""
 
     queries: int = 0
     answers: int = 0
     bytes: int = 0
-    pages: int = 0
     notifications: int = field(default=0, compare=False)
 
 

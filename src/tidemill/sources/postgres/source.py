@@ -7,7 +7,6 @@ new one. Nothing is locked, and no writer waits for us.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -36,7 +35,7 @@ class PostgresSource(PolledSource):
 
     ``changes`` says how changes are learnt: ``'slot'`` (logical decoding), ``'outbox'`` (triggers), or ``'auto'``, the
     slot where server and role allow it. ``setup='create'`` allows that what is missing is made in the database.
-    ``held`` bounds the transactions that are held here; ``pages`` has every query explained for the pages it reads.
+    ``held`` bounds the transactions that are held here.
     """
 
     def __init__(
@@ -53,13 +52,11 @@ class PostgresSource(PolledSource):
         patience: float = 60.0,
         query_timeout: float | None = None,
         held: int = 1000,
-        pages: bool = False,
     ) -> None:
         super().__init__(name, POSTGRES, query_timeout)
         # What is wrong from the beginning is said soon; what breaks later may well come back.
         self._link = ReconnectingConnection(name, address, min(patience, 5.0))
         self._held = held
-        self._pages = pages
         try:
             kind = self._link.run(lambda connection: _kind(connection, changes))
             there = self._link.run(lambda connection: read_tables(connection, schema, kind.FROM_LOG))
@@ -168,8 +165,6 @@ class PostgresSource(PolledSource):
         execute(connection, "SELECT set_config('statement_timeout', $1, true)", limit)
         try:
             for statement in asking.statements(asked.query):
-                if self._pages:
-                    self.traffic.pages += _pages(connection, statement)
                 incoming.take(_records(connection, statement))
         except psycopg.errors.QueryCanceled:
             asked.late += 1
@@ -209,15 +204,3 @@ def _records(connection: Connection, statement: SqlStatement) -> Iterator[list[b
 def _of_bytes(decode: Callable[[str], Any]) -> Decoder:
     """``decode`` for text that is still UTF-8."""
     return lambda value: decode(value.decode())
-
-
-def _pages(connection: Connection, statement: SqlStatement) -> int:
-    """How many pages of tables and indexes a statement reads, whether from memory or from disk."""
-    sql = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement.sql}"
-    cursor = psycopg.RawCursor(connection)
-    cursor.execute(sql.encode(), statement.parameters or None)
-    row = cursor.fetchone()
-    assert row is not None
-    explained = json.loads(row[0]) if isinstance(row[0], str) else row[0]
-    plan_ = explained[0]["Plan"]
-    return int(plan_["Shared Hit Blocks"] + plan_["Shared Read Blocks"])
