@@ -43,9 +43,12 @@ def draw(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
     ]
     files = []
     for experiment, name, plot in plots:
-        if by_name.get(experiment):
+        shown = by_name.get(experiment, [])
+        if plot in (_draw_lookahead, _draw_reading, _draw_memory):  # of machine code alone
+            shown = [outcome for outcome in shown if outcome.case.backend == "llvm"]
+        if shown:
             files.append(folder / f"{name}.svg")
-            plot(by_name[experiment], files[-1])
+            plot(shown, files[-1])
     return files
 
 
@@ -158,28 +161,23 @@ def _look(kind: str, place: int) -> dict[str, Any]:
 
 
 def _draw_lookahead(outcomes: list[Outcome], file: Path) -> None:
-    with drawn(file, 7, 5.6) as canvas:
-        axes = canvas.subplots(2, 2, squeeze=False)
-        for row, backend in zip(axes, ("llvm", "python"), strict=True):
-            for axis, chain in zip(row, ("retweets", "joins"), strict=True):
-                for word, color in zip(LOOKAHEADS, PALETTE[3:0:-1], strict=True):
-                    points = sorted(
-                        (outcome.case.at, outcome.rate)
-                        for outcome in outcomes
-                        if (outcome.case.word, outcome.case.backend) == (word, backend)
-                        and outcome.case.query.startswith(chain)
-                    )
-                    places, rates = [at for at, _ in points], [rate for _, rate in points]
-                    axis.plot(places, rates, "o-", color=color, linewidth=1.2, markersize=3, label=word)
-                axis.set_title(f"{chain}, {backend}")
-                axis.set_xlabel("joins")
-                axis.set_ylim(bottom=0)
-            row[0].set_ylabel("events/s")
-        _legend(canvas, axes.flat)
+    with drawn(file, 7, 2.8) as canvas:
+        axes = canvas.subplots(1, 2)
+        for axis, chain in zip(axes, ("retweets", "joins"), strict=True):
+            for word, color in zip(LOOKAHEADS, PALETTE[3:0:-1], strict=True):
+                own = [o for o in outcomes if o.case.word == word and o.case.query.startswith(chain)]
+                points = sorted((outcome.case.at, outcome.rate) for outcome in own)
+                places, rates = [at for at, _ in points], [rate for _, rate in points]
+                axis.plot(places, rates, "o-", color=color, linewidth=1.2, markersize=3, label=word)
+            axis.set_title(chain)
+            axis.set_xlabel("joins")
+            axis.set_ylim(bottom=0)
+        axes[0].set_ylabel("events/s")
+        _legend(canvas, axes)
 
 
 def _draw_reading(outcomes: list[Outcome], file: Path) -> None:
-    chosen = [o for o in outcomes if not o.case.word and o.case.serve != "subscribe" and o.case.backend == "llvm"]
+    chosen = [o for o in outcomes if not o.case.word and o.case.serve != "subscribe"]
     with drawn(file, 4.5, 3) as canvas:
         axis = canvas.subplots()
         _draw_lines(axis, chosen, lambda outcome: outcome.read_s, "fan-out")
