@@ -109,4 +109,4 @@ def entries_without_base_reads() -> tuple[int, int]:
     (20, 30)
     """
     moves = [move for row in MAINTENANCE_PLANS.values() for found in row.values() for move in found.plan]
-    return sum(not move.reads_base for move in moves), len(moves)
+    return sum(move is not DeltaMethod.PLANT_NEW for move in moves), len(moves)

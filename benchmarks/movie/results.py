@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.movie.case import Asked, Propagated
 from benchmarks.movie.selfmaintained import Entry
+from tidemill.compiler.lineage.self_maintenance import DeltaMethod
 from tidemill.serving.cli.bench_runner import Figure
 
 BENCH = "movie"
@@ -51,7 +52,7 @@ def of_entries(found: Sequence[Entry]) -> Iterator[Figure]:
     for entry in found:
         yield Figure(BENCH, f"selfmaintainable/{entry.name}", READS, entry.reads, "rows", str(entry))
     free = [entry for entry in found if not entry.reads]
-    joined = [entry for entry in found if not entry.move.reads_base]
+    joined = [entry for entry in found if entry.move is not DeltaMethod.PLANT_NEW]
     about = (
         f"of {len(found)} entries; of the {len(joined)} that join a delta with the lineage"
         f" {sum(not entry.reads for entry in joined)}; the paper's text: 19 of 29"

@@ -29,11 +29,6 @@ class DeltaMethod(Enum):
     JOIN_NEW = "vx ⋈ Δnew"
     JOIN_OLD = "vx ⋈ Δold"
 
-    @property
-    def reads_base(self) -> bool:
-        """True if base data may be read."""
-        return self is DeltaMethod.PLANT_NEW
-
 
 MaintenancePlan = tuple[DeltaMethod, ...]
 
