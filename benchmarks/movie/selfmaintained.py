@@ -56,7 +56,8 @@ class Entry:
     @property
     def name(self) -> str:
         """As figures call it: the row, the column, and which of the plans in that cell."""
-        return f"{self.case.number}/{self.view.name.lower()}/{'plant' if self.move is DeltaMethod.PLANT_NEW else 'join'}"
+        plan = "plant" if self.move is DeltaMethod.PLANT_NEW else "join"
+        return f"{self.case.number}/{self.view.name.lower()}/{plan}"
 
     def __str__(self) -> str:
         use = f" {self.case.use.value}" if self.case.use is not None else ""
