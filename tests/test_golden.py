@@ -64,6 +64,14 @@ def test_native(way: str, strategy: str, form: str, group: list[Path]) -> None:
     require_right(run(Way(strategy, way, form), group))
 
 
+@pytest.mark.parametrize(
+    "strategy", ["delta", *(pytest.param(one, marks=pytest.mark.long) for one in STRATEGIES if one != "delta")]
+)
+def test_moving(strategy: str, group: list[Path]) -> None:
+    """Views that move from runtime to runtime: whatever a stage keeps catches up with the epochs that it has missed."""
+    require_right(run(Way(strategy, "moving", "rows"), group))
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(("strategy", "form"), DRIVER)
 def test_driver(strategy: str, form: str, group: list[Path], spark: SparkSession) -> None:

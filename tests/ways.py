@@ -6,6 +6,7 @@ columns   native, state left in columns and fetched from there, as for relations
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
 frames    "spark dataframes", as for large changes
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
+moving    native, on machine code and on dictionaries by turns: each misses the epochs of the other
 ========= ===========================================================================================
 """
 
@@ -20,8 +21,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidemill
+from tests.moving import moving
 from tidemill.engine.epochs import placement
 from tidemill.runtimes.native import backends, runtime_state
+from tidemill.runtimes.native.llvm.codegen import jit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +40,14 @@ def taking(way: str) -> Iterator[None]:
         if way == "columns":
             patch.setattr(runtime_state, "RESIDENT_ROWS", 0)
         elif way == "llvm":
-            from tidemill.runtimes.native.llvm.codegen import jit
-
             # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
             patch.setattr(jit, "LEVEL", 0)
             patch.setattr(backends, "BACKEND", "llvm")
+        elif way == "moving":
+            patch.setattr(jit, "LEVEL", 0)
+            with moving():
+                yield
+            return
         elif way == "frames":
             patch.setattr(placement, "DRIVER_WORK", -1)
         elif way == "driver":

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tidemill
 from tests import ways
+from tests.moving import History
+from tidemill.compiler import choose
+from tidemill.engine.epochs import placement
 from tidemill.model.errors import ArithmeticFault, DuplicateKey, MissingRow
+from tidemill.runtimes.native.runtime_state import RuntimeState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,6 +107,45 @@ def test_the_two_ways_of_spark_have_names(way: str, name: str, form: str, spark:
         assert re.search(rf"^ *runtime +{name} \(asked for\)$", shown, flags=re.M), shown
         assert re.search(rf"^ *back end +{form}$", shown, flags=re.M), shown
         assert [row[2] for row in warehouse.sql("SHOW VIEWS")] == [name]
+
+
+@pytest.mark.parametrize("runtime", ["auto", "spark"])
+def test_small_and_large_epochs_by_turns(
+    runtime: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large ones are DataFrames, small ones run in this process, over what it held before and has missed since."""
+    monkeypatch.setattr(choose, "NATIVE_WORK", 10)
+    monkeypatch.setattr(placement, "DRIVER_WORK", 10)
+    loaded: list[str] = []
+    read = RuntimeState._read
+
+    def noted(self: RuntimeState, name: str) -> Any:
+        loaded.append(name)
+        return read(self, name)
+
+    history = History(1)
+    with tidemill.open(tmp_path / "w", runtime=runtime, spark=spark) as warehouse:
+        warehouse.sql("""
+          CREATE TABLE customers (id INT PRIMARY KEY, city STRING);
+          CREATE TABLE orders (id INT PRIMARY KEY, customer INT, amount DECIMAL(8,2), share DOUBLE);
+          CREATE MATERIALIZED VIEW by_city AS
+            SELECT c.city, SUM(o.amount) AS total, AVG(o.share) AS mean, COUNT(*) AS n
+            FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.city;
+          CREATE MATERIALIZED VIEW most AS SELECT customer, MAX(amount) AS most FROM orders GROUP BY customer;
+        """)
+        warehouse.apply(history.change(60))
+        small = "native" if runtime == "auto" else "spark driver"
+        for rows, name in ((3, small), (12, "spark dataframes"), (2, small), (15, "spark dataframes")) * 2:
+            warehouse.apply(history.change(rows))
+            assert {row[2] for row in warehouse.sql("SHOW VIEWS")} == {name}
+            # Both tables have been read by the first small epoch.
+            monkeypatch.setattr(RuntimeState, "_read", noted)
+            if name == "spark dataframes":
+                with pytest.raises(DuplicateKey):
+                    warehouse.apply({"customers": [(+1, (10_000 + i // 2, "a")) for i in range(20)]})
+        assert not loaded
+        assert all(warehouse.verify(against="evaluator"))
+        assert all(warehouse.verify(against="spark"))
 
 
 def test_both_refuse_alike(spark: SparkSession) -> None:

@@ -67,10 +67,21 @@ class Runtime(Protocol):
     def remove(self, stage: Stage) -> None:
         """Forget ``stage`` and its state."""
 
+    def pause(self, stage: Stage) -> None:
+        """Another runtime runs ``stage`` from now on, perhaps for one epoch only: what is held of it shows the last
+        epoch. When the stage runs here again, it is first brought up to date, or read again. Between epochs."""
+
+    def miss_epoch(self) -> None:
+        """The epoch to come runs without this runtime: what is held of relations shows the one before, and is brought
+        up to date when it is next used. Between epochs."""
+
+    def release_paused(self) -> None:
+        """Give back the memory of all that has missed epochs; it is read again when it is next used."""
+
     def forget(self, relation: str) -> None:
         """Release what is held of a relation, and of the stage of that name: it is dropped, or others have changed it.
 
-        Between epochs, as are the next three."""
+        Not while a stage that reads it runs. The next three are for the time between epochs."""
 
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
         """Release the state of ``stage`` that the store has removed."""

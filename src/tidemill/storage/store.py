@@ -29,6 +29,10 @@ class RunFile:
 class ReadableStore(Protocol):
     """Named maps of weighted rows with an epoch each, to be read."""
 
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 before the first."""
+
     def read(
         self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
     ) -> pa.Table:
@@ -58,10 +62,6 @@ class AsOf:
 
 class Store(ReadableStore, Protocol):
     """Named maps of weighted rows with an epoch each. One writer; readers see whole epochs only."""
-
-    @property
-    def epoch(self) -> int:
-        """The last committed epoch; 0 before the first."""
 
     @property
     def oldest(self) -> int:

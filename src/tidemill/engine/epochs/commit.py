@@ -49,12 +49,12 @@ class EpochCommitter:
         """The runtimes for work on so many rows, between begin and the end of epoch ``number``.
 
         A change that is refused is undone by them. After any other error they are not trusted to: see ``transaction``.
-        The first one checks tables. One that takes no part must forget what it holds, for it will be behind.
+        The first one checks tables. What others hold waits until it is next used.
         """
         state, before = self._state, self._transaction.phase
         self._transaction.begin()
         runtimes = state.pipeline.runtimes(always=state.place_views(work))
-        state.placement.forget(but=runtimes)
+        state.placement.take_part(runtimes)
         for runtime in runtimes:
             runtime.begin(number)
         try:

@@ -15,7 +15,7 @@ import os
 import re
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pyarrow as pa
@@ -72,11 +72,19 @@ class MemoryBudget:
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
+        self.release: Callable[[], None] = lambda: None
+        """Gives back what is in memory only because it may be needed again."""
         self._row = INITIAL_BYTES_PER_ROW
 
     def room(self) -> int | None:
         """How many bytes more this process may hold now, None for any number."""
-        return None if self.limit is None else max(self.limit - resident_bytes(), 0)
+        if self.limit is None:
+            return None
+        held = resident_bytes()
+        if 2 * held > self.limit:
+            self.release()
+            held = resident_bytes()
+        return max(self.limit - held, 0)
 
     def epoch(self, rows: int) -> AbstractContextManager[None]:
         """Refuse an epoch of so many rows where it would not fit, or did not."""
@@ -96,6 +104,7 @@ class MemoryBudget:
         assert self.limit is not None
         if needed <= self.limit:
             return
+        self.release()
         gc.collect()
         return_free_memory()
         needed, held = needed - held + resident_bytes(), resident_bytes()

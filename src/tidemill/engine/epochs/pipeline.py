@@ -47,12 +47,16 @@ class RefreshCosts:
 
 @dataclass
 class PlacedProgram:
-    """A program and the runtime that runs it. A deferred one is run only when it is asked for by name."""
+    """A program and the runtime that runs it. A deferred one is run only when it is asked for by name.
+
+    ``paused`` are runtimes that have run it before, and may again.
+    """
 
     program: Program
     runtime: Runtime
     deferred: bool = False
     measured: RefreshCosts = field(default_factory=RefreshCosts)
+    paused: list[Runtime] = field(default_factory=list)
 
     @cached_property
     def looked_up(self) -> set[str]:
@@ -113,7 +117,9 @@ class Pipeline:
     def place(self, program: Program, runtime: Runtime, *, deferred: bool) -> None:
         """Let ``runtime`` run ``program`` from now on; where another one did, the figures stay."""
         before = self._placed.get(program.view)
-        if before is not None and before.program is program and before.runtime is runtime:
+        if before is not None and before.program is program:
+            if before.runtime is not runtime:
+                self._move(before, runtime)
             return
         if before is not None:
             self._uninstall(before)
@@ -124,6 +130,23 @@ class Pipeline:
         self._fields |= {stage.name: stage.output for stage in program.stages}
         for stage in program.stages:
             runtime.install(stage)
+
+    def _move(self, placed: PlacedProgram, runtime: Runtime) -> None:
+        """Let another runtime run a program; what the one before holds waits until it is back."""
+        self._made = None
+        if not placed.deferred:
+            placed.paused.append(placed.runtime)
+        for stage in placed.program.stages:
+            if placed.deferred:  # it shows an epoch of its own
+                placed.runtime.remove(stage)
+            else:
+                placed.runtime.pause(stage)
+        if runtime in placed.paused:
+            placed.paused.remove(runtime)
+        else:
+            for stage in placed.program.stages:
+                runtime.install(stage)
+        placed.runtime = runtime
 
     def readers(self, relation: str) -> Sequence[StageReader]:
         """Every stage that reads ``relation``, of deferred views too."""
@@ -139,7 +162,8 @@ class Pipeline:
     def _uninstall(self, placed: PlacedProgram) -> None:
         for stage in placed.program.stages:
             self._fields.pop(stage.name, None)
-            placed.runtime.remove(stage)
+            for runtime in (placed.runtime, *placed.paused):
+                runtime.remove(stage)
 
     def keep(self, views: Collection[str]) -> None:
         """Forget all views but these."""

@@ -168,14 +168,22 @@ class Placement:
             for name in relations:
                 runtime.forget_files(name)
 
-    def forget(self, but: Sequence[Runtime] = ()) -> None:
-        """Drop the runtimes, all ``but`` those given: what they hold in memory is read again when next needed."""
+    def take_part(self, runtimes: Sequence[Runtime]) -> None:
+        """The epoch to come runs on ``runtimes``; all others will be behind."""
         for runtime in self.started:
-            if runtime not in but:
-                runtime.free()
-        self._native = self._native if self._native in but else None
-        self._dataframes = self._dataframes if self._dataframes in but else None
-        self._driver = self._driver if self._driver in but else None
+            if runtime not in runtimes:
+                runtime.miss_epoch()
+
+    def release_paused(self) -> None:
+        """Give back the memory of all that has missed epochs."""
+        for runtime in self.started:
+            runtime.release_paused()
+
+    def forget(self) -> None:
+        """Drop the runtimes: what they hold in memory is read again when next needed."""
+        for runtime in self.started:
+            runtime.free()
+        self._native = self._dataframes = self._driver = None
 
 
 def check_runtime_name(runtime: str) -> str:

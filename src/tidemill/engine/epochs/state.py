@@ -32,6 +32,7 @@ class EngineState:
         self.placement = placement
         self.placement.fields_of = self.fields_of
         self.placement.room = budget.room
+        budget.release = placement.release_paused
         self.budget = budget
         self.read_only = read_only
         self.closed = False

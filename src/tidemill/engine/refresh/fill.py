@@ -80,6 +80,10 @@ class ViewFiller:
                     continue
                 for runtime in runtimes:
                     runtime.absorb(stage.name, rows)
+                # A view that is filled anew is another one to whoever has held it.
+                for runtime in self._state.placement.started:
+                    if runtime is not placed.runtime:
+                        runtime.forget(stage.name)
                 if pipeline.stored(stage.name):
                     stored[stage.name] = rows
             for runtime in runtimes:

@@ -7,6 +7,7 @@ be worth it. Both back ends run the same program, keep the same journal of an ep
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
+- ``missed_epochs``: state that others have moved on from, and what it has missed.
 - ``fault_location``: faults of generated code as errors that name the view and its rows.
 - ``python``: generates Python.
 - ``operators``: what computes output rows from maps: groups, multisets, top-k, windows, patterns, recursion.

@@ -8,7 +8,7 @@ its state. What has no native form stays in Python, and EXPLAIN says why.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tidemill.model.types import DOUBLE, Field
 from tidemill.program.maps import Map, map_fields
 from tidemill.program.reads import sources_of
 from tidemill.program.stages import Stage
+from tidemill.runtimes.native.missed_epochs import is_cheaper_to_add, read_missed
 from tidemill.runtimes.native.python.compile import CompiledStage
 from tidemill.storage.store import ReadableStore
 
@@ -49,9 +50,16 @@ MAX_COMPILED_LOOPS = 1_000
 class StoredState:
     """The state of stages as the store has it, and the rows of relations as they are now."""
 
-    def __init__(self, store: ReadableStore, rows: Callable[[str], ChangeSet]) -> None:
+    def __init__(self, store: ReadableStore, rows: Callable[[str], ChangeSet], changing: Callable[[str], bool]) -> None:
+        """``changing``: whether the epoch under way has changed a relation."""
         self._store = store
         self.rows = rows
+        self._changing = changing
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that is stored."""
+        return self._store.epoch
 
     def size(self, relation: str) -> int:
         """An upper bound of the number of rows of a relation."""
@@ -59,8 +67,22 @@ class StoredState:
 
     def stored(self, map_: Map) -> pa.Table:
         """The stored changes of a map. Sums of DOUBLE have exactly their bits only where these come in order."""
-        table = self._store.read(map_.name, map_fields(map_))
-        return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
+        return _in_order(self._store.read(map_.name, map_fields(map_)), map_)
+
+    def missed(self, since: int, maps: Sequence[Map], mirrors: Sequence[Map]) -> dict[str, pa.Table] | None:
+        """What maps and copies of relations have missed since an epoch; None where they are better read again."""
+        if any(self._changing(mirror.name) for mirror in mirrors):
+            return None
+        held = [*maps, *mirrors]
+        found = read_missed(self._store, since, {map_.name: map_fields(map_) for map_ in held})
+        stored = sum(self._store.rows(map_.name) for map_ in held)
+        if found is None or not is_cheaper_to_add(sum(table.num_rows for table in found.values()), stored):
+            return None
+        return {map_.name: _in_order(found[map_.name], map_) for map_ in held}
+
+
+def _in_order(table: pa.Table, map_: Map) -> pa.Table:
+    return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
 
 
 class Backends:
@@ -180,14 +202,31 @@ class Backends:
         self._work.pop(name, None)
 
     def forget(self, relation: str) -> None:
-        """Forget what stages hold of a relation that was changed behind their back."""
-        for runner in self._runners.values():
-            if relation in runner.code.mirrors:
+        """Forget what stages hold of a relation that was changed behind their back, and the stage of that name."""
+        for name, runner in self._runners.items():
+            if name == relation or relation in runner.code.mirrors:
                 runner.free()
         table = self._tables.pop(relation, None)
         if table is not None:
             table.free()
             self._used_tables.discard(table)
+
+    def pause(self, name: str) -> None:
+        """The next epochs run a stage elsewhere."""
+        if name in self._runners:
+            self._runners[name].pause()
+
+    def release_paused(self) -> None:
+        """Give the memory of stages back that have missed epochs."""
+        for runner in self._runners.values():
+            if runner.is_paused:
+                runner.free()
+
+    def miss_epoch(self) -> None:
+        """The next epoch is committed without this state. Columns of tables are quickly read again."""
+        for table in self._tables.values():
+            if table is not None:
+                table.free()
 
     def free(self) -> None:
         """Give the memory of all stages back; they read their state again when they next need it."""

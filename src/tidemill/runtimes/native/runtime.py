@@ -59,7 +59,7 @@ class NativeRuntime:
         self._state = RuntimeState(store, fields_of, base_of or column_snapshots(store), resident, elsewhere=elsewhere)
         # Compiled code holds all that it reads in this process: not what a snapshot leaves elsewhere.
         wanted = "python" if elsewhere else backend or backends.BACKEND
-        self._backends = Backends(wanted, StoredState(store, self._state.whole), fields_of, room)
+        self._backends = Backends(wanted, StoredState(store, self._state.whole, self._state.absorbs), fields_of, room)
         self._fields_of = fields_of
         self._compiled: dict[str, CompiledStage] = {}
         self._running = PythonExecutor(self._state, fields_of)
@@ -76,6 +76,21 @@ class NativeRuntime:
         self._compiled.pop(stage.name, None)
         self._backends.remove(stage.name)
         self._state.forget(stage.name)
+
+    def pause(self, stage: Stage) -> None:
+        """Let the state of ``stage`` wait: when it is next used, what it has missed is read from the store."""
+        self._state.pause(stage)
+        self._backends.pause(stage.name)
+
+    def miss_epoch(self) -> None:
+        """Let what is here of relations wait: when it is next used, what it has missed is read from the store."""
+        self._state.miss_epoch()
+        self._backends.miss_epoch()
+
+    def release_paused(self) -> None:
+        """Give back the memory of all that waits."""
+        self._state.release_paused()
+        self._backends.release_paused()
 
     def forget(self, relation: str) -> None:
         """Forget the contents of a relation that is dropped or was changed behind this runtime's back."""
@@ -201,14 +216,14 @@ class NativeRuntime:
             return self._backends.runner(stage.name)
         runner = self._backends.compile_if_worthwhile(compiled, rows)
         if runner is not None:
-            self._state.release(stage)
+            self._state.hand_over(stage)
         return runner
 
     def machine_code(self, stage: Stage) -> LlvmStage | None:
         """``stage`` as machine code, for events that go there directly; None where it has no such form."""
         runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.COMPILE_AFTER_ROWS)
         if runner is not None:
-            self._state.release(stage)
+            self._state.hand_over(stage)
         return runner
 
     def recompute_pending(self, stage: Stage) -> None:
@@ -266,7 +281,7 @@ class NativeRuntime:
         self._ran[stage.name] = stage
         maps = self._state.empty_stage_maps(compiled)
         if runner is not None and runner.loads:
-            self._state.release(stage)
+            self._state.hand_over(stage)
             with exact_evaluation(compiled):
                 return runner.load()
         self._backends.remove(stage.name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
 
 from tidemill.algebra.relational.match import Match
+from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.arrow import arrow_schema, from_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, WeightedRow, ZSet
@@ -19,6 +21,7 @@ from tidemill.program.stages import PartitionEmission, Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.program.statements import RelationLoop, Replace, Version
 from tidemill.runtimes.integrity import require_countable
+from tidemill.runtimes.native.missed_epochs import COLUMN_ROWS, MissedEpochs, is_cheaper_to_add
 from tidemill.runtimes.native.python.compile import CompiledStage
 from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
@@ -35,6 +38,9 @@ LOOKUP_FACTOR = 10
 
 OVERLAY_ROWS = 500_000
 """Once so many rows of a large relation have become rows all the same, it starts again from a new snapshot."""
+
+MAX_SNAPSHOT_PARTS = 8
+"""A snapshot that has been extended so often starts again: each fetch asks all of its parts."""
 
 SnapshotOf = Callable[[str, tuple[Field, ...], bool], RelationSnapshot]
 """The snapshot of a large relation or map; in the order of epochs where that is requested."""
@@ -79,6 +85,8 @@ class RuntimeState:
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
         self._maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
+        self._behind = MissedEpochs(store)
+        self._stages_behind = MissedEpochs(store)
         self._fresh: set[str] = set()
         self._used_relations: set[str] = set()
         self._used_stages: set[str] = set()
@@ -87,12 +95,57 @@ class RuntimeState:
     def relation(self, name: str) -> RowMap | OverlaidRelation:
         """The contents of a relation, with the changes that it has absorbed in this epoch."""
         self._used_relations.add(name)
+        if name in self._behind:
+            self._catch_up_relation(name)
         held = self._contents.get(name)
         if held is None:
             held = self._contents[name] = self._read(name)
             for change in self._absorbed.get(name, ()):
                 _changing(held).absorb(change.pairs())
         return held
+
+    def _catch_up_relation(self, name: str) -> None:
+        """Add to a relation what it has missed, or release it where it is better read again."""
+        held = self._contents.pop(name)
+        fields = self._fields_of(name)
+        missed = self._behind.take(name, {name: fields})
+        if missed is None:
+            return
+        table, stored = missed[name], self._store.rows(name)
+        if isinstance(held, RowMap):
+            if not is_cheaper_to_add(table.num_rows, stored / COLUMN_ROWS if stored > self._resident else stored):
+                return
+            held.catch_up(from_arrow(table, fields))
+        elif table.num_rows:
+            if held.parts == MAX_SNAPSHOT_PARTS:
+                return
+            held.extend(ColumnSnapshot(table, fields))
+        self._contents[name] = held
+        for change in self._absorbed.get(name, ()):
+            _changing(held).absorb(change.pairs())
+
+    def miss_epoch(self) -> None:
+        """The next epoch is committed without this state: what is here of relations shows the last one until then."""
+        if self._elsewhere:  # files are listed again at no cost, and Spark need not hold their columns meanwhile
+            self._contents = {name: held for name, held in self._contents.items() if isinstance(held, RowMap)}
+        self._behind.note(self._contents)
+
+    def pause(self, stage: Stage) -> None:
+        """The next epochs run ``stage`` elsewhere: its maps show the last one until they are used again."""
+        maps = self._maps.get(stage.name, {})
+        if self._elsewhere and any(map_.is_partial for map_ in maps.values()):
+            self.release(stage)
+        elif maps:
+            self._stages_behind.note([stage.name])
+
+    def release_paused(self) -> None:
+        """Release all that has missed epochs."""
+        for name in self._behind.names():
+            self._contents.pop(name, None)
+        for name in self._stages_behind.names():
+            self._maps.pop(name, None)
+        self._behind.clear()
+        self._stages_behind.clear()
 
     def _read(self, name: str) -> RowMap | OverlaidRelation:
         fields = self._fields_of(name)
@@ -122,7 +175,7 @@ class RuntimeState:
 
         A relation that is only ever scanned is not kept in memory.
         """
-        held = self._contents.get(name)
+        held = self.relation(name) if name in self._contents else None
         if held is not None:
             return held.pairs() if isinstance(held, OverlaidRelation) else held.entries.items()
         absorbed = (change.pairs() for change in self._absorbed.get(name, ()))
@@ -131,22 +184,33 @@ class RuntimeState:
     def whole(self, name: str) -> ChangeSet:
         """The same rows as ``scan`` gives, as columns where the store has them."""
         fields = self._fields_of(name)
-        if name in self._contents and _changing(self._contents[name]).changed:
+        if name in self._contents and name not in self._behind and not self._is_as_stored(name):
             return ChangeSet.of(self.scan(name), fields)
         stored = self._store.read(name, fields).select(arrow_schema(fields).names)
         absorbed = [change.arrow() for change in self._absorbed.get(name, ())]
         return ChangeSet.of_arrow(pa.concat_tables([stored, *absorbed]), fields)
+
+    def _is_as_stored(self, name: str) -> bool:
+        """True if a relation has not changed since the last epoch: then the store has its columns."""
+        held = self._contents[name]
+        remote = isinstance(held, OverlaidRelation) and held.remote
+        return not remote and not _changing(held).changed
 
     def size(self, name: str) -> int:
         """An upper bound of the number of rows of a relation."""
         return self._store.rows(name) + sum(map(len, self._absorbed.get(name, ())))
 
     def release(self, stage: Stage) -> None:
-        """Release the maps of a stage that another back end runs from now on; the store has them.
+        """Release the maps of a stage; the store has them."""
+        self._maps.pop(stage.name, None)
+        self._stages_behind.forget(stage.name)
+
+    def hand_over(self, stage: Stage) -> None:
+        """Another back end runs ``stage`` from now on, with the state that the store has.
 
         Relations in which no other stage looks rows up are released when the next epoch begins.
         """
-        self._maps.pop(stage.name, None)
+        self.release(stage)
         for relation, readers in self._readers.items():
             if stage.name in readers:
                 readers.discard(stage.name)
@@ -157,13 +221,17 @@ class RuntimeState:
         if not self._readers.get(name):
             self._unread.add(name)
 
+    def absorbs(self, name: str) -> bool:
+        """True if the epoch under way has changed a relation."""
+        return name in self._absorbed
+
     def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
         """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
 
         ``net`` is the same change, summed, where the caller has it.
         """
         self._used_relations.add(name)
-        held = self._contents.get(name)
+        held = self._contents.get(name) if name not in self._behind else None
         if held is not None and net is not None:
             _changing(held).add(net)
         elif held is not None:
@@ -175,6 +243,8 @@ class RuntimeState:
         """The maps of a stage."""
         name = compiled.stage.name
         self._used_stages.add(name)
+        if name in self._stages_behind:
+            self._catch_up(compiled.stage)
         if name not in self._maps:
             maps = compiled.empty_maps()
             for map_ in compiled.stage.maps:
@@ -199,27 +269,53 @@ class RuntimeState:
                 whole[map_.name] = maps[map_.name]
         return whole
 
+    def _catch_up(self, stage: Stage) -> None:
+        """Add to the maps of a stage what they have missed, or release them where they are better read again."""
+        maps = self._maps.pop(stage.name)  # half a state must not be taken for one
+        missed = self._stages_behind.take(stage.name, {map_.name: map_fields(map_) for map_ in stage.maps})
+        if missed is None or max(held.parts for held in maps.values()) >= MAX_SNAPSHOT_PARTS:
+            return
+        changed = stored = 0.0
+        for map_ in stage.maps:
+            changed += missed[map_.name].num_rows / (COLUMN_ROWS if maps[map_.name].is_partial else 1)
+            stored += self._store.rows(map_.name) / (COLUMN_ROWS if self._snapshot_width(map_, stage) else 1)
+        if not is_cheaper_to_add(changed, stored):
+            return
+        with decimal.localcontext(EXACT):
+            for map_ in stage.maps:
+                held, fields, table = maps[map_.name], map_fields(map_), _in_order(missed[map_.name], map_)
+                if held.is_partial and table.num_rows:
+                    held.extend_snapshot(ColumnSnapshot(table, fields))
+                else:
+                    held.catch_up(from_arrow(table, fields))
+        self._maps[stage.name] = maps
+
     def _restore(self, held: RowMap | RingMap, map_: Map, stage: Stage) -> None:
         fields = map_fields(map_)
         in_order = any(value.type == DOUBLE for value in map_.values)
-        # By no keys at all nothing can be looked up, be it that the map has none or that it is read as one.
-        width = read_together(stage).get(map_.name, len(map_.keys))
-        left = self._elsewhere and map_.name in looked_up(stage)
-        large = width and self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
-        if large and not _replaces(stage) and (left or map_.name not in read_maps(stage)):
+        width = self._snapshot_width(map_, stage)
+        if width:
             held.attach_snapshot(self._base_of(map_.name, fields, in_order), width, len(fields))
         else:
             held.restore(self._stored(map_.name, fields, in_order))
 
+    def _snapshot_width(self, map_: Map, stage: Stage) -> int:
+        """By how many of its keys the entries of a map are taken from a snapshot; 0 where all are to be in memory."""
+        # By no keys at all nothing can be looked up, be it that the map has none or that it is read as one.
+        width = read_together(stage).get(map_.name, len(map_.keys))
+        left = self._elsewhere and map_.name in looked_up(stage)
+        large = self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
+        return width if large and not _replaces(stage) and (left or map_.name not in read_maps(stage)) else 0
+
     def empty_stage_maps(self, compiled: CompiledStage) -> StageMaps:
         """Empty maps for a stage that is about to be filled, whatever the store has under its names."""
         stage = compiled.stage
+        self.forget(stage.name)
         maps = self._maps[stage.name] = compiled.empty_maps()
         self._left.discard(stage.name)
         self._fresh.add(stage.name)
         self._used_stages.add(stage.name)
         self._absorbed.pop(stage.name, None)
-        self._contents.pop(stage.name, None)
         if self._store.rows(stage.name):
             self._contents[stage.name] = RowMap()
         return maps
@@ -228,17 +324,21 @@ class RuntimeState:
         """Release a relation, and the maps of the stage of that name."""
         self._contents.pop(name, None)
         self._maps.pop(name, None)
+        self._behind.forget(name)
+        self._stages_behind.forget(name)
 
     def forget_entries(self, stage: Stage, forgotten: ExpiredEntries) -> None:
         """Release entries of a map of ``stage``, or its rows, that the store has removed.
 
-        What has a snapshot, or is followed by searches for patterns, is read again when it is next needed.
+        What has a snapshot, has missed epochs or is followed by searches for patterns is read again when it is next
+        needed.
         """
         maps = self._maps.get(stage.name, {})
         held = maps.get(forgotten.map)
         searched = isinstance(stage.finish, PartitionEmission) and isinstance(stage.finish.rows, Match)
-        if held is not None and (searched or any(map_.is_partial for map_ in maps.values())):
-            del self._maps[stage.name]
+        partial = any(map_.is_partial for map_ in maps.values())
+        if held is not None and (searched or partial or stage.name in self._stages_behind):
+            self.release(stage)
         elif held is not None:
             held.forget(forgotten)
         self.forget_rows(forgotten)
@@ -246,10 +346,11 @@ class RuntimeState:
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
         """Release rows of a relation that the store has removed."""
         rows = self._contents.get(forgotten.map)
-        if isinstance(rows, RowMap):
+        if isinstance(rows, RowMap) and forgotten.map not in self._behind:
             rows.forget(forgotten)
         else:
             self._contents.pop(forgotten.map, None)
+            self._behind.forget(forgotten.map)
 
     def free(self) -> None:
         """Release everything that the store has."""
@@ -257,6 +358,8 @@ class RuntimeState:
             self._contents,
             self._maps,
             self._absorbed,
+            self._behind,
+            self._stages_behind,
             self._fresh,
             self._used_relations,
             self._used_stages,
@@ -273,14 +376,17 @@ class RuntimeState:
         self._fresh.clear()
         for name in self._unread:
             self._contents.pop(name, None)
+            self._behind.forget(name)
         self._unread.clear()
         for name in self._used_relations:
             held = self._contents.get(name)
             if isinstance(held, OverlaidRelation) and held.size > OVERLAY_ROWS:
                 del self._contents[name]
+                self._behind.forget(name)
         for name in self._used_stages & self._left:
             if sum(map(_loaded_entries, self._maps.get(name, {}).values())) > OVERLAY_ROWS:
                 del self._maps[name]
+                self._stages_behind.forget(name)
         for journaled in self._journaled():
             journaled.settle()
         self._used_relations.clear()
@@ -322,6 +428,11 @@ class RuntimeState:
         table = self._store.read(name, fields)
         # Sums of DOUBLE give exactly the bits they had only where their changes are added in the order of the epochs.
         return from_arrow(table.sort_by(EPOCH) if in_order else table, fields)
+
+
+def _in_order(table: pa.Table, map_: Map) -> pa.Table:
+    """Stored changes of a map, in the order of the epochs where its sums depend on that."""
+    return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
 
 
 def _changing(held: RowMap | OverlaidRelation) -> RowMap:

@@ -94,6 +94,16 @@ class DataFrameRuntime:
         for map_ in stage.maps:
             self._maps.pop(map_.name, None)
 
+    def pause(self, stage: Stage) -> None:
+        """Nothing is kept in memory."""
+
+    def miss_epoch(self) -> None:
+        """The last epoch has cost nothing here."""
+        self._meter = None
+
+    def release_paused(self) -> None:
+        """Nothing is kept in memory."""
+
     def forget(self, relation: str) -> None:
         """Nothing is kept in memory."""
 

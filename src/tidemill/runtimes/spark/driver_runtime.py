@@ -76,6 +76,11 @@ class DriverRuntime(NativeRuntime):
         """Look for the files of a relation again when it is next needed."""
         self.forget(relation)
 
+    def miss_epoch(self) -> None:
+        """Let what is here of relations wait; the last epoch has cost nothing here."""
+        super().miss_epoch()
+        self._meter = None
+
     def explain(self, stage: Stage) -> str:
         """The form of every stage here: machine code would need all of its state in this process."""
         return "generated Python, over rows that Spark looks up"

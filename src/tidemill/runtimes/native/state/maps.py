@@ -28,7 +28,12 @@ from tidemill.runtimes.native.state.indexes import (
 )
 from tidemill.runtimes.native.state.ordered_groups import AddendsOf, OrderedGroupIndex, SortKeyOf
 from tidemill.runtimes.native.state.ordered_sums import OrderedIndex
-from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot
+from tidemill.runtimes.native.state.snapshot import (
+    ColumnPositions,
+    RelationSnapshot,
+    extend_snapshot,
+    part_count,
+)
 
 E = TypeVar("E")
 F = TypeVar("F", bound=MapObserver)
@@ -83,6 +88,14 @@ class JournaledMap(ABC, Generic[E]):
         """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
         self.entries.update(self._summed(stored))
 
+    @abstractmethod
+    def catch_up(self, stored: Iterable[WeightedRow]) -> None:
+        """Add stored changes that others have made since the last epoch, oldest first; between epochs, so unnoted."""
+
+    @abstractmethod
+    def _key_of(self, stored: Row) -> Row:
+        """The key of a stored row."""
+
     def attach_snapshot(self, snapshot: RelationSnapshot, width: int, columns: int) -> None:
         """Leave stored entries where they are, and take them in when a change first touches their first ``width`` keys.
 
@@ -91,6 +104,25 @@ class JournaledMap(ABC, Generic[E]):
         self._snapshot = snapshot
         self._width = width
         self._columns = tuple(range(columns))
+
+    def extend_snapshot(self, part: RelationSnapshot) -> None:
+        """Leave stored changes that others have made since beside the snapshot; entries that are here take them in.
+
+        What statements have looked up may have more entries now, so it is looked up again.
+        """
+        assert self._snapshot is not None
+        near = part.fetch(self.first, {key[: self._width] for key in self._known}, self._columns)
+        known = self._known
+        here = [pair for pair in near if pair[0][: self._width] in known or self._key_of(pair[0]) in known]
+        self.catch_up(here)
+        known.update([self._key_of(row) for row, _ in here])
+        self._filled.clear()
+        self._snapshot = extend_snapshot(self._snapshot, part)
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of the snapshot; 0 where all entries are here."""
+        return 0 if self._snapshot is None else part_count(self._snapshot)
 
     @property
     def changed(self) -> bool:
@@ -262,6 +294,15 @@ class RowMap(JournaledMap[int]):
             del entries[row]
         return entries
 
+    def catch_up(self, stored: Iterable[WeightedRow]) -> None:
+        """Add stored changes that others have made."""
+        self.settle()
+        for row, weight in self._summed(stored).items():
+            self._put(row, self.entries.get(row, 0) + weight or None)
+
+    def _key_of(self, stored: Row) -> Row:
+        return stored
+
     def add(self, sums: Mapping[Row, int]) -> None:
         """Add to each row of ``sums`` its weight."""
         self.fill(sums)
@@ -386,6 +427,20 @@ class RingMap(JournaledMap[RingEntry]):
             key = row[: self._keys]
             entries[key] = self._combine(entries.get(key, self._zero), self._addend(row, weight))
         return {key: entry for key, entry in entries.items() if entry[0]}
+
+    def catch_up(self, stored: Iterable[WeightedRow]) -> None:
+        """Add stored changes that others have made. Only their sum is judged, as in ``_summed``."""
+        self.settle()
+        moved: dict[Row, RingEntry] = {}
+        for row, weight in stored:
+            key = self._key_of(row)
+            old = moved.get(key) or self.entries.get(key, self._zero)
+            moved[key] = self._combine(old, self._addend(row, weight))
+        for key, entry in moved.items():
+            self._put(key, entry if entry[0] else None)
+
+    def _key_of(self, stored: Row) -> Row:
+        return stored[: self._keys]
 
     def changes(self) -> list[tuple[Row, int]]:
         """The epoch's net change, in the columns of ``map_fields``: old entries and it give exactly the new ones."""

@@ -8,7 +8,12 @@ from typing import Any
 
 from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.state.maps import RowMap
-from tidemill.runtimes.native.state.snapshot import ColumnPositions, RelationSnapshot
+from tidemill.runtimes.native.state.snapshot import (
+    ColumnPositions,
+    RelationSnapshot,
+    extend_snapshot,
+    part_count,
+)
 
 
 class OverlaidRelation:
@@ -33,6 +38,18 @@ class OverlaidRelation:
     def size(self) -> int:
         """The number of rows in dictionaries."""
         return self._rows + len(self.since.entries)
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of the snapshot."""
+        return part_count(self._snapshot)
+
+    def extend(self, part: RelationSnapshot) -> None:
+        """Add what others have committed since; what was fetched before is fetched again."""
+        self.since.settle()
+        self._snapshot = extend_snapshot(self._snapshot, part)
+        self._fetched.clear()
+        self._rows = 0
 
     def lookup(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None

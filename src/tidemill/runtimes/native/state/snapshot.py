@@ -46,6 +46,39 @@ class RelationSnapshot(Protocol):
         """All rows, with their weights."""
 
 
+class UnionSnapshot:
+    """Several snapshots that add up: what was read first, and what came to the store since."""
+
+    remote = False
+
+    def __init__(self, parts: Sequence[RelationSnapshot]) -> None:
+        self.parts = tuple(parts)
+
+    def fetch(
+        self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions
+    ) -> list[tuple[Row, int]]:
+        """The rows whose columns at ``positions`` are one of ``keys``, oldest parts first."""
+        return [pair for part in self.parts for pair in part.fetch(positions, keys, columns)]
+
+    def holders(self, position: int, elements: Collection[Any]) -> list[tuple[Row, int]]:
+        """The rows whose array at ``position`` has one of ``elements``."""
+        return [pair for part in self.parts for pair in part.holders(position, elements)]
+
+    def pairs(self) -> list[tuple[Row, int]]:
+        """All rows, with their weights."""
+        return [pair for part in self.parts for pair in part.pairs()]
+
+
+def extend_snapshot(snapshot: RelationSnapshot, part: RelationSnapshot) -> UnionSnapshot:
+    """A snapshot with what came since."""
+    return UnionSnapshot((*(snapshot.parts if isinstance(snapshot, UnionSnapshot) else (snapshot,)), part))
+
+
+def part_count(snapshot: RelationSnapshot) -> int:
+    """The number of parts that each fetch asks."""
+    return len(snapshot.parts) if isinstance(snapshot, UnionSnapshot) else 1
+
+
 def widen_rows(table: pa.Table, fields: Sequence[Field], columns: ColumnPositions) -> list[tuple[Row, int]]:
     """Weighted rows of some columns, each value at its place in a row of all ``fields``."""
     pairs = from_arrow(table, [fields[i] for i in columns])

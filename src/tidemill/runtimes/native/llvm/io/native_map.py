@@ -82,7 +82,7 @@ class NativeMap:
         return self._count("bytes")
 
     def restore(self, stored: pa.Table) -> None:
-        """Fill the empty map from stored changes (``map_fields`` and ``_weight``), oldest first. Not journaled."""
+        """Add stored changes (``map_fields`` and ``_weight``), oldest first. Not journaled."""
         records = to_records(stored, self.map, self._record, self._strings)
         raise_status(self._functions["absorb"](self.address, records.ctypes.data, len(records)), self.map)
 

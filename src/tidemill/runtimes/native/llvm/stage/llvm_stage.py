@@ -70,6 +70,13 @@ class StateSource(Protocol):
     def rows(self, relation: str) -> ChangeSet:
         """The rows of a relation as they are now, equal ones perhaps in several parts."""
 
+    @property
+    def epoch(self) -> int:
+        """The last epoch that is stored."""
+
+    def missed(self, since: int, maps: Sequence[Map], mirrors: Sequence[Map]) -> dict[str, pa.Table] | None:
+        """What maps and copies of relations have missed since an epoch; None where they are better read again."""
+
 
 class LlvmStage:
     """Runs one stage. What it needs is read when a change first comes."""
@@ -98,6 +105,8 @@ class LlvmStage:
         self._packers: dict[str, Any] = {}
         self._pending: set[int] = set()
         self._since_begin = False
+        self._shows: int | None = None
+        """The epoch that a stage shows which has missed some."""
         for value, place in code.texts.places.items():
             ctypes.c_int32.from_address(self._library.address(place.name)).value = strings.intern(value)
 
@@ -140,6 +149,8 @@ class LlvmStage:
     def prepare(self) -> None:
         """Read the state from the store, unless it is here already."""
         self._used.add(self)
+        if self._shows is not None:
+            self._catch_up(self._shows)
         if self._maps:
             return
         try:
@@ -151,6 +162,32 @@ class LlvmStage:
         except BaseException:
             self.free()  # half a state must not be taken for one
             raise
+
+    def pause(self) -> None:
+        """The next epochs run the stage elsewhere: its maps show the last one until they are used again."""
+        if self._maps and self._shows is None:
+            self._shows = self._contents.epoch
+
+    @property
+    def is_paused(self) -> bool:
+        """True if the stage holds state that has missed epochs."""
+        return self._shows is not None
+
+    def _catch_up(self, since: int) -> None:
+        """Add what the maps have missed, or give them back where they are better read again."""
+        mirrors = [self.code.maps[name].map for name in self.code.mirrors]
+        missed = self._contents.missed(since, self.stage.maps, mirrors)
+        if missed is None:
+            self.free()
+            return
+        try:
+            for name, table in missed.items():
+                self._maps[name].settle()
+                self._maps[name].restore(table)
+        except BaseException:
+            self.free()
+            raise
+        self._shows = None
 
     def _create(self) -> None:
         # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
@@ -175,6 +212,7 @@ class LlvmStage:
         self._maps.clear()
         self._outputs.clear()
         self._pending.clear()
+        self._shows = None
 
     # -- an epoch -----------------------------------------------------------------------------------------------
 
