@@ -63,21 +63,12 @@ reference: setup  ## write the tables of docs/reference anew from the functions 
 	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
 	$(BIN)/python -m docs.reference.constructs
 
-# Two halves at once, for two cores: the tests that share the Spark session, and `make check` with all others. Spark is done
-# first, so a few of the others come after it. Golden files have a process of their own: they compile thousands of stages, and
-# LLVM links no more once a process has very much code.
-AFTER_SPARK := tests/protocols tests/sources tests/storage
-GOLDEN := tests/test_golden.py
-
+# As many processes as there are cores, and `make check` beside them. One has all tests of Spark, which share a session;
+# tests/conftest.py says what else shares a process.
 test: setup  ## everything that must hold before a change lands
-	@( $(BIN)/python -m pytest -q -m 'spark and not long' -p no:cacheprovider; spark=$$?; \
-	$(BIN)/python -m pytest -q -m 'not spark and not long' -p no:cacheprovider $(AFTER_SPARK); exit $$(( spark + $$? )) \
-	) > .spark-tests.log 2>&1 & spark=$$!; \
-	$(MAKE) --no-print-directory check; check=$$?; \
-	$(BIN)/python -m pytest -q -m 'not spark and not long' $(addprefix --ignore=,$(AFTER_SPARK) $(GOLDEN)); others=$$?; \
-	$(BIN)/python -m pytest -q -m 'not spark and not long' -p no:cacheprovider $(GOLDEN); golden=$$?; \
-	wait $$spark; spark=$$?; echo "and on Spark, with what came after it:"; cat .spark-tests.log; rm -f .spark-tests.log; \
-	exit $$(( check + others + golden + spark ))
+	@{ $(MAKE) --no-print-directory check > .check.log 2>&1; check=$$?; echo; cat .check.log; rm -f .check.log; exit $$check; } & \
+	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n auto --dist loadgroup; tests=$$?; \
+	wait $$check || { echo "error: make check failed, see above"; exit 1; }; exit $$tests
 
 fuzz: setup  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/python -m pytest -q -s -m long -o faulthandler_timeout=0

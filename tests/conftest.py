@@ -6,7 +6,7 @@ import gc
 import os
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -25,9 +25,15 @@ hypothesis.settings.load_profile("tests")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Every run draws its random tests anew, from one seed; hypothesis and the workers of xdist take it from here."""
+    """Every run draws its random tests anew, from one seed: that of hypothesis, which other processes get from here."""
     if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = str(random.randrange(1 << 32))
+        config.option.hypothesis_seed = getattr(config, "workerinput", {}).get("seed") or str(random.randrange(1 << 32))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give a worker of xdist the seed."""
+    node.workerinput["seed"] = node.config.option.hypothesis_seed
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +45,28 @@ def random_seed(pytestconfig: pytest.Config) -> int:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Golden files by name, to be run alone."""
     parser.addoption("--golden", default="", help="golden files, such as join_self,top_k: each runs alone")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What shares a process where there are several: Spark's tests; golden files of a group; else those of a module.
+
+    The longest come first, so that nobody waits for them at the end.
+    """
+    items.sort(key=_turn)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _turn(item: pytest.Item) -> int:
+    return 0 if item.get_closest_marker("spark") else 1 if item.path.name == "test_golden.py" else 2
+
+
+def _group(item: pytest.Item) -> str:
+    if item.get_closest_marker("spark"):
+        return "spark"
+    call = getattr(item, "callspec", None)
+    golden = call.params["group"][0].stem if call is not None and item.path.name == "test_golden.py" else ""
+    return f"{item.nodeid.partition('::')[0]} {golden}".strip()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -55,21 +83,39 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(line)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker has seen of the golden matrix."""
+    from tests.matrix.table import TABLE
+
+    TABLE.add(getattr(node, "workeroutput", {}).get("golden", []))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The local Spark session that Tidemill itself would start, shared by every test that needs one."""
-    from tidemill.runtimes.spark.execution.session import local_session, stop_local_session
+    from tidemill.runtimes.spark.execution import session
 
-    yield local_session()
-    stop_local_session()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(session.PROCESS_SETTINGS, "spark.python.daemon.module", "tests.spark_daemon")
+        yield session.local_session()
+    session.stop_local_session()
 
 
 def pytest_collection_finish() -> None:
-    """What thousands of cases were made of stays to the end: the garbage collector need not look at it each time."""
+    """What thousands of cases were made of stays to the end: the garbage collector need not look at it each time.
+
+    Nor at what is made while a stage is compiled, a million objects of which none goes before the end.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 10, 10)
 
 
-def pytest_sessionfinish() -> None:
-    """And at the end it may go as it would have gone."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """And at the end it may go as it would have gone. A worker tells of its golden files."""
+    from tests.matrix.table import TABLE
+
     gc.unfreeze()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["golden"] = TABLE.figures()

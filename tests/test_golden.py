@@ -12,23 +12,23 @@ import pytest
 
 from tests.answers import differ
 from tests.conversation import read
-from tests.matrix.cases import FILES, STRATEGIES, Way, groups, leading, run
+from tests.matrix.cases import FILES, Way, groups, leading, run
 from tests.matrix.expected import expected, require_duckdb_agrees
-from tests.matrix.table import FORMS
+from tests.matrix.table import FORMS, STRATEGIES
 from tests.ways import NATIVE, interpreting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUICK = {("delta", "whole"), ("joingraph", "whole"), ("lineage", "whole"), ("partition", "whole")}
-"""What `make test` runs on the driver of Spark; `make fuzz` runs the rest of its matrix."""
 
+def is_quick(way: str, strategy: str, form: str) -> bool:
+    """True for what `make test` runs, and `make fuzz` need not; as DataFrames only a few files (see ``test_frames``).
 
-def _is_quick(way: str, strategy: str, form: str) -> bool:
-    """True for what `make test` runs in this process: on dictionaries all; else ``delta`` in both forms, others whole.
-
-    Recomputation is the same on every way: no stage of it is compiled, and none looks rows up.
+    On dictionaries all. Elsewhere in this process ``delta`` in both forms and others whole; recomputation is the same
+    on every way: no stage of it is compiled, and none looks rows up. On the driver of Spark some strategies, whole.
     """
+    if way == "driver":
+        return form == "whole" and strategy in ("delta", "joingraph", "lineage", "partition")
     return way == "held" or strategy == "delta" or (form == "whole" and strategy != "recompute")
 
 
@@ -42,14 +42,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 IN_PROCESS = [
-    pytest.param(way, strategy, form, marks=() if _is_quick(way, strategy, form) else pytest.mark.long)
+    pytest.param(way, strategy, form, marks=() if is_quick(way, strategy, form) else pytest.mark.long)
     for way in NATIVE
     for strategy in STRATEGIES
     for form in FORMS
 ]
 
 DRIVER = [
-    pytest.param(strategy, form, marks=() if (strategy, form) in QUICK else pytest.mark.long)
+    pytest.param(strategy, form, marks=() if is_quick("driver", strategy, form) else pytest.mark.long)
     for strategy in STRATEGIES
     for form in FORMS
 ]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILES = sorted((Path(__file__).parents[1] / "golden").glob("*.test"))
-STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute", "partition")
 TOGETHER = 50
 """So many files share a warehouse: few enough to find a failure, and enough to be many views in one epoch."""
 

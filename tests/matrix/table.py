@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tests.ways import NATIVE, SPARK
+
+STRATEGIES = ("delta", "viewlet", "joingraph", "lineage", "recompute", "partition")
 FORMS = ("whole", "rows")
 COLUMNS = {"run": 7, "shared": 8, "gaps": 6, "failed": 8, "left": 6}
 
@@ -26,12 +29,28 @@ class Cases:
 
 @dataclass
 class Table:
-    """Cases by strategy and way, in the order in which they came."""
+    """Cases by strategy and way."""
 
     cases: dict[tuple[str, str], Cases] = field(default_factory=dict)
 
     def at(self, strategy: str, way: str) -> Cases:
         return self.cases.setdefault((strategy, way), Cases())
+
+    def figures(self) -> list[tuple[str, str, dict[str, int], dict[str, int], int, int]]:
+        """All figures in plain types, for another process."""
+        return [
+            (strategy, way, dict(cases.whole), dict(cases.rows), cases.stages, cases.compiled)
+            for (strategy, way), cases in self.cases.items()
+        ]
+
+    def add(self, figures: Iterable[tuple[str, str, dict[str, int], dict[str, int], int, int]]) -> None:
+        """Count what another process has seen."""
+        for strategy, way, whole, rows, stages, compiled in figures:
+            cases = self.at(strategy, way)
+            cases.whole.update(whole)
+            cases.rows.update(rows)
+            cases.stages += stages
+            cases.compiled += compiled
 
     def lines(self) -> Iterator[str]:
         """The table: cases of each form, and of both how many ran, shared a run with an equal program, or are gaps.
@@ -49,12 +68,17 @@ class Table:
         titles = f"{'whole':>6}{'rows':>7}" + "".join(f"{what:>{width}}" for what, width in COLUMNS.items())
         yield f"{'strategy':<12}{'way':<8}{titles}  stages compiled"
         total = Cases()
-        for (strategy, way), cases in self.cases.items():
+        for (strategy, way), cases in sorted(self.cases.items(), key=_place):
             total.whole += cases.whole
             total.rows += cases.rows
             compiled = f"{cases.compiled} of {cases.stages}" if cases.stages else ""
             yield f"{strategy:<12}{way:<8}{_figures(cases)}{compiled:>17}".rstrip()
         yield f"{'all':<20}{_figures(total)}"
+
+
+def _place(item: tuple[tuple[str, str], Cases]) -> tuple[int, int]:
+    strategy, way = item[0]
+    return (*NATIVE, *SPARK).index(way), STRATEGIES.index(strategy)
 
 
 def _figures(cases: Cases) -> str:
