@@ -36,11 +36,17 @@ class GroupOutput(OutputOperator):
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
         """Old rows out, new rows in, for keys whose row is no longer the same."""
-        return (_difference_of_repeated if self._repeats else _difference)(self._both(maps))
+        return self._difference(self._both(maps))
+
+    def _difference(self, found: Iterable[tuple[OutputRow, OutputRow]]) -> dict[Row, int]:
+        return (_difference_of_repeated if self._repeats else _difference)(found)
 
     def whole(self, maps: Mapping[str, Any]) -> ZSet:
         """The rows of all keys."""
-        found = [row for row in self._all(maps) if row is not None]
+        return self._all_rows(self._all(maps))
+
+    def _all_rows(self, rows: Iterable[OutputRow]) -> ZSet:
+        found = [row for row in rows if row is not None]
         return ZSet.summed(found) if self._repeats else ZSet.of(found)
 
     def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, OutputRow]]:

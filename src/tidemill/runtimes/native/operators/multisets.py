@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,14 @@ from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.function import MultisetEnd
 from tidemill.algebra.aggregates.registry import aggregate_multiset, function_of
 from tidemill.algebra.user_functions import aggregate_of
-from tidemill.changes.zset import Row
+from tidemill.changes.zset import Row, ZSet
 from tidemill.runtimes.native.operators.groups import GroupOutput, OutputRow
 from tidemill.runtimes.native.operators.retractable import RetractableStates
 from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, OrderedGroupIndex, SortKeyOf
+
+TouchedGroup = tuple[Row, Any, Any, Sequence[Any], Sequence[Any]]
+"""A group that an epoch has touched: its key, its entry before and now, the values of its aggregates before and now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,20 @@ class MultisetGroupOutput(GroupOutput):
         super().__init__(source, row, always=always, repeats=repeats)
         self._multisets = multisets
 
+    def changed_groups(self, touched: Iterable[TouchedGroup]) -> dict[Row, int]:
+        """Old rows out, new rows in, of groups whose aggregates are known."""
+        return self._difference(
+            (self._row_of(key, before, old), self._row_of(key, after, new)) for key, before, after, old, new in touched
+        )
+
+    def whole_groups(self, touched: Iterable[TouchedGroup]) -> ZSet:
+        """The rows of all groups, whose aggregates are known; all of them are touched."""
+        found = [(key, entry, values) for key, _, entry, _, values in touched if entry is not None]
+        if self._always and not found:
+            empty = [aggregate_multiset(multiset.call, ()) for multiset in self._multisets]
+            found = [((), None, empty)]
+        return self._all_rows(itertools.starmap(self._row_of, found))
+
     def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, OutputRow]]:
         """Each touched key with its new row; old versions of multisets are not read."""
         held = {multiset.group_index_name: multiset.ordered_groups(maps) for multiset in self._multisets}
@@ -135,6 +153,9 @@ class MultisetGroupOutput(GroupOutput):
         """The row of a key; multisets are read only where there is one."""
         if entry is None and not self._always:
             return None
-        return self._row(
-            key, entry, *[multiset.value(held) for multiset, held in zip(self._multisets, multisets, strict=True)]
+        return self._row_of(
+            key, entry, [multiset.value(held) for multiset, held in zip(self._multisets, multisets, strict=True)]
         )
+
+    def _row_of(self, key: Row, entry: Any, values: Sequence[Any]) -> OutputRow:
+        return None if entry is None and not self._always else self._row(key, entry, *values)

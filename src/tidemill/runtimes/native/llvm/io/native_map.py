@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -33,6 +34,7 @@ from tidemill.runtimes.native.llvm.io.arrow_columns import (
 from tidemill.runtimes.native.llvm.io.few_records import RecordReader, Records
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
+from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS
 from tidemill.runtimes.native.state import double_sums
 
 FEW_RECORDS = 64
@@ -67,6 +69,7 @@ class NativeMap:
         self.map = code.map
         self._record, self._strings = code.changing.record, strings
         self._reader = RecordReader(self.map, self._record, strings)
+        self._ends = None if code.changing.multiset is None else code.changing.multiset.ends
         self._functions = _functions(code, library)
         self._handle = (ctypes.c_int64 * (code.changing.handle.size // 8))()
         self.address = ctypes.addressof(self._handle)
@@ -89,7 +92,7 @@ class NativeMap:
     def entries(self) -> pa.Table:
         """All entries: ``map_fields`` and ``_weight``."""
         self.sweep()
-        records = self._make_records(len(self))
+        records = self.make_records(len(self))
         return self._table(records[: self._functions["collect"](self.address, records.ctypes.data)])
 
     @property
@@ -100,7 +103,7 @@ class NativeMap:
     def changes(self) -> ChangeSet:
         """The epoch's net change, new minus old, in the form in which it is stored."""
         self.sweep()
-        records = self._make_records(2 * self.touches)
+        records = self.make_records(2 * self.touches)
         net = records[: self._functions["net"](self.address, records.ctypes.data)]
         if len(net) <= FEW_RECORDS:
             return ChangeSet.of(self._reader.stored_rows(net), map_fields(self.map))
@@ -112,11 +115,32 @@ class NativeMap:
         An entry that is not there is None. A map without values has plain weights for entries.
         """
         old, new = self._touched()
-        if len(old) <= FEW_RECORDS:
-            reader = self._reader
-            return zip(reader.keys(old), reader.entries(old), reader.entries(new), strict=True)
-        keys = [row for row, _ in from_arrow(self._key_table(old), self.map.keys)]
-        return zip(keys, entries_of(old, self.map, self._record), entries_of(new, self.map, self._record), strict=True)
+        return zip(self.keys_of(old), self.entries_of(old), self.entries_of(new), strict=True)
+
+    def keys_of(self, records: Records) -> list[Row]:
+        """The keys of records."""
+        if len(records) <= FEW_RECORDS:
+            return self._reader.keys(records)
+        return [row for row, _ in from_arrow(self._key_table(records), self.map.keys)]
+
+    def entries_of(self, records: Records) -> list[Any]:
+        """The entries of records, as ``finish`` functions take them."""
+        if len(records) <= FEW_RECORDS:
+            return self._reader.entries(records)
+        return entries_of(records, self.map, self._record)
+
+    def make_ends(self, count: int) -> Records:
+        """Room for the ends of so many multisets; the map is one."""
+        assert self._ends is not None
+        return np.empty(count, self._ends.dtype(("there", *ENDS)))
+
+    def values_at(self, ends: Records, end: str) -> list[Any]:
+        """The value at one end of each multiset, None where it is empty."""
+        field = replace(self.map.keys[-1], nullable=True)
+        column = column_of(ends[end], ends["there"] == 0, field.type, self._strings)
+        weights = pa.array(np.ones(len(ends), np.int64))
+        table = pa.Table.from_arrays([column, weights], schema=arrow_schema((field,)))
+        return [value for (value,), _ in from_arrow(table, (field,))]
 
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
@@ -133,7 +157,7 @@ class NativeMap:
 
     def _touched(self) -> tuple[Records, Records]:
         self.sweep()
-        old, new = self._make_records(self.touches), self._make_records(self.touches)
+        old, new = self.make_records(self.touches), self.make_records(self.touches)
         count = self._functions["touched"](self.address, old.ctypes.data, new.ctypes.data)
         return old[:count], new[:count]
 
@@ -144,7 +168,8 @@ class NativeMap:
     def _count(self, name: str) -> int:
         return int(self._functions[name](self.address))
 
-    def _make_records(self, count: int) -> Records:
+    def make_records(self, count: int) -> Records:
+        """Room for so many records."""
         return np.empty(count, self._record.columns)
 
     def _table(self, records: Records) -> pa.Table:

@@ -38,6 +38,7 @@ from tidemill.runtimes.native.llvm.io.output_code import OutputCode, OutputGloba
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 from tidemill.runtimes.native.llvm.scalars.conversions import as_key, from_stored, to_stored
 from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions
+from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, MultisetSides
 
 BeginFunction = Callable[[str, Sequence[ir.Type], bool], FunctionFrame]
 """Begins a function of a name, for arguments of such types; it may be exported."""
@@ -57,7 +58,7 @@ def emit_rows(
 ) -> OutputGlobal | None:
     """Emit ``emit()`` into the module of ``stage``; gives where its rows go.
 
-    None where some keys may give more than one row, or two the same, or an expression has no native form.
+    None where some keys may give more than one row, or an expression has no native form.
     """
     finish = _plain(stage)
     if finish is None:
@@ -66,7 +67,7 @@ def emit_rows(
     place.initializer = NULL_POINTER
     output = OutputGlobal(Map(stage.name, stage.output), OutputCode(module, stage.output), place)
     try:
-        OutputRowCode(begin, finish, maps[finish.source], output).emit()
+        OutputRowCode(begin, finish, maps, output).emit()
     except NotCompiled:
         for name in (place.name, *FUNCTIONS):
             module.globals.pop(name, None)
@@ -79,16 +80,25 @@ def emit_rows(
 
 def _plain(stage: Stage) -> GroupEmission | None:
     finish = stage.finish
-    if not isinstance(finish, GroupEmission) or finish.always or finish.peeks or finish.times is not None:
+    if not isinstance(finish, GroupEmission) or finish.always or finish.times is not None:
         return None
     (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
-    shown = {output.scalar.name for output in finish.outputs if isinstance(output.scalar, Column)}
     condition = () if finish.condition is None else (finish.condition,)
     read = set().union(*map(columns_in, (*condition, *(output.scalar for output in finish.outputs))))
     # What rounding leaves out of a DOUBLE is known to Python alone.
     known = {WEIGHT, *names_of(source.keys), *(value.name for value in source.values)}
-    whole = bool(source.keys) and set(names_of(source.keys)) <= shown and read <= known
+    known |= {peek.call.name for peek in finish.peeks}
+    whole = bool(source.keys) and read <= known
     return finish if whole and not any(isinstance(f.type, t.Void) for f in stage.output) else None
+
+
+def shows_keys(stage: Stage) -> bool:
+    """True if the rows of different keys are never equal, because they have these."""
+    finish = stage.finish
+    assert isinstance(finish, GroupEmission)
+    (source,) = [map_ for map_ in stage.maps if map_.name == finish.source]
+    shown = {output.scalar.name for output in finish.outputs if isinstance(output.scalar, Column)}
+    return set(names_of(source.keys)) <= shown
 
 
 class OutputRowCode:
@@ -97,8 +107,11 @@ class OutputRowCode:
     Gives a status. Whatever it is, all touched keys are told of again when they are next asked for.
     """
 
-    def __init__(self, begin: BeginFunction, finish: GroupEmission, held: MapGlobal, output: OutputGlobal) -> None:
-        self._begin, self._finish, self._held, self._output = begin, finish, held, output
+    def __init__(
+        self, begin: BeginFunction, finish: GroupEmission, maps: Mapping[str, MapGlobal], output: OutputGlobal
+    ) -> None:
+        self._begin, self._finish, self._held, self._output = begin, finish, maps[finish.source], output
+        self._groups = MultisetGroupCode(finish, maps)
         self._row = StructLayout()
         self._row.field("there", I8)
         for name, field in zip(output.code.names, output.code.fields, strict=True):
@@ -114,24 +127,25 @@ class OutputRowCode:
         builder = frame.builder
         status = Local(builder, number(0, I32))
 
-        def tell(old: IRValue, entry: IRValue | None) -> None:
+        def tell(old: IRValue, entry: IRValue | None, sides: MultisetSides) -> None:
             # Nothing returns from here: what is told of bears a mark until all are.
-            found = builder.call(changed, [old, NULL_POINTER if entry is None else entry])
+            entries = [old, NULL_POINTER if entry is None else entry]
+            found = builder.call(changed, [*entries, *sides.before, *sides.after])
             failed = builder.icmp_unsigned("!=", found, number(0, I32))
             status.set(builder.select(failed, found, status.get()))
 
-        self._held.code.epochs.each_touched(builder, self._held.handle(builder), tell)
+        self._groups.each(builder, tell)
         builder.ret(status.get())
 
     def _emit_row(self) -> ir.Function:
-        """``emit.row(record, row)``: the row of a record, if there is one."""
-        frame = self._begin("emit.row", [PTR, PTR], False)
-        builder, (record, row) = frame.builder, frame.function.args
+        """``emit.row(record, row, ends...)``: the row of a record and its multisets, if there is one."""
+        frame = self._begin("emit.row", [PTR, PTR, *self._ends()], False)
+        builder, (record, row, *ends) = frame.builder, frame.function.args
         self._row.store(builder, row, "there", number(0, I8))
         absent = builder.icmp_signed("<=", self._held.code.weight(builder, record), number(0))
         with builder.if_then(absent):
             frame.done()
-        expressions = LlvmExpressions(frame, self._bindings(frame, record))
+        expressions = LlvmExpressions(frame, self._bindings(frame, record, ends))
         if self._finish.condition is not None:
             with builder.if_then(builder.not_(expressions.holds(self._finish.condition))):
                 frame.done()
@@ -143,7 +157,11 @@ class OutputRowCode:
         frame.done()
         return frame.function
 
-    def _bindings(self, frame: FunctionFrame, record: IRValue) -> dict[str, NullableValue]:
+    def _ends(self) -> list[ir.Type]:
+        """For each multiset the place of its ends, as an argument of functions."""
+        return [PTR for _ in self._groups.indexes]
+
+    def _bindings(self, frame: FunctionFrame, record: IRValue, ends: Sequence[IRValue]) -> dict[str, NullableValue]:
         """The cells of a record, for expressions. Sums must fit their types, whether they are output or not."""
         builder, code, map_ = frame.builder, self._held.code, self._held.map
         found = {WEIGHT: NullableValue(code.weight(builder, record))}
@@ -151,6 +169,8 @@ class OutputRowCode:
             found[key.name] = from_stored(builder, code.key(builder, record, place), key.type)
         for place, value in enumerate(map_.values):
             found[value.name] = NullableValue(_fitting(frame, value, code.value(builder, record, place)))
+        for peek, cell in zip(self._finish.peeks, self._groups.values(builder, ends), strict=True):
+            found[peek.call.name] = from_stored(builder, cell, peek.call.of)
         return found
 
     def _write(
@@ -168,17 +188,18 @@ class OutputRowCode:
             frame.refuse(stored.is_null, INVALID_ROW)
 
     def _emit_changed(self, row: ir.Function) -> ir.Function:
-        """``emit.changed(old, new)``: post the row of one record with weight -1, and that of the other with 1.
+        """``emit.changed(old, new, ends...)``: post the row of one record with weight -1, of the other with 1.
 
         Where both are the same nothing is; ``new`` may be null.
         """
-        frame = self._begin("emit.changed", [PTR, PTR], False)
-        builder, (old, new) = frame.builder, frame.function.args
+        frame = self._begin("emit.changed", [PTR, PTR, *self._ends() * 2], False)
+        builder, (old, new, *ends) = frame.builder, frame.function.args
+        olds, news = ends[: len(ends) // 2], ends[len(ends) // 2 :]
         before, after = (on_stack(builder, self._row.size) for _ in range(2))
         self._row.store(builder, after, "there", number(0, I8))
-        check(builder, builder.call(row, [old, before]))
+        check(builder, builder.call(row, [old, before, *olds]))
         with builder.if_then(builder.icmp_unsigned("!=", new, NULL_POINTER)):
-            check(builder, builder.call(row, [new, after]))
+            check(builder, builder.call(row, [new, after, *news]))
         was, is_ = (self._is_there(builder, place) for place in (before, after))
         same = Local(builder, builder.icmp_unsigned("==", was, is_))
         with builder.if_then(builder.and_(was, is_)):

@@ -1,15 +1,16 @@
 """A stage as an LLVM module: one function for each way in which rows of each input come.
 
-=============  ==================================================================================
-``fire.k``     a batch of Arrow columns of input k
-``rows.k``     packed records of input k
-``event.k``    one packed record, after which everything is as fresh as after an epoch
-``events``     Arrow batches of several inputs, mixed, each row an event
-``replace.k``  the k-th target that is recomputed
-``clear.k``    the k-th map of rows that are handed on
-``produce``    all rows of a join graph that are not stored
-``emit``       the change of the rows that come from a map
-=============  ==================================================================================
+===============  ================================================================================
+``fire.k``       a batch of Arrow columns of input k
+``rows.k``       packed records of input k
+``event.k``      one packed record, after which everything is as fresh as after an epoch
+``events``       Arrow batches of several inputs, mixed, each row an event
+``replace.k``    the k-th target that is recomputed
+``clear.k``      the k-th map of rows that are handed on
+``produce``      all rows of a join graph that are not stored
+``emit``         the change of the rows that come from a map
+``read_groups``  the touched groups of a stage with aggregates over multisets
+===============  ================================================================================
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import guards, orders, sources_of, steps_of
-from tidemill.program.stages import IterationEmission, PartitionEmission, Stage, TimePartitionEmission
+from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, on_stack
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, FunctionFrame, NotCompiled, TextConstants
@@ -37,6 +38,7 @@ from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
 from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
+from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, check_multisets, group_width
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
 from tidemill.runtimes.runtime import FieldsOf
@@ -78,6 +80,8 @@ class _StageEmitter:
         _check_finish(self._stage)
         if self._stage.reader is not None:
             _check_finish(self._stage.reader)
+            if isinstance(self._stage.reader.finish, GroupEmission) and self._stage.reader.finish.peeks:
+                raise NotCompiled("aggregates that are no sums, over rows that are not stored")
         _check_replaces(self._stage, self._replaces)
         mirrors = self._mirrors()
         for map_ in self._stage.maps:
@@ -98,6 +102,9 @@ class _StageEmitter:
             self._emit_input(input_, len(inputs), prefetch)
         self._emit_events(list(inputs.values()), prefetch)
         self._emit_produce()
+        finish = self._stage.finish
+        if isinstance(finish, GroupEmission) and finish.peeks:
+            MultisetGroupCode(finish, self._maps).emit_read(self._module)
         row_output = emit_rows(self._module, self._function, self._stage, self._maps)
         return StageCode(
             self._stage,
@@ -150,6 +157,7 @@ class _StageEmitter:
             () if bare else sorted(guards(self._stage).get(map_.name, ())),
             journaled,
             self._graph.entered(map_.name),
+            None if bare else group_width(self._stage, map_),
         )
         place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
         place.initializer = NULL_POINTER
@@ -359,15 +367,15 @@ def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
 
 
 def _check_finish(stage: Stage) -> None:
-    """Bags and parts are kept in order, and that order has no native form."""
+    """Refuse stages whose rows come out in a way that has no native form."""
     if isinstance(stage.finish, PartitionEmission):
         raise NotCompiled("rows in the order of a window or a top-k")
     if isinstance(stage.finish, IterationEmission):
         raise NotCompiled("a recursion")
     if isinstance(stage.finish, TimePartitionEmission):
         raise NotCompiled("partitions that are made from each other")
-    if stage.finish is not None and stage.finish.peeks:
-        raise NotCompiled("aggregates that are no sums")
+    if stage.finish is not None:
+        check_multisets(stage, stage.finish)
     if any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
         raise NotCompiled("the elements of an array")
     if any(source.split is not None for source in sources_of(stage)):

@@ -35,14 +35,16 @@ from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.joingraph.walks import SKIPPED
 from tidemill.runtimes.native.llvm.queries import MapGlobal
-from tidemill.runtimes.native.llvm.stage.emit_rows import MACHINE_CODE_KEYS
+from tidemill.runtimes.native.llvm.stage.emit_rows import MACHINE_CODE_KEYS, shows_keys
 from tidemill.runtimes.native.llvm.stage.emit_stage import (
     READ_MAP,
     drained_maps,
     fills_by_firing,
 )
+from tidemill.runtimes.native.llvm.stage.multiset_groups import READ_GROUPS, end_of, multiset_maps
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.operators.groups import OutputOperator
+from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput, TouchedGroup
 from tidemill.runtimes.native.python.compile import compile_stage
 
 LARGE_STATE = 2 << 20
@@ -255,7 +257,7 @@ class LlvmStage:
     def emit(self) -> ChangeSet:
         """The net change of the stage's rows."""
         self.prepare()
-        return self._output(lambda finish: finish.changed(self._maps))
+        return self._output(self._changed_rows)
 
     def _output(self, in_python: Callable[[OutputOperator], Mapping[Row, int]]) -> ChangeSet:
         """The rows that wait in an output, or those that come from a map: as columns, or else made ``in_python``."""
@@ -279,7 +281,7 @@ class LlvmStage:
         if (
             declared is None
             or not isinstance(finish, GroupEmission)
-            or self._maps[finish.source].touches < MACHINE_CODE_KEYS
+            or sum(self._maps[name].touches for name in (finish.source, *multiset_maps(finish))) < MACHINE_CODE_KEYS
         ):
             return None
         self._maps[finish.source].sweep()
@@ -288,7 +290,7 @@ class LlvmStage:
         if status:
             output.clear()
             return None
-        return self._output_table(output, distinct=True)
+        return self._output_table(output, distinct=shows_keys(self.stage))
 
     def recompute_pending(self) -> None:
         """Recompute what waits for all inputs."""
@@ -329,7 +331,35 @@ class LlvmStage:
             # Where sums are read on the way, a row that has come and gone must not be met.
             whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
             self._take(input_, whole)
-        return self._output(lambda finish: finish.whole(self._maps))
+        return self._output(self._all_rows)
+
+    def _changed_rows(self, finish: OutputOperator) -> Mapping[Row, int]:
+        if isinstance(finish, MultisetGroupOutput):
+            return finish.changed_groups(self._touched_groups())
+        return finish.changed(self._maps)
+
+    def _all_rows(self, finish: OutputOperator) -> Mapping[Row, int]:
+        if isinstance(finish, MultisetGroupOutput):
+            return finish.whole_groups(self._touched_groups())
+        return finish.whole(self._maps)
+
+    def _touched_groups(self) -> list[TouchedGroup]:
+        """The groups that the epoch has touched, in their own map or in a multiset, with the values of aggregates."""
+        finish = self.stage.finish
+        assert isinstance(finish, GroupEmission)
+        names = multiset_maps(finish)
+        held, multisets = self._maps[finish.source], [self._maps[name] for name in names]
+        held.sweep()
+        most = held.touches + sum(multiset.touches for multiset in multisets)
+        records = [held.make_records(most) for _ in range(2)]
+        sides = [[multiset.make_ends(most) for multiset in multisets] for _ in range(2)]
+        arrays = [array.ctypes.data for array in (*records, *sides[0], *sides[1])]
+        count = self._functions.read_groups(len(arrays))(*arrays)
+        entries = [held.entries_of(array[:count]) for array in records]
+        wanted = [(names.index(read.map), end_of(read)) for read in finish.peeks]
+        values = [[multisets[place].values_at(side[place][:count], end) for place, end in wanted] for side in sides]
+        keys = held.keys_of(records[0][:count])
+        return list(zip(keys, *entries, *(zip(*side, strict=True) for side in values), strict=True))
 
     def produce(self) -> ChangeSet:
         """The rows of a stage that does not store them: those of all walks from the entries of one member."""
@@ -487,12 +517,15 @@ class _StageFunctions:
     def emit(self) -> Any:
         return self._find("emit")
 
+    def read_groups(self, arrays: int) -> Any:
+        return self._find(READ_GROUPS, *[ctypes.c_void_p] * arrays, result=ctypes.c_int64)
+
     def events(self) -> Any:
         return self._find("events", ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int32)
 
-    def _find(self, name: str, *arguments: Any) -> Any:
+    def _find(self, name: str, *arguments: Any, result: Any = ctypes.c_int32) -> Any:
         if name not in self._known:
-            self._known[name] = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._library.address(name))
+            self._known[name] = ctypes.CFUNCTYPE(result, *arguments)(self._library.address(name))
         return self._known[name]
 
 
