@@ -47,14 +47,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", default="", help="golden files, such as join_self,top_k: each runs alone")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """What shares a process where there are several: Spark's tests; golden files of a group; else those of a module.
 
-    The longest come first, so that nobody waits for them at the end.
+    The longest come first, so that nobody waits for them at the end. A wrapper, because xdist itself looks early.
     """
     items.sort(key=_turn)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
+    yield
 
 
 def _turn(item: pytest.Item) -> int:

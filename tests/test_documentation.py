@@ -6,10 +6,16 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.conversation import read
+from tests.matrix.cases import FILES, Way
+from tests.matrix.table import FORMS, STRATEGIES
+from tests.test_golden import is_quick
+from tests.ways import NATIVE
 from tidemill.engine.catalog.view_options import view_options
 from tidemill.runtimes.runtime import Runtime
 
@@ -121,3 +127,24 @@ def _present(package: Path) -> set[str]:
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCE.parent)))
 def test_the_map_of_a_package_lists_its_modules(package: Path) -> None:
     assert _mapped(package) == _present(package)
+
+
+QUOTED = re.compile(r"^(\w+) +(\w+) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+ +\d+", flags=re.MULTILINE)
+"""A line of the golden table: strategy, way, and how many cases there are with whole blocks and row by row."""
+
+
+def test_the_golden_table_has_the_files_that_there_are() -> None:
+    """What `make test` prints at its end; of DataFrames only a run can tell which files share one."""
+    table = {
+        (strategy, way): (int(w), int(r))
+        for strategy, way, w, r in QUOTED.findall(_section("CONTRIBUTING.md", "Tests"))
+    }
+    conversations = [read(path) for path in FILES]
+    for way, strategy in product((*NATIVE, "driver"), STRATEGIES):
+        counts = tuple(
+            sum(Way(strategy, way, form).takes(conversation) for conversation in conversations)
+            * is_quick(way, strategy, form)
+            for form in FORMS
+        )
+        assert table.pop((strategy, way), (0, 0)) == counts, f"{strategy} {way}"
+    assert {way for _, way in table} == {"frames"}
