@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby, product
 from pathlib import Path
 
+from benchmarks.choices import chosen
 from benchmarks.dbtoaster.book import EVENTS, order_book
 from benchmarks.dbtoaster.case import BACKENDS, DEPTHS, SCALE, Case, Outcome
 from benchmarks.dbtoaster.measure import measure
@@ -17,7 +18,6 @@ from benchmarks.dbtoaster.paper import DBTOASTER, TPCH
 from benchmarks.dbtoaster.queries import READS
 from benchmarks.dbtoaster.results import Results, figures
 from benchmarks.dbtoaster.stream import Stream, kept
-from tidemill.model.errors import UnknownName
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
 SCALES = (0.1, 0.5, 1.0, 5.0)
@@ -57,9 +57,9 @@ class _Plan:
 
     @classmethod
     def of(cls, options: BenchmarkOptions) -> _Plan:
-        queries = _chosen("query", options.queries, tuple(DBTOASTER))
-        depths = _chosen("depth", options.depths, DEPTHS)
-        backends = _chosen("back end", options.backends, BACKENDS)
+        queries = chosen("query", options.queries, tuple(DBTOASTER))
+        depths = chosen("depth", options.depths, DEPTHS)
+        backends = chosen("back end", options.backends, BACKENDS)
         scales: tuple[float, ...] = (options.scale or SCALE,)
         if options.scaling:
             # Figure 11 is about the optimized program, and about data that can grow.
@@ -74,13 +74,6 @@ class _Plan:
         for case in [case for case in cases if (case.query, case.depth, case.backend) == SINGLY]:
             cases.insert(cases.index(case) + 1, replace(case, single=True))
         return cls(tuple(cases), options.seconds or (QUICK_SECONDS if options.quick else SECONDS))
-
-
-def _chosen(what: str, wanted: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    for name in wanted:
-        if name not in known:
-            raise UnknownName(f'there is no {what} "{name}"', hint=f"There is: {', '.join(known)}.")
-    return tuple(name for name in known if name in wanted) or known
 
 
 def _measure(

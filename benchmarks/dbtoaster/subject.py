@@ -32,7 +32,7 @@ class Subject:
         self._case = case
         self._stream = stream
         self._cache = TemporaryDirectory(prefix="tidemill-bench-")
-        self._before = _anonymous()
+        self._before = anonymous_bytes()
         self._warehouse = tidemill.open(":memory:", runtime="native", backend=case.backend)
         self._warehouse.sql(declarations(case.query))
         self._warehouse.apply(stream.static)
@@ -73,7 +73,7 @@ class Subject:
     def bytes(self) -> int:
         """The memory of the maps; where they do not say, all that was taken since the warehouse was opened."""
         sizes = [size.bytes for size in self._sizes()]
-        return sum(size for size in sizes if size is not None) or max(_anonymous() - self._before, 0)
+        return sum(size for size in sizes if size is not None) or max(anonymous_bytes() - self._before, 0)
 
     def entries(self) -> int:
         """How many entries the maps hold of which the memory is known."""
@@ -115,7 +115,7 @@ def _options(case: Case) -> str:
     return f"strategy = 'viewlet', depth = {depth}" + (f", static = '{static}'" if static else "")
 
 
-def _anonymous() -> int:
+def anonymous_bytes() -> int:
     """Bytes of memory that this process has and no file stands behind: the stream itself does not count."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return 1024 * int(status.partition("RssAnon:")[2].split()[0])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs"
+BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply"
 
 
 def bench(
