@@ -6,13 +6,13 @@ file) and Q14 (a function in Java).
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.answers import Answers, differ, inner
 from tests.nexmark.auctions import House
+from tests.nexmark.queries import QUERIES, SCHEMA
 from tests.ways import NATIVE, opened
 from tidemill.changes.zset import ZSet
 from tidemill.compiler.frontends.script.statements import CreateTable
@@ -21,8 +21,6 @@ from tidemill.compiler.frontends.translate import parse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FOLDER = Path(__file__).parent / "nexmark"
-QUERIES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("q*.sql"))}
 ONLY_SPARK = {"q5_hot_items", "q7_highest_bid", "q8_new_users", "q11_sessions"}
 """DuckDB has no window() and session_window()."""
 
@@ -32,10 +30,9 @@ EPOCHS = 12
 def play(query: str, way: str, epochs: int, spark: SparkSession | None = None, seed: int = 1) -> tuple[Answers, ZSet]:
     """Run a history past a view, comparing it with the evaluator after every epoch; what it shows in the end."""
     house, answers = House(seed), Answers()
-    schema = (FOLDER / "schema.sql").read_text()
     with opened(way, spark) as warehouse:
-        warehouse.sql(schema)
-        for statement in parse(schema):
+        warehouse.sql(SCHEMA)
+        for statement in parse(SCHEMA):
             assert isinstance(statement, CreateTable)
             answers.declare(statement.table)
         warehouse.sql(f"CREATE MATERIALIZED VIEW v AS {query}")

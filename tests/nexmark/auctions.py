@@ -46,12 +46,13 @@ class House:
         at = START + timedelta(seconds=draw.randrange(5400))
         match table:
             case "person":
-                return (self._next, f"name {self._next % 4}", None, "Boise", draw.choice(STATES), at)
+                return (self._next, f"name {self._next % 4}", None, None, "Boise", draw.choice(STATES), at, None)
             case "auction":
                 expires = at + timedelta(minutes=draw.randrange(90))
-                return (self._next, "lamp", 5, at, expires, self._some("person"), draw.randrange(3))
+                seller, category = self._some("person"), draw.randrange(3)
+                return (self._next, "lamp", None, 4, 5, at, expires, seller, category, None)
         url = f"https://house.example/{draw.choice('ab')}/{draw.choice('cd')}/item?channel={draw.randrange(3)}"
-        return (self._some("auction"), draw.randrange(4), draw.randrange(30), draw.choice(CHANNELS), url, at)
+        return (self._some("auction"), draw.randrange(4), draw.randrange(30), draw.choice(CHANNELS), url, at, None)
 
     def _some(self, table: str) -> int | None:
         """The key of a row that is there, or most likely no longer."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply"
+BENCHMARK_NAMES = "tpch, dbtoaster, graphivm, eca, viewdf, movie, sql, compiling, epochs, apply, nexmark"
 
 
 def bench(
