@@ -47,6 +47,12 @@ VIEWS = {
       FROM sales GROUP BY name HAVING MAX(n) > 0 OR MIN(n) FILTER (WHERE flag) IS NULL""",
     "computed": "SELECT flag, MAX(CAST(n AS BIGINT) + 1) - MIN(n) AS spread, AVG(price) AS p FROM sales GROUP BY flag",
     "global": "SELECT COUNT(*) AS c, MIN(n) AS a, MAX(x) AS b FROM sales",
+    "first": """SELECT name, n, x FROM (SELECT name, n, x, ROW_NUMBER() OVER (PARTITION BY name ORDER BY n DESC, x) AS r
+      FROM sales) t WHERE r = 1""",
+    "first three": """SELECT flag, n, price FROM (SELECT name, flag, n, price, wide, x, day, at, big,
+      ROW_NUMBER() OVER (PARTITION BY name, flag ORDER BY x DESC NULLS LAST, price, day DESC) AS r
+      FROM sales) t WHERE r <= 3 AND n + 1 IS NOT NULL""".replace("n + 1", "n"),
+    "first ten": "SELECT n, at, wide, flag FROM sales ORDER BY wide DESC NULLS FIRST, flag LIMIT 10",
     "by expression": "SELECT YEAR(day) AS y, MIN(at) AS a FROM sales WHERE n > -3 GROUP BY YEAR(day)",
 }
 

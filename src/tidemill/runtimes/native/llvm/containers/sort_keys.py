@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from llvmlite import ir
 
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, number
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I64
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I64, NullableValue
 
 
 def key_bits(type_: ir.Type) -> int:
@@ -35,6 +38,63 @@ def from_sort_key(builder: ir.IRBuilder, key: IRValue, type_: ir.Type) -> IRValu
         return builder.bitcast(builder.xor(key, flipped), F64)
     part = key if key.type == type_ else builder.trunc(key, type_)
     return builder.xor(part, number(1 << (type_.width - 1), type_))
+
+
+@dataclass(frozen=True, slots=True)
+class SortTerm:
+    """A cell within a sort key of several; ``nulls_first`` is None where it cannot be NULL."""
+
+    type: ir.Type
+    descending: bool
+    nulls_first: bool | None
+
+    @property
+    def bits(self) -> int:
+        """The bits that it takes."""
+        return _width(self.type) + (self.nulls_first is not None)
+
+
+def to_composite_key(
+    builder: ir.IRBuilder, cells: Sequence[NullableValue], terms: Sequence[SortTerm], type_: ir.Type
+) -> IRValue:
+    """The key of several cells, the first of which decides first: their bits one after the other."""
+    found: IRValue = number(0, type_)
+    for cell, term in zip(cells, terms, strict=True):
+        own = ir.IntType(_width(term.type))
+        bits = to_sort_key(builder, cell.value)
+        bits = bits if bits.type == own else builder.trunc(bits, own)
+        bits = builder.not_(bits) if term.descending else bits
+        if term.nulls_first is not None:
+            assert cell.is_null is not None
+            bits = builder.select(cell.is_null, number(0, own), bits)
+            flag = builder.not_(cell.is_null) if term.nulls_first else cell.is_null
+            found = builder.or_(_shifted(builder, found, 1), builder.zext(flag, type_))
+        wide = bits if own == type_ else builder.zext(bits, type_)
+        found = wide if own == type_ else builder.or_(_shifted(builder, found, own.width), wide)
+    return found
+
+
+def from_composite_key(builder: ir.IRBuilder, key: IRValue, terms: Sequence[SortTerm]) -> list[NullableValue]:
+    """The cells of such a key; those that are NULL have any value."""
+    found: list[NullableValue] = []
+    place = 0
+    for term in reversed(terms):
+        own = ir.IntType(_width(term.type))
+        bits = builder.lshr(key, number(place, key.type)) if place else key
+        bits = bits if bits.type == own else builder.trunc(bits, own)
+        place += own.width
+        null = None
+        if term.nulls_first is not None:
+            flag = builder.trunc(builder.lshr(key, number(place, key.type)), ir.IntType(1))
+            null = builder.not_(flag) if term.nulls_first else flag
+            place += 1
+        bits = builder.not_(bits) if term.descending else bits
+        found.append(NullableValue(from_sort_key(builder, bits, term.type), null))
+    return found[::-1]
+
+
+def _shifted(builder: ir.IRBuilder, key: IRValue, bits: int) -> IRValue:
+    return builder.shl(key, number(bits, key.type))
 
 
 def _width(type_: ir.Type) -> int:

@@ -69,7 +69,7 @@ class NativeMap:
         self.map = code.map
         self._record, self._strings = code.changing.record, strings
         self._reader = RecordReader(self.map, self._record, strings)
-        self._ends = None if code.changing.multiset is None else code.changing.multiset.ends
+        self._ordered = code.changing.ordered
         self._functions = _functions(code, library)
         self._handle = (ctypes.c_int64 * (code.changing.handle.size // 8))()
         self.address = ctypes.addressof(self._handle)
@@ -131,8 +131,8 @@ class NativeMap:
 
     def make_ends(self, count: int) -> Records:
         """Room for the ends of so many multisets; the map is one."""
-        assert self._ends is not None
-        return np.empty(count, self._ends.dtype(("there", *ENDS)))
+        assert self._ordered is not None
+        return np.empty(count, self._ordered.version.dtype(("there", *ENDS)))
 
     def values_at(self, ends: Records, end: str) -> list[Any]:
         """The value at one end of each multiset, None where it is empty."""

@@ -86,8 +86,8 @@ class JournalCode:
         self._code.store.create(builder, handle)
         for order in self._code.orders:
             order.create(builder, handle)
-        if self._code.multiset is not None:
-            self._code.multiset.create(builder, handle)
+        if self._code.ordered is not None:
+            self._code.ordered.create(builder, handle)
         builder.ret(number(0, I32))
 
     def _destroy(self, builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
@@ -97,8 +97,8 @@ class JournalCode:
         code.store.destroy(builder, handle)
         for order in code.orders:
             order.destroy(builder, handle)
-        if code.multiset is not None:
-            code.multiset.destroy(builder, handle)
+        if code.ordered is not None:
+            code.ordered.destroy(builder, handle)
         for name in ("journal", "limbo"):
             memory.release_vector(builder, account, code.handle.address(builder, handle, name), self._size)
         builder.ret_void()
@@ -109,8 +109,8 @@ class JournalCode:
         total = builder.add(code.store.bytes(builder, handle), number(code.handle.size))
         for order in code.orders:
             total = builder.add(total, order.bytes(builder, handle))
-        if code.multiset is not None:
-            total = builder.add(total, code.multiset.bytes(builder, handle))
+        if code.ordered is not None:
+            total = builder.add(total, code.ordered.bytes(builder, handle))
         for name in ("journal", "limbo"):
             capacity = VECTOR.load(builder, code.handle.address(builder, handle, name), "capacity")
             total = builder.add(total, builder.mul(capacity, number(self._size)))
@@ -209,8 +209,8 @@ class JournalCode:
         idle = builder.icmp_unsigned("<", builder.mul(count, number(IDLE)), capacity)
         with builder.if_then(builder.and_(large, idle), likely=False):
             memory.release_vector(builder, self._code.account(builder, handle), journal, self._size)
-        if self._code.multiset is not None:
-            self._code.multiset.settle(builder, handle)
+        if self._code.ordered is not None:
+            self._code.ordered.settle(builder, handle)
         builder.call(self._next_epoch(), [handle])
         builder.ret_void()
 

@@ -28,6 +28,7 @@ from tidemill.runtimes.native.llvm.containers.key_cells import any_null
 from tidemill.runtimes.native.llvm.containers.slices import ListSlice
 from tidemill.runtimes.native.llvm.containers.sort_keys import to_sort_key
 from tidemill.runtimes.native.llvm.maps.adjacency_store import AdjacencyStore
+from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder
 from tidemill.runtimes.native.llvm.maps.journal import JournalCode
 from tidemill.runtimes.native.llvm.maps.ordered_index import minus
 from tidemill.runtimes.native.llvm.maps.record_store import PooledStore
@@ -70,16 +71,16 @@ class MapCode:
         guarded: Sequence[str] = (),
         journaled: bool = True,
         entered: ir.Function | None = None,
-        group_width: int | None = None,
+        group_order: GroupOrder | None = None,
     ) -> None:
         """``guarded`` names the values (or ``_weight``) whose negative entries are counted.
 
         With ``entered`` the entries of a slice lie behind each other, and that function is called with each new entry.
-        With ``group_width`` it is a multiset, of the groups that its first keys name.
+        With ``group_order`` the entries of each group, which the first keys name, are in that order.
         """
         self.map = map_
         self.orders = tuple(orders)
-        self.changing = UpdateCode(module, map_, indexes, orders, guarded, journaled, entered, group_width)
+        self.changing = UpdateCode(module, map_, indexes, orders, guarded, journaled, entered, group_order)
         self.epochs = JournalCode(self.changing)
         self._record, self._handle = self.changing.record, self.changing.handle
         self._keys, self._rings, self._store = self.changing.keys, self.changing.rings, self.changing.store
@@ -169,7 +170,7 @@ class MapCode:
     def pointers(self) -> int:
         """The greatest number of pointers that ``prefetch`` follows."""
         slices = 1 + len(self._store.indexes) if isinstance(self._store, PooledStore) else 0
-        return slices + len(self.orders) + (self.changing.multiset is not None)
+        return slices + len(self.orders) + (self.changing.ordered is not None)
 
     def prefetch(
         self, builder: ir.IRBuilder, handle: IRValue, cells: Mapping[str, NullableValue], prefetcher: Prefetcher
@@ -179,8 +180,8 @@ class MapCode:
         if len(places) == len(self.map.keys):
             keys = self._keys.of_cells(builder, [places[i] for i in range(len(places))])
             self._store.prefetch(builder, handle, keys.hash(builder), prefetcher)
-            if self.changing.multiset is not None:
-                self.changing.multiset.prefetch(builder, handle, keys, prefetcher)
+            if self.changing.ordered is not None:
+                self.changing.ordered.prefetch(builder, handle, keys, prefetcher)
         if isinstance(self._store, PooledStore):
             for index in self._store.indexes:
                 if places.keys() >= set(index):

@@ -32,11 +32,13 @@ from tidemill.runtimes.native.llvm.codegen.prefetch import LINE
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, KeyCode
 from tidemill.runtimes.native.llvm.maps.adjacency_store import AdjacencyStore
 from tidemill.runtimes.native.llvm.maps.clustered_store import ClusteredStore
+from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, GroupOrderCode
 from tidemill.runtimes.native.llvm.maps.multiset_index import MultisetIndexCode
 from tidemill.runtimes.native.llvm.maps.ordered_index import OrderedIndexCode
 from tidemill.runtimes.native.llvm.maps.record_items import RecordItems
 from tidemill.runtimes.native.llvm.maps.record_store import InlineStore, PooledStore, RecordStore
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers, RingCode, return_status
+from tidemill.runtimes.native.llvm.maps.top_rows import TopRowsCode
 
 
 def _shape(
@@ -83,18 +85,18 @@ class UpdateCode:
         guarded: Sequence[str],
         journaled: bool,
         entered: ir.Function | None = None,
-        group_width: int | None = None,
+        group_order: GroupOrder | None = None,
     ) -> None:
         """With ``entered`` slices are arrays, and that function is called with each entry that is new.
 
-        With ``group_width`` it is a multiset: so many keys are those of a group, and the values of each are in order.
+        With ``group_order`` the entries of each group are in that order.
         """
         self.module, self.map, self.journaled = module, map_, journaled
         self.symbol = _shape(map_, indexes, orders, guarded, journaled)
         if entered is not None:
             self.symbol += f" as {entered.name}"
-        if group_width is not None:
-            self.symbol += f" of groups by {group_width}"
+        if group_order is not None:
+            self.symbol += f" with {group_order}"
         self._entered = entered
         self.record, self.handle = MapRecord(map_), StructLayout()
         self.handle.field("account", PTR)
@@ -111,9 +113,10 @@ class UpdateCode:
         spans = [self.keys.places((*prefix, column)) for prefix, column in orders]
         clustered = next((i for i, places in enumerate(spans) if not slices and self._clusters(places)), None)
         self.orders = [self._make_order(f"order{i}", places, i == clustered) for i, places in enumerate(spans)]
-        self.multiset: MultisetIndexCode | None = None
-        if group_width is not None:
-            self.multiset = MultisetIndexCode(module, self.symbol, map_, self.handle, group_width)
+        self.ordered: GroupOrderCode | None = None
+        if group_order is not None:
+            kind = MultisetIndexCode if group_order.first is None else TopRowsCode
+            self.ordered = kind(module, self.symbol, map_, self.handle, group_order)
         self.store: RecordStore
         if slices and entered is not None:
             distinct = list(dict.fromkeys(slices))
@@ -196,7 +199,7 @@ class UpdateCode:
             self._reweigh(builder, handle, entry, new.weight)
             self._count_negatives(builder, handle, old, new)
             status = self._add_to_orders(builder, handle, keys, addend)
-            self._move_in_multiset(builder, handle, keys, old, new)
+            status = self._move_in_group(builder, handle, keys, (old, new), status)
             with builder.if_then(builder.icmp_unsigned("==", new.weight, number(0)), likely=False):
                 check(builder, builder.call(self._leave(), [handle, entry]))
             builder.ret(status)
@@ -227,7 +230,7 @@ class UpdateCode:
                 builder.call(self._entered, [entry])
             self._count_negatives(builder, handle, None, numbers)
             status = self._add_to_orders(builder, handle, keys, numbers)
-            self._move_in_multiset(builder, handle, keys, None, numbers)
+            status = self._move_in_group(builder, handle, keys, (None, numbers), status)
             with builder.if_then(builder.icmp_unsigned("==", numbers.weight, number(0)), likely=False):
                 self.append(builder, handle, "limbo", record)
             builder.ret(status)
@@ -283,7 +286,7 @@ class UpdateCode:
             old, keys = self.rings.load(builder, entry), self.keys.of_record(builder, entry)
             self._count_negatives(builder, handle, old, None)
             status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, None))
-            self._move_in_multiset(builder, handle, keys, old, None)
+            status = self._move_in_group(builder, handle, keys, (old, None), status)
             builder.call(self._erase(), [handle, entry])
             builder.ret(status)
 
@@ -320,8 +323,8 @@ class UpdateCode:
             self.rings.store(builder, entry, new)
             self._reweigh(builder, handle, entry, new.weight)
             self._count_negatives(builder, handle, old, new)
-            self._move_in_multiset(builder, handle, keys, old, new)
-            builder.ret(self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new)))
+            status = self._add_to_orders(builder, handle, keys, self._integer_change(builder, old, new))
+            builder.ret(self._move_in_group(builder, handle, keys, (old, new), status))
 
         return builder.call(self.function("put", I32, [PTR, PTR], body, "noinline"), [handle, record])
 
@@ -368,7 +371,7 @@ class UpdateCode:
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             (handle,) = arguments
-            assert self.multiset is None, "a multiset is never cleared"
+            assert self.ordered is None, "such a map is never cleared"
             for order in self.orders:
                 order.clear(builder, handle)
             for name in self.guarded:
@@ -445,20 +448,23 @@ class UpdateCode:
     def _reserve_orders(self, builder: ir.IRBuilder, handle: IRValue) -> None:
         for order in self.orders:
             order.reserve(builder, handle)
-        if self.multiset is not None:
-            self.multiset.reserve(builder, handle)
+        if self.ordered is not None:
+            self.ordered.reserve(builder, handle)
 
-    def _move_in_multiset(
+    def _move_in_group(
         self,
         builder: ir.IRBuilder,
         handle: IRValue,
         keys: KeyCells,
-        old: EntryNumbers | None,
-        new: EntryNumbers | None,
-    ) -> None:
-        if self.multiset is not None:
-            weights = (None if numbers is None else numbers.weight for numbers in (old, new))
-            self.multiset.move(builder, handle, keys, *weights)
+        sides: tuple[EntryNumbers | None, EntryNumbers | None],
+        status: IRValue,
+    ) -> IRValue:
+        """Keep the order of a group in step with an entry, as it was and as it is; gives a status."""
+        if self.ordered is None:
+            return status
+        old, new = (None if numbers is None else numbers.weight for numbers in sides)
+        found = self.ordered.move(builder, handle, keys, old, new)
+        return builder.select(builder.icmp_unsigned("==", found, number(0, I32)), status, found)
 
     def _add_to_orders(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, addend: EntryNumbers) -> IRValue:
         status: IRValue = number(0, I32)

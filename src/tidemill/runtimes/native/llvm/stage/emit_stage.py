@@ -38,7 +38,8 @@ from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
 from tidemill.runtimes.native.llvm.stage.emit_rows import emit_rows
-from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, check_multisets, group_width
+from tidemill.runtimes.native.llvm.stage.emit_top_k import check_top_k, emit_top_k, top_k_order
+from tidemill.runtimes.native.llvm.stage.multiset_groups import MultisetGroupCode, check_multisets, multiset_order
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
 from tidemill.runtimes.native.llvm.stage.statements import StatementCode
 from tidemill.runtimes.runtime import FieldsOf
@@ -80,8 +81,7 @@ class _StageEmitter:
         _check_finish(self._stage)
         if self._stage.reader is not None:
             _check_finish(self._stage.reader)
-            if isinstance(self._stage.reader.finish, GroupEmission) and self._stage.reader.finish.peeks:
-                raise NotCompiled("aggregates that are no sums, over rows that are not stored")
+            _check_reader(self._stage.reader)
         _check_replaces(self._stage, self._replaces)
         mirrors = self._mirrors()
         for map_ in self._stage.maps:
@@ -105,7 +105,8 @@ class _StageEmitter:
         finish = self._stage.finish
         if isinstance(finish, GroupEmission) and finish.peeks:
             MultisetGroupCode(finish, self._maps).emit_read(self._module)
-        row_output = emit_rows(self._module, self._function, self._stage, self._maps)
+        emit = emit_top_k if isinstance(finish, PartitionEmission) else emit_rows
+        row_output = emit(self._module, self._function, self._stage, self._maps)
         return StageCode(
             self._stage,
             self._module,
@@ -157,7 +158,7 @@ class _StageEmitter:
             () if bare else sorted(guards(self._stage).get(map_.name, ())),
             journaled,
             self._graph.entered(map_.name),
-            None if bare else group_width(self._stage, map_),
+            None if bare else multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
         )
         place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
         place.initializer = NULL_POINTER
@@ -368,18 +369,25 @@ def _replaces_of(stage: Stage) -> tuple[Replace, ...]:
 
 def _check_finish(stage: Stage) -> None:
     """Refuse stages whose rows come out in a way that has no native form."""
-    if isinstance(stage.finish, PartitionEmission):
-        raise NotCompiled("rows in the order of a window or a top-k")
     if isinstance(stage.finish, IterationEmission):
         raise NotCompiled("a recursion")
     if isinstance(stage.finish, TimePartitionEmission):
         raise NotCompiled("partitions that are made from each other")
-    if stage.finish is not None:
+    if isinstance(stage.finish, PartitionEmission):
+        check_top_k(stage, stage.finish)
+    elif stage.finish is not None:
         check_multisets(stage, stage.finish)
     if any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
         raise NotCompiled("the elements of an array")
     if any(source.split is not None for source in sources_of(stage)):
         raise NotCompiled("a change that is parted by keys")
+
+
+def _check_reader(reader: Stage) -> None:
+    """Refuse rows that come from ordered groups: there are none of what is filled to be read."""
+    finish = reader.finish
+    if isinstance(finish, PartitionEmission) or (isinstance(finish, GroupEmission) and finish.peeks):
+        raise NotCompiled("ordered groups of rows that are not stored")
 
 
 def _check_replaces(stage: Stage, replaces: Sequence[Replace]) -> None:

@@ -24,7 +24,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.reads import row_wise
-from tidemill.program.stages import GroupEmission, Stage
+from tidemill.program.stages import GroupEmission, PartitionEmission, Stage
 from tidemill.runtimes.native.llvm.codegen.jit import Library, load
 from tidemill.runtimes.native.llvm.codegen.layout import Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
@@ -278,6 +278,10 @@ class LlvmStage:
         maps may take no more memory, for the epoch has room in them already.
         """
         declared, finish = self.code.row_output, self.stage.finish
+        if isinstance(finish, PartitionEmission):
+            assert declared is not None
+            self._check(self._functions.emit()(), None)
+            return self._output_table(self._outputs[declared.place.name])
         if (
             declared is None
             or not isinstance(finish, GroupEmission)

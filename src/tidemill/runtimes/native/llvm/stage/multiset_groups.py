@@ -20,6 +20,7 @@ from tidemill.runtimes.native.llvm.codegen.control_flow import COLD, IRValue, Lo
 from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.layout import I64, NULL_POINTER, PTR, NullableValue, at
 from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells
+from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, KeyOrder
 from tidemill.runtimes.native.llvm.maps.multiset_index import MultisetIndexCode
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 
@@ -77,12 +78,12 @@ class MultisetGroupCode:
     @property
     def indexes(self) -> list[MultisetIndexCode]:
         """The ordered values of each multiset."""
-        found = [held.code.changing.multiset for held in self._multisets]
-        return [index for index in found if index is not None]
+        found = [held.code.changing.ordered for held in self._multisets]
+        return [index for index in found if isinstance(index, MultisetIndexCode)]
 
     def each(self, builder: ir.IRBuilder, tell: TellGroup) -> None:
         """Emit ``tell`` for each touched group; nothing may return from there."""
-        sizes = [index.ends.size for index in self.indexes]
+        sizes = [index.version.size for index in self.indexes]
         sides = MultisetSides(*([on_stack(builder, size) for size in sizes] for _ in range(2)))
         for index, held in zip(self.indexes, self._multisets, strict=True):
             index.begin_emission(builder, held.handle(builder))
@@ -94,7 +95,7 @@ class MultisetGroupCode:
 
         self._held.code.epochs.each_touched(builder, self._held.handle(builder), tell_entry)
         for index, held in zip(self.indexes, self._multisets, strict=True):
-            with index.each_untold(builder, held.handle(builder)) as prefix:
+            with index.each_untold(builder, held.handle(builder)) as (prefix, _):
                 self._tell_untouched(builder, prefix, sides, tell)
 
     def _tell_untouched(
@@ -141,8 +142,8 @@ class MultisetGroupCode:
                 if entry is None:
                     code.rings.store_zero(builder, new_place)
                 for index, target, ends in zip(indexes * 2, targets, (*sides.before, *sides.after), strict=True):
-                    place = at(builder, target, builder.mul(count.get(), number(index.ends.size)))
-                    memory.copy(builder, place, ends, index.ends.size)
+                    place = at(builder, target, builder.mul(count.get(), number(index.version.size)))
+                    memory.copy(builder, place, ends, index.version.size)
                 count.set(builder.add(count.get(), number(1)))
 
             self.each(builder, tell)
@@ -152,10 +153,11 @@ class MultisetGroupCode:
         define(module, READ_GROUPS, I64, types, body, *COLD, exported=True)
 
 
-def group_width(stage: Stage, map_: Map) -> int | None:
-    """The number of keys of a group, where ``map_`` is a multiset of the stage."""
+def multiset_order(stage: Stage, map_: Map) -> GroupOrder | None:
+    """The order of the values of each group, where ``map_`` is a multiset of the stage; none of them is NULL."""
     finish = stage.finish
     if not isinstance(finish, GroupEmission) or map_.name not in multiset_maps(finish):
         return None
     (source,) = [own for own in stage.maps if own.name == finish.source]
-    return len(source.keys)
+    width = len(source.keys)
+    return GroupOrder(width, (KeyOrder(width, nullable=False),))
