@@ -171,7 +171,7 @@ def inner(rows: Iterable[Any], fields: tuple[Field, ...], name: str) -> list[Row
 
 
 def differ(expected: Mapping[Row, int], actual: Mapping[Row, int], fields: tuple[Field, ...]) -> str:
-    """How two bags differ, or nothing. Doubles may differ in their last digits, and decimals in their last digit.
+    """How two multisets differ, or nothing. Doubles may differ in their last digits, and decimals in their last digit.
 
     SQL fixes no order of addition, and DuckDB's averages of decimals are doubles.
     """

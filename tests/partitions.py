@@ -52,7 +52,7 @@ OWN = (
     "SELECT g, x FROM `{a}` EXCEPT SELECT g, x FROM `{own}`",
 )
 GROUPED = (PLAIN[1], PLAIN[2], OWN[0], OWN[1], OWN[3])
-"""Those that group the rows of layers by a column of theirs."""
+"""Those that group the rows of slices by a column of theirs."""
 
 ABOVE = (
     "SELECT * FROM v",
@@ -73,14 +73,14 @@ class Definition:
         return f"every {self.node.every} from {feeds}: {'; '.join(self.texts)}"
 
 
-def layered(
-    every: int, feeds: dict[str, int], layers: tuple[PartitionSlice, ...], initialize: str, update: str
+def partitioned(
+    every: int, feeds: dict[str, int], slices: tuple[PartitionSlice, ...], initialize: str, update: str
 ) -> TimePartitioned:
     """The relation ``v``; ``feeds`` has the length of the partitions of each table that it reads."""
     fed = tuple(PartitionedInput(name, _rows(TABLES[name], length), length) for name, length in feeds.items())
-    columns = {layer.name: TABLES["k"].fields for layer in layers}
+    columns = {slice_.name: TABLES["k"].fields for slice_ in slices}
     bodies = [translate(text, columns).relation for text in (initialize, update)]
-    return TimePartitioned("v", every, fed, layers, *map(_named, bodies))
+    return TimePartitioned("v", every, fed, slices, *map(_named, bodies))
 
 
 def _rows(table: Table, every: int) -> Relation:
@@ -116,10 +116,10 @@ def definitions(draw: st.DrawFn, bodies: tuple[str, ...] = PLAIN + OWN) -> Defin
     own = PartitionSlice(
         "v", Subscript(draw(st.integers(-4, last))) if draw(st.integers(0, 3)) else None, Subscript(last)
     )
-    layers = (*read, own) if "own" in update else tuple(read)
+    slices = (*read, own) if "own" in update else tuple(read)
     texts = tuple(_over(draw, text, read, own) for text in (initialize, update))
     texts = texts if initialize != update else (texts[0], texts[0])
-    return Definition(layered(every, feeds, tuple(dict.fromkeys(layers)), *texts), texts)
+    return Definition(partitioned(every, feeds, tuple(dict.fromkeys(slices)), *texts), texts)
 
 
 @st.composite

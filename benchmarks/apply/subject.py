@@ -122,7 +122,7 @@ def recomputed(workload: Workload, tables: dict[str, pa.Table]) -> Counter[Row]:
 
 
 def plain(rows: Iterable[Sequence[Any]]) -> Counter[Row]:
-    """Rows as a bag that does not tell who gave them: whole numbers, and dates as texts."""
+    """Rows as a multiset that does not tell who gave them: whole numbers, and dates as texts."""
     return Counter(tuple(map(_plain, row)) for row in rows)
 
 

@@ -89,16 +89,16 @@ def _changed(one: Capability) -> str:
 def _check(one: Capability, warehouse: tidemill.Warehouse) -> float:
     """Compare the view with its query, computed anew from all rows; returns the seconds that this took."""
     start = time.perf_counter()
-    fresh = _bag(warehouse.sql(one.example))
+    fresh = _multiset(warehouse.sql(one.example))
     seconds = time.perf_counter() - start
     view = warehouse.view("v")
-    missing, extra = differences(fresh, _bag(view.rows()), view.fields)
+    missing, extra = differences(fresh, _multiset(view.rows()), view.fields)
     if missing or extra:
         raise AssertionError(f"{one.construct}: {len(missing)} rows are missing and {len(extra)} are wrong")
     return seconds
 
 
-def _bag(rows: Sequence[tuple[object, ...]]) -> ZSet:
+def _multiset(rows: Sequence[tuple[object, ...]]) -> ZSet:
     return ZSet.of(tuple(tuple(value) if isinstance(value, list) else value for value in row) for row in rows)
 
 

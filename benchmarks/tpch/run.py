@@ -148,9 +148,9 @@ class _Pipeline:
     def _check(self) -> None:
         """Every view of every warehouse against what Spark has just computed."""
         for view in VIEWS:
-            expected = _bag(self._spark.read.parquet(str(self._files / f"view-{view}")).toArrow())
+            expected = _multiset(self._spark.read.parquet(str(self._files / f"view-{view}")).toArrow())
             for runtime, warehouse in self._warehouses.items():
-                if _bag(warehouse.view(view).arrow()) != expected:
+                if _multiset(warehouse.view(view).arrow()) != expected:
                     raise AssertionError(f"view {view} on {runtime} differs from Spark's answer")
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class _Pipeline:
             warehouse.close()
 
 
-def _bag(table: pa.Table) -> list[str]:
+def _multiset(table: pa.Table) -> list[str]:
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 

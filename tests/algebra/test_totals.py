@@ -1,4 +1,4 @@
-"""Aggregates over bags: what each makes of values, weights and NULLs, and beside DuckDB's own answers."""
+"""Aggregates over multisets: what each makes of values, weights and NULLs, and beside DuckDB's own answers."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.partitions import PLAIN, TABLES, Epochs, epochs, layered
+from tests.partitions import PLAIN, TABLES, Epochs, epochs, partitioned
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript, TimePartitioned
 from tidemill.algebra.relational.walk import walk_all
@@ -33,11 +33,11 @@ LEFT_ALONE = (
 )
 
 
-def over(body: str, every: int = 1, **layers: PartitionSlice) -> TimePartitioned:
+def over(body: str, every: int = 1, **slices: PartitionSlice) -> TimePartitioned:
     """The relation of one body for all partitions, over ``s`` and ``p``."""
-    read = {**HERE, **layers}
+    read = {**HERE, **slices}
     text = body.format(a=read["s"].name, b=read["p"].name)
-    return layered(every, {"s": 1, "p": 1}, tuple(read.values()), text, text)
+    return partitioned(every, {"s": 1, "p": 1}, tuple(read.values()), text, text)
 
 
 @settings(max_examples=120, deadline=None)

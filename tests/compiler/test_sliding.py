@@ -41,15 +41,15 @@ def window(
     length: int, calls: tuple[tuple[str, str | None], ...], *, keys: bool = True, slide: int = 1
 ) -> TimePartitioned:
     """The groups of the last ``length`` slides, each of ``slide`` partitions of the feed."""
-    layer = PartitionSlice(
+    slice_ = PartitionSlice(
         "s", Subscript(times=slide, plus=slide * (1 - length)), Subscript(times=slide, plus=slide - 1)
     )
-    rows = Filter(Scan(layer.name, "s", LOSSES[1:]), call("ge", VALUE["loss"], Literal(-5, INT)))
+    rows = Filter(Scan(slice_.name, "s", LOSSES[1:]), call("ge", VALUE["loss"], Literal(-5, INT)))
     found = tuple(_aggregate(f"a{i}", *one) for i, one in enumerate(calls))
     groups = Aggregate(rows, (Named("src", VALUE["src"]),) if keys else (), found)
     shown = tuple(Named(f.name, Column(f.name, f.type, f.nullable)) for f in groups.fields)
     body = Project(groups, shown)
-    return TimePartitioned("w", 10 * slide, (PartitionedInput("s", Scan("s", "", LOSSES), 10),), (layer,), body, body)
+    return TimePartitioned("w", 10 * slide, (PartitionedInput("s", Scan("s", "", LOSSES), 10),), (slice_,), body, body)
 
 
 def _aggregate(name: str, function: str, argument: str | None) -> AggregateCall:

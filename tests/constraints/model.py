@@ -17,7 +17,7 @@ CREATE TABLE d (p INT, q INT, v INT, PRIMARY KEY (q, p));
 CREATE TABLE c (x INT, y INT, note VARCHAR(2) NOT NULL, amount INT,
   CONSTRAINT positive CHECK (amount > 0 OR x IS NULL), FOREIGN KEY (y, x) REFERENCES d (q, p));
 """
-"""``a`` and ``b`` refer to each other and ``b`` to itself; ``c`` is a bag that refers to a key of two columns."""
+"""``a`` and ``b`` refer to each other and ``b`` to itself; ``c`` is a multiset that refers to a key of two columns."""
 
 VIEW = """
 CREATE MATERIALIZED VIEW totals AS

@@ -44,7 +44,7 @@ def post(wh: tidemill.Warehouse, *rows: tuple[int, int, str], weight: int = 1) -
     return wh.apply({"posts": [(weight, row) for row in rows]})
 
 
-def bag(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+def multiset(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return Counter(rows)
 
 
@@ -56,10 +56,10 @@ def test_rows_are_those_of_the_query(wh: tidemill.Warehouse, serve: str, query: 
     post(wh, (1, 7, "a"), (2, 8, "b"))
     post(wh, (3, 7, "c"))
     follow(wh, (2, 7), weight=-1)
-    assert bag(wh.view("v").rows()) == bag(wh.sql(query).rows())
-    assert bag(wh.sql("SELECT * FROM v").rows()) == bag(wh.sql(query).rows())
+    assert multiset(wh.view("v").rows()) == multiset(wh.sql(query).rows())
+    assert multiset(wh.sql("SELECT * FROM v").rows()) == multiset(wh.sql(query).rows())
     joined = "SELECT v.who, q.author FROM v JOIN posts q ON q.id = v.who"
-    assert bag(wh.sql(joined).rows()) == bag(wh.sql(joined.replace("v JOIN", f"({query}) v JOIN")).rows())
+    assert multiset(wh.sql(joined).rows()) == multiset(wh.sql(joined.replace("v JOIN", f"({query}) v JOIN")).rows())
     assert wh.view("v").arrow().num_rows == len(wh.view("v"))
     assert wh.view("v").verify()
 
@@ -71,7 +71,7 @@ def test_rows_as_they_were(wh: tidemill.Warehouse, serve: str) -> None:
     post(wh, (1, 7, "a"))
     before = wh.epoch
     post(wh, (1, 7, "a"), weight=-1)
-    assert bag(wh.at(before).view("v").rows()) == bag([(1, 1, "a"), (2, 1, "a")])
+    assert multiset(wh.at(before).view("v").rows()) == multiset([(1, 1, "a"), (2, 1, "a")])
     assert wh.at(before).sql("SELECT COUNT(*) AS n FROM v").rows() == [(2,)]
     assert wh.view("v").rows() == []
 
@@ -83,11 +83,11 @@ def test_upkeep_leaves_the_rows_alone(wh: tidemill.Warehouse, serve: str) -> Non
     for number in range(200):
         post(wh, (number, 7, "x"))
     post(wh, *((number, 7, "x") for number in range(100)), weight=-1)
-    expected = bag(wh.sql(QUERY).rows())
+    expected = multiset(wh.sql(QUERY).rows())
     wh.compact()
-    assert bag(wh.view("v").rows()) == expected
+    assert multiset(wh.view("v").rows()) == expected
     wh.vacuum()
-    assert bag(wh.view("v").rows()) == expected
+    assert multiset(wh.view("v").rows()) == expected
     assert wh.view("v").verify()
 
 
@@ -163,7 +163,7 @@ def test_a_view_over_a_subscribed_one_takes_it_for_a_stream(wh: tidemill.Warehou
     follow(wh, (1, 7), (2, 7))
     post(wh, (1, 7, "a"), (2, 7, "b"))
     post(wh, (2, 7, "b"), weight=-1)
-    assert bag(wh.view("busy").rows()) == bag([(1, 1), (2, 1)])
+    assert multiset(wh.view("busy").rows()) == multiset([(1, 1), (2, 1)])
     wh.view("late").refresh()
     assert wh.view("late").rows() == [(2,)]
     with pytest.raises(Unsupported, match='"busy" cannot be verified'):
@@ -184,7 +184,7 @@ def test_deferred(wh: tidemill.Warehouse, serve: str) -> None:
     post(wh, (2, 7, "b"))
     wh.vacuum()
     wh.view("v").refresh()
-    assert bag(wh.view("v").rows()) == bag([(1, 1, "a"), (1, 2, "b")])
+    assert multiset(wh.view("v").rows()) == multiset([(1, 1, "a"), (1, 2, "b")])
     assert wh.view("v").verify()
 
 
@@ -209,7 +209,7 @@ def test_reopened(tmp_path: Path, serve: str) -> None:
         seen = wh.epoch
         post(wh, (2, 7, "b"))
     with tidemill.open(tmp_path, runtime="native", read_only=True) as wh:
-        assert bag(wh.view("v").rows()) == bag([(1, 1, "a"), (1, 2, "b")])
+        assert multiset(wh.view("v").rows()) == multiset([(1, 1, "a"), (1, 2, "b")])
         assert wh.at(seen).view("v").rows() == [(1, 1, "a")]
         assert wh.view("v").verify()
     with tidemill.open(tmp_path, runtime="native") as wh:
@@ -231,7 +231,7 @@ def test_maps_too_large_to_be_resident_are_read_whole(
     monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 10)
     with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
         post(wh, (100, 3, "y"))
-        assert bag(wh.view("v").rows()) == bag(wh.sql(QUERY).rows())
+        assert multiset(wh.view("v").rows()) == multiset(wh.sql(QUERY).rows())
         assert len(wh.view("v").rows()) == 410
 
 
@@ -246,8 +246,8 @@ def test_on_spark(tmp_path: Path, serve: str) -> None:
         seen = wh.epoch
         post(wh, (2, 7, "b"), (3, 8, "c"))
         post(wh, (1, 7, "a"), weight=-1)
-        assert bag(wh.view("v").rows()) == bag([(1, 2, "b"), (2, 2, "b"), (2, 2, "b")])
-        assert bag(wh.at(seen).view("v").rows()) == bag([(1, 1, "a"), (2, 1, "a"), (2, 1, "a")])
+        assert multiset(wh.view("v").rows()) == multiset([(1, 2, "b"), (2, 2, "b"), (2, 2, "b")])
+        assert multiset(wh.at(seen).view("v").rows()) == multiset([(1, 1, "a"), (2, 1, "a"), (2, 1, "a")])
         assert wh.sql("SELECT COUNT(*) AS n FROM v").rows() == [(3,)]
         assert wh.view("v").verify()
         wh.compact()
@@ -266,16 +266,16 @@ def test_as_machine_code(tmp_path: Path, serve: str, query: str) -> None:
         seen, before = wh.epoch, wh.view("v").rows()
         post(wh, (3, 7, "c"))
         follow(wh, (2, 7), weight=-1)
-        assert bag(wh.view("v").rows()) == bag(wh.sql(query).rows())
-        assert bag(wh.at(seen).view("v").rows()) == bag(before)
+        assert multiset(wh.view("v").rows()) == multiset(wh.sql(query).rows())
+        assert multiset(wh.at(seen).view("v").rows()) == multiset(before)
         if serve != "read":
             net = Counter({row: weight for weight, row in wh.view("v").changes(since=seen)})
             net.update(before)
-            assert +net == bag(wh.view("v").rows())
+            assert +net == multiset(wh.view("v").rows())
         assert wh.view("v").verify()
     with tidemill.open(tmp_path, runtime="native", backend="llvm") as wh:
         post(wh, (4, 8, "d"))
-        assert bag(wh.view("v").rows()) == bag(wh.sql(query).rows())
+        assert multiset(wh.view("v").rows()) == multiset(wh.sql(query).rows())
 
 
 STREAMS = """
@@ -298,8 +298,8 @@ def test_a_replay_that_publishes_much_closes_its_epochs(monkeypatch: pytest.Monk
         wh.flush()
         batches = list(heard)
         assert wh.epoch - start == len(batches) + (wh.epoch - batches[-1].epoch) > 5
-        rows = bag([row for batch in batches for row in batch.inserts])
-        assert rows == bag([(who, number) for _, (who, a) in follows for _, (number, b) in posts if a == b])
+        rows = multiset([row for batch in batches for row in batch.inserts])
+        assert rows == multiset([(who, number) for _, (who, a) in follows for _, (number, b) in posts if a == b])
         assert max(batch.rows for batch in batches) < 1000
 
 

@@ -48,10 +48,10 @@ def test_every_epoch_can_be_read_again(tmp_path: Path) -> None:
 
 def test_the_past_reads_alike_in_every_form(tmp_path: Path) -> None:
     with _shop(tmp_path / "shop") as warehouse:
-        for bag in (warehouse.view("spend"), warehouse.at(3).view("spend"), warehouse.at(2).view("spend")):
-            rows = sorted(bag.rows())
-            assert sorted(tuple(row.values()) for row in bag.arrow().to_pylist()) == rows
-            assert sorted(bag.pandas().itertuples(index=False, name=None)) == rows
+        for multiset in (warehouse.view("spend"), warehouse.at(3).view("spend"), warehouse.at(2).view("spend")):
+            rows = sorted(multiset.rows())
+            assert sorted(tuple(row.values()) for row in multiset.arrow().to_pylist()) == rows
+            assert sorted(multiset.pandas().itertuples(index=False, name=None)) == rows
 
 
 def test_views_go_on_after_reopening(tmp_path: Path) -> None:

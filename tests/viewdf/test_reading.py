@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.viewdf.world import MINUTE, TABLES, layered, translated
+from tests.viewdf.world import MINUTE, TABLES, partitioned, translated
 from tidemill.algebra.relational.relations import Project, Scan
 from tidemill.algebra.relational.time_partitions import Subscript
 from tidemill.algebra.relational.walk import walk_all
@@ -17,7 +17,7 @@ from tidemill.model.types import BIGINT, TIMESTAMP, Decimal
 
 
 @pytest.mark.parametrize(
-    ("written", "layer"),
+    ("written", "slice_"),
     [
         ("s[i]", "s[i]"),
         ("s [ I ]", "s[i]"),
@@ -31,12 +31,12 @@ from tidemill.model.types import BIGINT, TIMESTAMP, Decimal
         ("s", "s[..i]"),
     ],
 )
-def test_subscripts(written: str, layer: str) -> None:
-    assert [one.name for one in layered(f"UPDATE v[i] AS SELECT n FROM {written}").layers] == [layer]
+def test_subscripts(written: str, slice_: str) -> None:
+    assert [one.name for one in partitioned(f"UPDATE v[i] AS SELECT n FROM {written}").slices] == [slice_]
 
 
 @pytest.mark.parametrize(
-    ("written", "every", "layer"),
+    ("written", "every", "slice_"),
     [
         ("s[5*i .. 5*i+4]", "5 MINUTES", "s[5*i..5*i+4]"),
         ("s[i*5..(i+1)*5-1]", "5 MINUTES", "s[5*i..5*i+4]"),
@@ -48,22 +48,22 @@ def test_subscripts(written: str, layer: str) -> None:
         ("s[i/2]", "30 SECONDS", "s[i/2]"),
     ],
 )
-def test_subscripts_of_other_lengths(written: str, every: str, layer: str) -> None:
-    made = layered(f"UPDATE v[i] AS SELECT k FROM {written} PARTITION BY {every}")
-    assert [one.name for one in made.layers] == [layer]
+def test_subscripts_of_other_lengths(written: str, every: str, slice_: str) -> None:
+    made = partitioned(f"UPDATE v[i] AS SELECT k FROM {written} PARTITION BY {every}")
+    assert [one.name for one in made.slices] == [slice_]
 
 
 def test_the_variable_is_the_one_that_is_named() -> None:
-    made = layered("INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[minute] AS SELECT n FROM s[minute-1]")
-    assert [layer.high for layer in made.layers] == [Subscript(), Subscript(plus=-1)]
+    made = partitioned("INITIALIZE v[k] AS SELECT n FROM s[k] UPDATE v[minute] AS SELECT n FROM s[minute-1]")
+    assert [slice_.high for slice_ in made.slices] == [Subscript(), Subscript(plus=-1)]
 
 
 def test_elements_of_arrays_are_no_partitions() -> None:
-    made = layered(
+    made = partitioned(
         "UPDATE v[i] AS SELECT xs[0] AS a, EXTRACT(DAY FROM s.ts) AS b, ARRAY(n, xs[1]) AS c FROM s[i] "
         "WHERE xs[2] IS DISTINCT FROM xs[3] AND n IN (SELECT xs[n] FROM s[i-1])"
     )
-    assert [layer.name for layer in made.layers] == ["s[i]", "s[i-1]"]
+    assert [slice_.name for slice_ in made.slices] == ["s[i]", "s[i-1]"]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_elements_of_arrays_are_no_partitions() -> None:
     ],
 )
 def test_tables_are_called_as_one_likes(query: str) -> None:
-    assert layered(f"UPDATE v[i] AS {query}").layers[0].name == "s[i]"
+    assert partitioned(f"UPDATE v[i] AS {query}").slices[0].name == "s[i]"
 
 
 def test_what_with_calls_a_relation_hides_it() -> None:
-    made = layered("UPDATE v[i] AS WITH plain AS (SELECT k FROM s[i]) SELECT k FROM plain")
+    made = partitioned("UPDATE v[i] AS WITH plain AS (SELECT k FROM s[i]) SELECT k FROM plain")
     assert [feed.name for feed in made.feeds] == ["s"]
 
 
@@ -132,7 +132,7 @@ def test_a_time_of_its_own_is_used() -> None:
 
 
 def test_both_queries_have_the_wider_types() -> None:
-    made = layered(
+    made = partitioned(
         "INITIALIZE v[k] AS SELECT 1 AS n, CAST(1 AS DECIMAL(10, 2)) AS d FROM s[k] "
         "UPDATE v[i] AS SELECT CAST(v.n AS BIGINT), v.d + 1 FROM v[i-1], s[i]"
     )

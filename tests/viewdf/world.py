@@ -32,7 +32,7 @@ def translated(definition: str, name: str = "v") -> TranslatedQuery:
     return translate(definition, relations, name=name, partitionings=cut)
 
 
-def layered(definition: str) -> TimePartitioned:
+def partitioned(definition: str) -> TimePartitioned:
     """How its partitions are made."""
     relation = translated(definition).relation
     assert isinstance(relation, Project) and isinstance(relation.input, TimePartitioned)

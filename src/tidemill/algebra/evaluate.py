@@ -330,9 +330,9 @@ def _layered(node: TimePartitioned, around: EvaluationContext) -> ZSet:
     made = parts[node.name] = {}
     result = ZSet()
     for number in _every_number(own):
-        layers = {layer.name: _layer(parts[layer.feed], layer, number) for layer in node.layers}
+        slices = {slice_.name: _slice(parts[slice_.feed], slice_, number) for slice_ in node.slices}
         body = node.update if made else node.initialize
-        made[number] = EvaluationContext(layers, around.outer).rows(body)
+        made[number] = EvaluationContext(slices, around.outer).rows(body)
         for row, weight in made[number].items():
             result.add((number, *row), weight)
     return result
@@ -362,10 +362,10 @@ def too_many_partitions(first: int, last: int) -> ArithmeticFault:
     )
 
 
-def _layer(parts: Mapping[int, ZSet], layer: PartitionSlice, number: int) -> ZSet:
-    """The rows of the partitions that a layer has beside partition ``number``."""
-    low = -math.inf if layer.low is None else layer.low.at(number)
-    high = math.inf if layer.high is None else layer.high.at(number)
+def _slice(parts: Mapping[int, ZSet], slice_: PartitionSlice, number: int) -> ZSet:
+    """The rows of the partitions that a slice has beside partition ``number``."""
+    low = -math.inf if slice_.low is None else slice_.low.at(number)
+    high = math.inf if slice_.high is None else slice_.high.at(number)
     return sum((part for there, part in parts.items() if low <= there <= high), ZSet())
 
 

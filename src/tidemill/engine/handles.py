@@ -153,16 +153,16 @@ class WarehouseSnapshot:
         view = self._engine.committed.view(name)
         if view.created > self.epoch:
             raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
-        return self._bag(view.name, view.fields)
+        return self._multiset(view.name, view.fields)
 
     def table(self, name: str) -> LazyRows:
         """A table as it was."""
         table = self._engine.committed.table(name)
-        return self._bag(table.name, table.fields)
+        return self._multiset(table.name, table.fields)
 
     def sql(self, query: str) -> Result:
         """The answer that a SELECT would have had."""
         return select(self._engine, query, until=self.epoch)
 
-    def _bag(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
+    def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:
         return LazyRows(fields, lambda: self._engine.contents(name, self.epoch), self._engine.placement.frame)

@@ -1,4 +1,4 @@
-"""What readers get: bags of rows as tuples, Arrow, pandas or Spark frames."""
+"""What readers get: multisets of rows as tuples, Arrow, pandas or Spark frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> li
 
 
 def expand_arrow(change: ChangeSet) -> pa.Table:
-    """A bag as Arrow: each row as often as its weight says, the weight itself left out."""
+    """A multiset as Arrow: each row as often as its weight says, the weight itself left out."""
     table = change.arrow()
     weights = table.column(WEIGHT).to_numpy()
     if (weights < 0).any():
@@ -44,7 +44,7 @@ def expand_arrow(change: ChangeSet) -> pa.Table:
 
 @public_class
 class LazyRows:
-    """A bag of rows that is read when asked for, in the form asked for."""
+    """A multiset of rows that is read when asked for, in the form asked for."""
 
     def __init__(self, fields: Sequence[Field], read: Callable[[], ChangeSet], frame: ToSparkFrame) -> None:
         self.fields = tuple(fields)
@@ -162,7 +162,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether view and recomputation are the same bag, of the same types."""
+        """Whether view and recomputation are the same multiset, of the same types."""
         return not self.missing and not self.extra and not self.columns
 
     def __bool__(self) -> bool:

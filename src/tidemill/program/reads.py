@@ -109,8 +109,8 @@ def calls_python(stage: Stage) -> bool:
     """Whether some expression or aggregate of ``stage`` is a function that a user brought."""
     called = {name for scalar in _scalars_of(stage) for name in functions_of(scalar)}
     match stage.finish:
-        case GroupEmission(peeks=peeks):
-            called |= {peek.call.function for peek in peeks}
+        case GroupEmission(multiset_reads=multiset_reads):
+            called |= {read.call.function for read in multiset_reads}
         case PartitionEmission(rows=Window(calls=calls)):
             called |= {call.function for call in calls}
         case TimePartitionEmission(bodies=bodies) if any(
@@ -179,7 +179,7 @@ def looked_up(stage: Stage) -> set[str]:
 def read_together(stage: Stage) -> dict[str, int]:
     """By how many of their first keys entries of a map are read together; by none where all of them are.
 
-    Of bags and parts, of the rounds of a recursion and of partitions, more is read than the entries that a change
+    Of multisets and parts, of the rounds of a recursion and of partitions, more is read than the entries that a change
     touches.
     """
     match stage.finish:
@@ -189,9 +189,9 @@ def read_together(stage: Stage) -> dict[str, int]:
             return {source: 0, kept: 0}
         case TimePartitionEmission(feeds=feeds, numbers=numbers, kept=kept):
             return {feed.map: min(feed.every, 1) for feed in feeds} | {numbers: 0, kept: 1}
-        case GroupEmission(source=source, peeks=peeks):
+        case GroupEmission(source=source, multiset_reads=multiset_reads):
             width = next(len(map_.keys) for map_ in stage.maps if map_.name == source)
-            return {peek.map: width for peek in peeks}
+            return {read.map: width for read in multiset_reads}
     return {}
 
 

@@ -28,11 +28,11 @@ from tidemill.program.statements import Add, Trigger
 
 @dataclass(frozen=True, slots=True)
 class MultisetRead:
-    """The value of an aggregate over a bag that is kept entry by entry, bound as ``call.name``.
+    """The value of an aggregate over a multiset that is kept entry by entry, bound as ``call.name``.
 
-    ``map`` has the keys of the finish's map as its first keys; the entries that share them are the bag, each as often
-    as its weight says. ``call`` is over the other keys of ``map``. The least and the greatest entry are found in
-    O(log n), other aggregates cost the bag.
+    ``map`` has the keys of the emission's map as its first keys; the entries that share them are the multiset, each as
+    often as its weight says. ``call`` is over the other keys of ``map``. The least and the greatest entry are found in
+    O(log n), other aggregates cost the multiset.
     """
 
     map: str
@@ -43,9 +43,9 @@ class MultisetRead:
 class GroupEmission:
     """Rows of a stage from its map: for every key of positive weight that passes ``condition``, one row.
 
-    Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``peeks`` bind. A DOUBLE
-    value is seen rounded, and what rounding leaves out by its name with the suffix ``LOW``. Only keys touched in an
-    epoch, in this map or in one that is peeked at, can change their row, so the cost is O(|change|). ``always`` is the
+    Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``multiset_reads`` bind. A
+    DOUBLE value is seen rounded, and what rounding leaves out by its name with the suffix ``LOW``. Only keys touched in
+    an epoch, in this map or in a multiset, can change their row, so the cost is O(|change|). ``always`` is the
     global aggregate: its single key ``()`` has a row even at weight zero (values then read 0). ``times`` says how often
     the row comes, where that is not once (never where it is not positive).
     """
@@ -54,7 +54,7 @@ class GroupEmission:
     outputs: tuple[Named, ...]
     condition: Scalar | None = None
     always: bool = False
-    peeks: tuple[MultisetRead, ...] = ()
+    multiset_reads: tuple[MultisetRead, ...] = ()
     times: Scalar | None = None
 
 
@@ -121,21 +121,21 @@ class InputMap:
 class TimePartitionEmission:
     """Rows of a stage from time partitions: each that an epoch touches is recomputed, in the order of time.
 
-    Partition i is touched where an entry of a feed has changed in a layer beside i, where a partition of the stage's
+    Partition i is touched where an entry of a feed has changed in a slice beside i, where a partition of the stage's
     own that it reads came out different, and where it is new: the first and the last of ``numbers`` may move. The first
-    partition is the answer of the query ``initialize``, all others are that of ``update``; both read the ``layers`` by
+    partition is the answer of the query ``initialize``, all others are that of ``update``; both read the ``slices`` by
     name, whose rows have the keys of their maps as columns (no query looks at the number). So the cost is that of the
     touched partitions, and where one comes out as it was, nothing follows from it.
 
-    Where it ``rolls``, the query ``update`` makes all partitions from one layer, and has triggers for changes of that
-    layer which read nothing else: a runtime may keep its maps and move them from one partition to the next.
+    Where it ``rolls``, the query ``update`` makes all partitions from one slice, and has triggers for changes of that
+    slice which read nothing else: a runtime may keep its maps and move them from one partition to the next.
 
     ``outputs`` and ``condition`` are over the keys of ``kept``.
     """
 
     every: int
     feeds: tuple[InputMap, ...]
-    layers: tuple[PartitionSlice, ...]
+    slices: tuple[PartitionSlice, ...]
     numbers: str
     kept: str
     initialize: Program
@@ -149,9 +149,9 @@ class TimePartitionEmission:
         """The queries that make partitions, each once."""
         return (self.update,) if self.initialize == self.update else (self.initialize, self.update)
 
-    def map_of(self, layer: PartitionSlice) -> str:
-        """The map that has the rows of a layer: that of its feed, or what was made of the relation itself."""
-        return next((feed.map for feed in self.feeds if feed.name == layer.feed), self.kept)
+    def map_of(self, slice_: PartitionSlice) -> str:
+        """The map that has the rows of a slice: that of its feed, or what was made of the relation itself."""
+        return next((feed.map for feed in self.feeds if feed.name == slice_.feed), self.kept)
 
 
 Emission = GroupEmission | PartitionEmission | IterationEmission | TimePartitionEmission

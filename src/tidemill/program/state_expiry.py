@@ -91,7 +91,7 @@ class StateExpiry:
         for stage in program.stages:
             if stage.inputs and all(name in self.opens for name in stage.inputs):
                 if isinstance(stage.finish, TimePartitionEmission):
-                    yield from self._of_layers(stage, stage.finish)
+                    yield from self._of_time_partitions(stage, stage.finish)
                 else:
                     yield from self._of_partitionwise(stage)
                 if stage.name != program.view and stage.name in self.opens:
@@ -105,32 +105,32 @@ class StateExpiry:
 
     # -- stages that make partitions from several -----------------------------------------------------------------
 
-    def _of_layers(self, stage: Stage, layers: TimePartitionEmission) -> Iterator[ExpiredEntries]:
-        if not all(feed.every for feed in layers.feeds):
+    def _of_time_partitions(self, stage: Stage, emission: TimePartitionEmission) -> Iterator[ExpiredEntries]:
+        if not all(feed.every for feed in emission.feeds):
             return  # what has no partitions is read by all of them
-        first = min(self._first_open(stage, layers))
-        self.opens[stage.name] = first * layers.every
-        self._note_rows(stage, layers.outputs, (PARTITION_NUMBER, layers.every))
-        for feed in layers.feeds:
-            lows = [layer.low for layer in layers.layers if layer.feed == feed.name]
+        first = min(self._first_open(stage, emission))
+        self.opens[stage.name] = first * emission.every
+        self._note_rows(stage, emission.outputs, (PARTITION_NUMBER, emission.every))
+        for feed in emission.feeds:
+            lows = [slice_.low for slice_ in emission.slices if slice_.feed == feed.name]
             needed = [low.at(first) for low in lows if low is not None]
             if len(needed) == len(lows):
                 yield _numbered(feed.map, min(*needed, self._lowest(stage, feed)))
-        own = [layer.low for layer in layers.layers if layers.map_of(layer) == layers.kept]
+        own = [slice_.low for slice_ in emission.slices if emission.map_of(slice_) == emission.kept]
         needed = [low.at(first) for low in own if low is not None]
         if len(needed) == len(own):
-            yield _numbered(layers.kept, min([first, *needed]))
-        yield _numbered(layers.numbers, first, ends=True)
+            yield _numbered(emission.kept, min([first, *needed]))
+        yield _numbered(emission.numbers, first, ends=True)
 
-    def _first_open(self, stage: Stage, layers: TimePartitionEmission) -> Iterator[int]:
+    def _first_open(self, stage: Stage, emission: TimePartitionEmission) -> Iterator[int]:
         """Partitions of the stage from which on some feed may change them."""
-        yield from (self.opens[name] // layers.every for name in stage.inputs)
-        for feed in layers.feeds:
+        yield from (self.opens[name] // emission.every for name in stage.inputs)
+        for feed in emission.feeds:
             lowest = self._lowest(stage, feed)
-            yield lowest * feed.every // layers.every
-            for layer in layers.layers:
-                if layer.feed == feed.name and layer.high is not None:
-                    yield layer.high.reaches(lowest)
+            yield lowest * feed.every // emission.every
+            for slice_ in emission.slices:
+                if slice_.feed == feed.name and slice_.high is not None:
+                    yield slice_.high.reaches(lowest)
 
     def _lowest(self, stage: Stage, feed: InputMap) -> int:
         """The first partition of a feed that can change."""

@@ -72,8 +72,8 @@ def text_of_stage(stage: Stage) -> str:
             parts.append(_parts_text(rows))
         case IterationEmission() as rounds:
             parts += _rounds_texts(rounds, stage)
-        case TimePartitionEmission() as layers:
-            parts += _layers_texts(layers)
+        case TimePartitionEmission() as slices:
+            parts += _time_partition_texts(slices)
         case GroupEmission() as finish:
             parts.append(_finish_text(finish))
     parts += [_graph_text(graph) for graph in stage.graphs]
@@ -214,7 +214,7 @@ def _graph_text(graph: Graph) -> str:
 
 def _finish_text(finish: GroupEmission) -> str:
     text = _listed("emit always (" if finish.always else "emit (", [_named_text(o) for o in finish.outputs], ")")
-    notes = [f"with {peek.call.name} = {text_of_call(peek.call)} over {peek.map}" for peek in finish.peeks]
+    notes = [f"with {read.call.name} = {text_of_call(read.call)} over {read.map}" for read in finish.multiset_reads]
     notes += [] if finish.condition is None else [f"where {text_of(finish.condition)}"]
     notes += [] if finish.times is None else [f"times {text_of(finish.times)}"]
     return _headed(text, notes)
@@ -236,18 +236,19 @@ def _rounds_texts(rounds: IterationEmission, stage: Stage) -> list[str]:
     return [settled, _kept_text(rounds)]
 
 
-def _layers_texts(layers: TimePartitionEmission) -> list[str]:
+def _time_partition_texts(emission: TimePartitionEmission) -> list[str]:
     """Time partitions made from others, and the rows that come out of them."""
-    read = [f"with {layer.name} from {layers.map_of(layer)}" for layer in layers.layers]
-    if len(layers.bodies) == 1:
-        made = [text_of_program(layers.update)]
+    read = [f"with {slice_.name} from {emission.map_of(slice_)}" for slice_ in emission.slices]
+    if len(emission.bodies) == 1:
+        made = [text_of_program(emission.update)]
     else:
         made = [
-            _headed("the first:", [text_of_program(layers.initialize)]),
-            _headed("all others:", [text_of_program(layers.update)]),
+            _headed("the first:", [text_of_program(emission.initialize)]),
+            _headed("all others:", [text_of_program(emission.update)]),
         ]
-    head = f"partition by partition of {layers.numbers}, each {layers.every / 1_000_000:g} s long, {layers.kept} has:"
-    return [_headed(head, [*read, *made]), _kept_text(layers)]
+    length = f"{emission.every / 1_000_000:g} s"
+    head = f"partition by partition of {emission.numbers}, each {length} long, {emission.kept} has:"
+    return [_headed(head, [*read, *made]), _kept_text(emission)]
 
 
 def _kept_text(finish: IterationEmission | TimePartitionEmission) -> str:

@@ -9,7 +9,7 @@
 - What is bound of a map are its exact sums. A read names every key of its map, by lookup or by range; so does a seek.
 - A weight is a BIGINT. A statement with guards has something to do otherwise, and no other has.
 - A stage with a trigger for each row has no load: firing its triggers with whole inputs fills it.
-- A bag has the keys of the map that it belongs to first, and then what aggregates look at; it has no sums.
+- A multiset has the keys of the map that it belongs to first, and then what aggregates look at; it has no sums.
 - The first keys of a map of parts are the columns that the parts are equal in.
 - The maps of a recursion have the same keys, of which the first is the round. What changes in the rows that count is
   read by the trigger that goes on, which adds to what is found and to nothing else.
@@ -107,8 +107,8 @@ class _Checker:
                 self._verify_parts(parts)
             case IterationEmission() as rounds:
                 self._verify_rounds(rounds)
-            case TimePartitionEmission() as layers:
-                self._verify_layers(layers)
+            case TimePartitionEmission() as emission:
+                self._verify_time_partitions(emission)
             case GroupEmission() as finish:
                 self._verify_finish(finish)
 
@@ -303,12 +303,12 @@ class _Checker:
         self._verify_outputs(finish.outputs, bound)
 
     def _verify_peeks(self, finish: GroupEmission, map_: Map) -> dict[str, Type]:
-        for peek in finish.peeks:
-            bag = next((one for one in self.stage.maps if one.name == peek.map), None)
-            if bag is None or bag.keys[: len(map_.keys)] != map_.keys or bag.values:
-                raise self._broken(f'"{peek.map}" is no bag for each key of "{map_.name}"')
-            self._verify_bound(peek.call.scalars, {f.name: f.type for f in bag.keys[len(map_.keys) :]}, None)
-        return {peek.call.name: peek.call.of for peek in finish.peeks}
+        for read in finish.multiset_reads:
+            multiset = next((one for one in self.stage.maps if one.name == read.map), None)
+            if multiset is None or multiset.keys[: len(map_.keys)] != map_.keys or multiset.values:
+                raise self._broken(f'"{read.map}" is no multiset for each key of "{map_.name}"')
+            self._verify_bound(read.call.scalars, {f.name: f.type for f in multiset.keys[len(map_.keys) :]}, None)
+        return {read.call.name: read.call.of for read in finish.multiset_reads}
 
     def _verify_parts(self, parts: PartitionEmission) -> None:
         map_ = next((map_ for map_ in self.stage.maps if map_.name == parts.source), None)
@@ -339,16 +339,16 @@ class _Checker:
         self._verify_bound([] if rounds.condition is None else [rounds.condition], bound, None)
         self._verify_outputs(rounds.outputs, bound)
 
-    def _verify_layers(self, layers: TimePartitionEmission) -> None:
+    def _verify_time_partitions(self, emission: TimePartitionEmission) -> None:
         maps = {map_.name: map_ for map_ in self.stage.maps}
-        for problem in time_partition_problems(layers, maps):
+        for problem in time_partition_problems(emission, maps):
             raise self._broken(problem)
-        read = {layer.name: Table(layer.name, maps[layers.map_of(layer)].keys) for layer in layers.layers}
-        for body in layers.bodies:
+        read = {slice_.name: Table(slice_.name, maps[emission.map_of(slice_)].keys) for slice_ in emission.slices}
+        for body in emission.bodies:
             verify(body, read)
-        bound = {f.name: f.type for f in maps[layers.kept].keys}
-        self._verify_bound([] if layers.condition is None else [layers.condition], bound, None)
-        self._verify_outputs(layers.outputs, bound)
+        bound = {f.name: f.type for f in maps[emission.kept].keys}
+        self._verify_bound([] if emission.condition is None else [emission.condition], bound, None)
+        self._verify_outputs(emission.outputs, bound)
 
     def _verify_outputs(self, outputs: tuple[Named, ...], bound: Mapping[str, Type]) -> None:
         self._verify_bound([output.scalar for output in outputs], bound, None)

@@ -2,11 +2,11 @@
 
 - The maps are there and have no sums. Those of feeds that have partitions begin with the number, a BIGINT, and so does
   the map of what was made; the one of numbers has nothing else.
-- What a layer means beside a partition never falls from one partition to the next. A layer of a feed without
+- What a slice means beside a partition never falls from one partition to the next. A slice of a feed without
   partitions is all of it, and so is no other.
 - A partition is made from earlier ones of the relation itself, never from later ones.
-- The queries give out what is kept, and scan nothing but layers. They have loads, and no triggers; but where a window
-  rolls, the one query has a single layer, and its triggers read changes alone.
+- The queries give out what is kept, and scan nothing but emission. They have loads, and no triggers; but where a window
+  rolls, the one query has a single slice, and its triggers read changes alone.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ from tidemill.program.stages import Program, TimePartitionEmission
 from tidemill.program.statements import RelationLoop
 
 
-def time_partition_problems(layers: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:
+def time_partition_problems(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:
     """Faults of how the rows of a stage come from its maps, in words."""
-    numbered = {feed.map for feed in layers.feeds if feed.every} | {layers.numbers, layers.kept}
-    for name in numbered | {feed.map for feed in layers.feeds}:
+    numbered = {feed.map for feed in emission.feeds if feed.every} | {emission.numbers, emission.kept}
+    for name in numbered | {feed.map for feed in emission.feeds}:
         map_ = maps.get(name)
         if map_ is None or map_.values:
             yield f'"{name}" is no map of rows that it has'
         elif name in numbered and (not map_.keys or map_.keys[0].type != BIGINT):
             yield f'the first key of "{name}" is no number of a partition'
-    yield from (problem for layer in layers.layers for problem in _problems_of_layer(layer, layers, numbered))
-    if layers.numbers in maps and len(maps[layers.numbers].keys) != 1:
-        yield f'"{layers.numbers}" has more than numbers'
-    yield from _problems_of_bodies(layers, maps)
+    yield from (problem for slice_ in emission.slices for problem in _problems_of_slice(slice_, emission, numbered))
+    if emission.numbers in maps and len(maps[emission.numbers].keys) != 1:
+        yield f'"{emission.numbers}" has more than numbers'
+    yield from _problems_of_bodies(emission, maps)
 
 
-def _problems_of_layer(layer: PartitionSlice, layers: TimePartitionEmission, numbered: set[str]) -> Iterator[str]:
-    ends = [end for end in (layer.low, layer.high) if end is not None]
+def _problems_of_slice(slice_: PartitionSlice, emission: TimePartitionEmission, numbered: set[str]) -> Iterator[str]:
+    ends = [end for end in (slice_.low, slice_.high) if end is not None]
     if any(end.times < 1 or end.over < 1 for end in ends):
-        yield f"{layer.name} goes backwards"
-    if ends and layers.map_of(layer) not in numbered:
-        yield f"{layer.name} is cut, and its feed has no partitions"
-    if layers.map_of(layer) == layers.kept:
-        last = layer.high
+        yield f"{slice_.name} goes backwards"
+    if ends and emission.map_of(slice_) not in numbered:
+        yield f"{slice_.name} is cut, and its feed has no partitions"
+    if emission.map_of(slice_) == emission.kept:
+        last = slice_.high
         if last is None or last.plus >= 0 or last.times != last.over:
-            yield f"{layer.name} does not end before partition i"
+            yield f"{slice_.name} does not end before partition i"
 
 
-def _problems_of_bodies(layers: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:
-    names = {layer.name for layer in layers.layers}
-    for body in layers.bodies:
+def _problems_of_bodies(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:
+    names = {slice_.name for slice_ in emission.slices}
+    for body in emission.bodies:
         own = {name for stage in body.stages for name in (stage.name, *(map_.name for map_ in stage.maps))}
         sources = (step for stage in body.stages for add in stage.load for step in add.query.sources)
         for read in (step.relation for step in sources if isinstance(step, RelationLoop)):
             if read not in names | own:
-                yield f'"{body.view}" reads "{read}", which is no layer'
-        if layers.rolls:
-            yield from _problems_of_rolling(layers, body)
+                yield f'"{body.view}" reads "{read}", which is no slice'
+        if emission.rolls:
+            yield from _problems_of_rolling(emission, body)
         elif any(stage.triggers for stage in body.stages):
             yield f'"{body.view}" has triggers, and no change ever reaches it'
         given = [f.type for f in body.stages[-1].output]
-        if layers.kept in maps and given != [f.type for f in maps[layers.kept].keys[1:]]:
-            yield f'"{body.view}" does not give out what "{layers.kept}" keeps'
+        if emission.kept in maps and given != [f.type for f in maps[emission.kept].keys[1:]]:
+            yield f'"{body.view}" does not give out what "{emission.kept}" keeps'
 
 
-def _problems_of_rolling(layers: TimePartitionEmission, body: Program) -> Iterator[str]:
-    if len(layers.layers) != 1 or len(layers.bodies) != 1:
-        yield f'"{body.view}" rolls, and reads more than one layer'
+def _problems_of_rolling(emission: TimePartitionEmission, body: Program) -> Iterator[str]:
+    if len(emission.slices) != 1 or len(emission.bodies) != 1:
+        yield f'"{body.view}" rolls, and reads more than one slice'
     if reads_state(body):
         yield f'"{body.view}" rolls, and reads more than changes'

@@ -40,7 +40,7 @@ def recompute_partitions(
     waiting = _PendingPartitions(before, now)
     for first, last in chain(_readers(emission, touched), _moved(before, now)):
         waiting.add(first, last)
-    own = [slice_ for slice_ in emission.layers if emission.map_of(slice_) == emission.kept]
+    own = [slice_ for slice_ in emission.slices if emission.map_of(slice_) == emission.kept]
     numbers = iter(waiting)
     while made := list(islice(numbers, 1 if own else PARTITIONS_PER_BATCH)):
         if make(made):
@@ -64,7 +64,7 @@ def _readers(emission: TimePartitionEmission, touched: TouchedPartitions) -> Ite
         if numbers and not feed.every:
             yield -math.inf, math.inf
         else:
-            read = [slice_ for slice_ in emission.layers if slice_.feed == feed.name]
+            read = [slice_ for slice_ in emission.slices if slice_.feed == feed.name]
             yield from (slice_.readers(number) for number in numbers for slice_ in read)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.partitions import ABOVE, GROUPED, OWN, PLAIN, TABLES, Epochs, above, definitions, epochs, layered
+from tests.partitions import ABOVE, GROUPED, OWN, PLAIN, TABLES, Epochs, above, definitions, epochs, partitioned
 from tests.runtimes.native.harness import Harness
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, PartitionSlice, Subscript
@@ -57,7 +57,7 @@ SUM_LAYERS = (
 
 def running_sum() -> Harness:
     """The sums of three partitions, each from the one before: what comes is added and what leaves is taken back."""
-    harness = Harness(compile_view("v", layered(1, {"s": 1}, SUM_LAYERS, *SUM), TABLES), TABLES)
+    harness = Harness(compile_view("v", partitioned(1, {"s": 1}, SUM_LAYERS, *SUM), TABLES), TABLES)
     harness.load()
     harness.apply({"s": ZSet.of([(n, 1, 1) for n in range(10)])})
     return harness
@@ -113,5 +113,5 @@ def test_a_late_row_looks_at_its_group_alone() -> None:
     with patch.object(TouchedGroups, "of_slice", noted):
         change = harness.apply({"s": ZSet.of([(5, 7, 100)])})
     assert change == ZSet({(n, 7, x): w for n in (5, 6, 7) for x, w in ((21, -1), (121, 1))})
-    # Of four partitions three layers each, and of the feed's eight each is searched first.
+    # Of four partitions three slices each, and of the feed's eight each is searched first.
     assert max(seen) == 2 and len(seen) == 20

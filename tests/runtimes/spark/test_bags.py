@@ -1,4 +1,4 @@
-"""Aggregates that look into bags, and rows that come several times, kept fresh by the Spark runtime."""
+"""Aggregates that look into multisets, and rows that come several times, kept fresh by the Spark runtime."""
 
 from __future__ import annotations
 

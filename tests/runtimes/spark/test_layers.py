@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.partitions import ABOVE, OWN, PLAIN, TABLES, above, layered
+from tests.partitions import ABOVE, OWN, PLAIN, TABLES, above, partitioned
 from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
@@ -31,7 +31,7 @@ EPOCHS = (
 @pytest.mark.parametrize(("body", "text"), [(OWN[0], ABOVE[1]), (OWN[4], ABOVE[2])])
 def test_partitions_follow_from_each_other(drive, body, text):
     update = body.format(a=HERE.name, own=LAST.name)
-    node = layered(1, {"s": 1}, (HERE, LAST), PLAIN[1].format(a=HERE.name), update)
+    node = partitioned(1, {"s": 1}, (HERE, LAST), PLAIN[1].format(a=HERE.name), update)
     view = drive(list(TABLES.values()), above(node, text))
     view.load()
     for epoch in EPOCHS:
@@ -41,9 +41,9 @@ def test_partitions_follow_from_each_other(drive, body, text):
 
 @pytest.mark.parametrize("body", [PLAIN[3], PLAIN[6], PLAIN[9]])
 def test_feeds_of_other_lengths_and_of_none(drive, body):
-    layers = (HERE, BEFORE, WIDE, WHOLE)
+    slices = (HERE, BEFORE, WIDE, WHOLE)
     texts = [body.format(a=a.name, b=b.name) for a, b in ((HERE, WHOLE), (WIDE, HERE))]
-    view = drive(list(TABLES.values()), layered(1, {"s": 1, "p": 2, "k": 0}, layers, *texts))
+    view = drive(list(TABLES.values()), partitioned(1, {"s": 1, "p": 2, "k": 0}, slices, *texts))
     seeded = ZSet.summed(EPOCHS[0]["s"])
     view.store.commit(Epoch(1, {"s": ChangeSet.of(seeded.items(), TABLES["s"].fields)}))
     view.rows["s"].update_by(seeded)
@@ -58,7 +58,7 @@ def test_a_slide_is_a_few_jobs_and_large_results_are_files(drive, monkeypatch):
     monkeypatch.setattr(results, "COLLECT_ROWS", 0)
     monkeypatch.setattr("tidemill.runtimes.spark.dataframe_runtime.COLLECT_ROWS", 0)
     texts = [text.format(a=HERE.name, own=LAST.name) for text in (PLAIN[1], OWN[0])]
-    view = drive(list(TABLES.values()), layered(1, {"s": 1}, (HERE, LAST), *texts))
+    view = drive(list(TABLES.values()), partitioned(1, {"s": 1}, (HERE, LAST), *texts))
     view.load()
     view.apply(**EPOCHS[0])
     view.apply(s=[((4, 1, 1), 1)])
@@ -67,7 +67,7 @@ def test_a_slide_is_a_few_jobs_and_large_results_are_files(drive, monkeypatch):
 
 def test_rows_impossibly_far_apart_are_refused(drive):
     texts = [text.format(a=HERE.name, own=LAST.name) for text in (PLAIN[1], OWN[0])]
-    view = drive(list(TABLES.values()), layered(1, {"s": 1}, (HERE, LAST), *texts))
+    view = drive(list(TABLES.values()), partitioned(1, {"s": 1}, (HERE, LAST), *texts))
     view.apply(**EPOCHS[0])
     with pytest.raises(ArithmeticFault, match="most are empty"):
         view.apply(s=[((10_000_000, 1, 1), 1)])

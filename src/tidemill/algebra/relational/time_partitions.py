@@ -55,7 +55,7 @@ class Subscript:
 
 @dataclass(frozen=True, slots=True)
 class PartitionedInput:
-    """A relation that layers are taken from: the first column of ``rows`` is the number of each row's partition.
+    """A relation that slices are taken from: the first column of ``rows`` is the number of each row's partition.
 
     A row without a number (its time is NULL) is in no partition. ``every`` is the length of the partitions in
     microseconds; a feed of length 0 has none: it is read whole, its rows have no number, and it makes no partitions.
@@ -92,12 +92,12 @@ class PartitionSlice:
         return f"{self.feed}[{high}]" if low == high else f"{self.feed}[{low}..{high}]"
 
     def has(self, number: int, beside: int) -> bool:
-        """Whether partition ``number`` of the feed is in the layer beside partition ``beside``."""
+        """Whether partition ``number`` of the feed is in the slice beside partition ``beside``."""
         first, last = self.readers(number)
         return first <= beside <= last
 
     def readers(self, number: int) -> tuple[float, float]:
-        """The first and the last partition beside which the layer has partition ``number``; none where they cross.
+        """The first and the last partition beside which the slice has partition ``number``; none where they cross.
 
         >>> PartitionSlice("s", Subscript(plus=-2), Subscript()).readers(7)
         (7, 9)
@@ -110,12 +110,12 @@ class PartitionSlice:
 
 @dataclass(frozen=True, slots=True)
 class TimePartitioned(Relation):
-    """A relation whose partition ``i`` is what ``update`` says over the ``layers`` beside i; the first, ``initialize``.
+    """A relation whose partition ``i`` is what ``update`` says over the ``slices`` beside i; the first, ``initialize``.
 
     There is a partition for every number from the first to the last that a row of a feed falls into, those in between
-    included, counted in partitions of this relation's own length ``every``. A layer whose feed is ``name`` has earlier
+    included, counted in partitions of this relation's own length ``every``. A slice whose feed is ``name`` has earlier
     partitions of the relation itself. The columns are the number, and then those of the bodies. Both bodies have the
-    same columns, and what they scan besides layers does not exist.
+    same columns, and what they scan besides slices does not exist.
 
     ``rolls`` says nothing of what the rows are: partition i may be made by moving what was kept for i-1.
     """
@@ -123,7 +123,7 @@ class TimePartitioned(Relation):
     name: str
     every: int
     feeds: tuple[PartitionedInput, ...]
-    layers: tuple[PartitionSlice, ...]
+    slices: tuple[PartitionSlice, ...]
     initialize: Relation
     update: Relation
     rolls: bool = False

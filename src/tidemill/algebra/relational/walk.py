@@ -83,7 +83,7 @@ def _relations_below(node: Relation) -> tuple[Relation, ...]:
         case r.Recursive():
             return (node.base, node.step)
         case TimePartitioned():
-            # The bodies are programs of their own, over layers: nothing around them reaches in.
+            # The bodies are programs of their own, over slices: nothing around them reaches in.
             return tuple(feed.rows for feed in node.feeds)
     return ()
 

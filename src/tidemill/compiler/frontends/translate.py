@@ -82,8 +82,8 @@ def translate(
     """The meaning of ``query`` over the known ``relations``, with the keys of ``functions`` that a user brought.
 
     ``partitionings`` are those of the relations that have partitions, for views that are defined by them. With a
-    ``name`` it is the query of the view of that name: a bag, so ORDER BY means nothing without a LIMIT. Without one it
-    is answered once, and its order and limit are kept beside the algebra.
+    ``name`` it is the query of the view of that name: a multiset, so ORDER BY means nothing without a LIMIT. Without
+    one it is answered once, and its order and limit are kept beside the algebra.
 
     >>> from tidemill.model.types import INT
     >>> translated = translate("SELECT a + 1 AS b FROM t ORDER BY a", {"t": (Field("a", INT),)})

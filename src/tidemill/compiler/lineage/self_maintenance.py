@@ -199,7 +199,7 @@ def _emitted(stage: Stage, moved: RowEffect) -> RowEffect:
     if stage.finish is None:
         return moved
     outputs = stage.finish.outputs
-    if isinstance(stage.finish, GroupEmission) and not stage.finish.peeks and not stage.maps[0].values:
+    if isinstance(stage.finish, GroupEmission) and not stage.finish.multiset_reads and not stage.maps[0].values:
         shown = frozenset(output.name for output in outputs if columns_in(output.scalar) & moved.columns)
         return RowEffect(moved.arrives, moved.leaves, shown)
     return RowEffect(arrives=True, leaves=True, columns=frozenset(output.name for output in outputs))

@@ -66,7 +66,7 @@ class Definitions:
         self._taken = {name for node in nodes if isinstance(node, With) for name, _ in node.definitions}
         # The rows last found by a recursion, and partitions, are relations to those within them alone.
         self._inner = {node.name for node in nodes if isinstance(node, Recursive)}
-        self._inner.update(layer.name for node in nodes if isinstance(node, TimePartitioned) for layer in node.layers)
+        self._inner.update(slice_.name for node in nodes if isinstance(node, TimePartitioned) for slice_ in node.slices)
         self._added: list[tuple[str, Relation]] = []
 
     def rewritten(self, relation: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:

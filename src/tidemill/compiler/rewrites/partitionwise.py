@@ -56,7 +56,7 @@ def _stays_in_place(node: TimePartitioned) -> bool:
     """True if partition i reads partitions i alone, of feeds that are cut as the relation itself is."""
     alike = all(feed.every == node.every for feed in node.feeds)
     here = Subscript()
-    return alike and all(layer.low == layer.high == here and layer.feed != node.name for layer in node.layers)
+    return alike and all(slice_.low == slice_.high == here and slice_.feed != node.name for slice_ in node.slices)
 
 
 class _NotPartitionwiseError(Exception):
@@ -67,11 +67,11 @@ class _Lifting:
     """Gives every relation of a body the number of the partition as its first column."""
 
     def __init__(self, node: TimePartitioned) -> None:
-        self._feeds = {layer.name: feed for layer in node.layers for feed in node.feeds if feed.name == layer.feed}
+        self._feeds = {slice_.name: feed for slice_ in node.slices for feed in node.feeds if feed.name == slice_.feed}
         self._names = count(1)
 
     def lift(self, node: Relation) -> Relation:
-        """``node`` for all partitions at once. It must have no rows where the layers have none."""
+        """``node`` for all partitions at once. It must have no rows where the slices have none."""
         if any(map(subqueries, expressions(node))):
             raise _NotPartitionwiseError
         match node:

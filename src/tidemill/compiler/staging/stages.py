@@ -205,7 +205,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
     sums: dict[PartialSum, RingField] = {}
     multisets: dict[tuple[tuple[Scalar, ...], Scalar | None], DraftMap] = {}
     results: dict[str, Scalar] = {}
-    peeks: list[MultisetRead] = []
+    multiset_reads: list[MultisetRead] = []
     weight = Column(WEIGHT, BIGINT, nullable=False)
     for call in node.aggregates:
         if call.name not in above.asked:
@@ -215,7 +215,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
                 multiset_entries(call), _multiset_map(f"{name}/bag_{len(multisets)}", node, call)
             )
             columns = map(column, found.map.keys[len(keys) :])
-            peeks.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
+            multiset_reads.append(MultisetRead(found.map.name, replace(call, filter=None).over(columns)))
         else:
             values = [
                 sums.setdefault(part, RingField(_sum_name(len(sums), keys), part.of)) for part in partial_sums(call)
@@ -224,7 +224,7 @@ def _draft_aggregate(name: str, node: Aggregate, above: PostAggregation) -> Stag
     map_ = Map(f"{name}/groups", keys, tuple(sums.values()))
     body = Project(node.input, (*node.keys, *(Named(value.name, part.argument) for part, value in sums.items())))
     above = above.over(results)
-    shown = replace(above.finish(map_.name), always=not node.keys, peeks=tuple(peeks))
+    shown = replace(above.finish(map_.name), always=not node.keys, multiset_reads=tuple(multiset_reads))
     return StageDraft(name, above.fields, unique_aliases(body), map_, shown, tuple(multisets.values()))
 
 
@@ -277,10 +277,10 @@ def _draft_layered(name: str, node: TimePartitioned, above: PostAggregation, com
     """A relation made partition by partition is a map of each feed, one of its numbers, and one of what was made."""
     made = time_partition_maps(name, node, compile_body)
     above = above.over(made.columns)
-    layers = replace(made.layers, outputs=above.outputs, condition=above.condition)
+    slices = replace(made.emission, outputs=above.outputs, condition=above.condition)
     numbers, counted = made.numbers
     feeds = tuple(DraftMap(map_, unique_aliases(rows)) for map_, rows in made.feeds)
-    return StageDraft(name, above.fields, unique_aliases(counted), numbers, layers, feeds, made.kept)
+    return StageDraft(name, above.fields, unique_aliases(counted), numbers, slices, feeds, made.kept)
 
 
 def _bare(scalar: Scalar) -> Scalar:

@@ -1,6 +1,6 @@
 """A relation made partition by partition as a stage: what it keeps of its feeds, and the queries that make partitions.
 
-The queries are compiled like views, over the layers as tables. What they read of these says which columns of a feed are
+The queries are compiled like views, over the slices as tables. What they read of these says which columns of a feed are
 kept at all. See ``algebra.relational.time_partitions`` for what the relation means, and ``program.stages`` for the
 stage.
 """
@@ -39,29 +39,29 @@ class TimePartitionMaps:
     numbers: tuple[Map, Relation]
     feeds: tuple[tuple[Map, Relation], ...]
     kept: Map
-    layers: TimePartitionEmission
+    emission: TimePartitionEmission
     columns: Mapping[str, Scalar]
 
 
 def time_partition_maps(name: str, node: TimePartitioned, compile_body: CompileBody) -> TimePartitionMaps:
     """Maps and bodies of stage ``name`` for a time-partitioned relation."""
     scanned = _scanned(node)
-    tables = {layer.name: Table(layer.name, scanned[layer.feed]) for layer in node.layers}
+    tables = {slice_.name: Table(slice_.name, scanned[slice_.feed]) for slice_ in node.slices}
     update = compile_body(f"{name}/update", node.update, tables)
     rolls = node.rolls and not reads_state(update)
     update = update if rolls else _loaded(update)
     same = node.initialize == node.update
     initialize = update if same else _loaded(compile_body(f"{name}/initialize", node.initialize, tables))
     used = _used(node, (initialize, update))
-    # A feed that no layer reads only says which partitions there are, and the numbers tell that.
-    read = [feed for feed in node.feeds if any(layer.feed == feed.name for layer in node.layers)]
+    # A feed that no slice reads only says which partitions there are, and the numbers tell that.
+    read = [feed for feed in node.feeds if any(slice_.feed == feed.name for slice_ in node.slices)]
     feeds = [_fed(name, feed, scanned[feed.name], used[feed.name]) for feed in read]
     numbers = Map(f"{name}/numbers", (_NUMBER,))
     kept = Map(f"{name}/rows", (_NUMBER, *scanned[node.name]))
-    layers = TimePartitionEmission(
+    emission = TimePartitionEmission(
         node.every,
         tuple(InputMap(feed.name, map_.name, feed.every) for feed, (map_, _) in zip(read, feeds, strict=True)),
-        node.layers,
+        node.slices,
         numbers.name,
         kept.name,
         initialize,
@@ -70,14 +70,14 @@ def time_partition_maps(name: str, node: TimePartitioned, compile_body: CompileB
         rolls=rolls,
     )
     columns = {f.name: column(to) for f, to in zip(node.fields, kept.keys, strict=True)}
-    return TimePartitionMaps((numbers, _numbers(node)), tuple(feeds), kept, layers, columns)
+    return TimePartitionMaps((numbers, _numbers(node)), tuple(feeds), kept, emission, columns)
 
 
 _NUMBER = Field(PARTITION_NUMBER, BIGINT, nullable=False)
 
 
 def _loaded(body: Program) -> Program:
-    """A query that is only ever loaded from whole layers: no change reaches it."""
+    """A query that is only ever loaded from whole emission: no change reaches it."""
     return replace(body, stages=tuple(replace(stage, inputs=(), triggers=()) for stage in body.stages))
 
 
@@ -85,7 +85,7 @@ def _scanned(node: TimePartitioned) -> dict[str, tuple[Field, ...]]:
     """The columns of each feed, and of the relation itself, by the names under which the bodies scan them."""
     columns = {feed.name: feed.rows.fields[1 if feed.every else 0 :] for feed in node.feeds}
     columns[node.name] = node.fields[1:]
-    feed_of = {layer.name: layer.feed for layer in node.layers}
+    feed_of = {slice_.name: slice_.feed for slice_ in node.slices}
     for leaf in chain(walk_all(node.initialize), walk_all(node.update)):
         if isinstance(leaf, Scan):
             columns[feed_of[leaf.relation]] = leaf.columns
@@ -94,7 +94,7 @@ def _scanned(node: TimePartitioned) -> dict[str, tuple[Field, ...]]:
 
 def _used(node: TimePartitioned, bodies: Sequence[Program]) -> dict[str, set[str]]:
     """The columns of each feed that the bodies read."""
-    feed_of = {layer.name: layer.feed for layer in node.layers}
+    feed_of = {slice_.name: slice_.feed for slice_ in node.slices}
     used: dict[str, set[str]] = {name: set() for name in (node.name, *(feed.name for feed in node.feeds))}
     for source in (source for body in bodies for source in _sources(body)):
         if source.relation in feed_of:

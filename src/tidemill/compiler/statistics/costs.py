@@ -118,8 +118,8 @@ def cost_of_emission(stage: Stage) -> Cost | None:
     match emission:
         case None:
             return None
-        case GroupEmission(peeks=peeks):
-            return highest_cost([_peeking(peek) for peek in peeks]) if peeks else None
+        case GroupEmission(multiset_reads=multiset_reads):
+            return highest_cost([_read_cost(read) for read in multiset_reads]) if multiset_reads else None
         case PartitionEmission(rows=rows):
             return _cost_of_partition(rows)
         case IterationEmission(again=again):
@@ -142,11 +142,11 @@ def _cost_of_partition(rows: TopK | Window | Match) -> Cost:
             assert_never(rows)
 
 
-def _peeking(peek: MultisetRead) -> Cost:
-    name = function_text(peek.call.function)
-    if function_of(peek.call).end is not None:
+def _read_cost(read: MultisetRead) -> Cost:
+    name = function_text(read.call.function)
+    if function_of(read.call).end is not None:
         return Cost(CostClass.LOGARITHMIC, f"{name} is one end of an ordered multiset")
-    registered = aggregate_of(peek.call)
+    registered = aggregate_of(read.call)
     if registered is not None and registered.takes_back:
         return Cost(CostClass.LOGARITHMIC, f"{name} takes rows back from the state of its group")
     return Cost(CostClass.GROUP, f"{name} goes through the values of a touched group")
@@ -188,10 +188,10 @@ def _going_on(again: Trigger) -> Cost:
     return Cost(CostClass.MATCHES, "each row whose round changes is looked up where it leads to")
 
 
-def _making(layers: TimePartitionEmission) -> Cost:
-    if any(layers.map_of(layer) == layers.kept for layer in layers.layers):
+def _making(emission: TimePartitionEmission) -> Cost:
+    if any(emission.map_of(slice_) == emission.kept for slice_ in emission.slices):
         return Cost(CostClass.PARTITION, "touched partitions are made again, and those after them while they change")
-    if any(layer.low is None for layer in layers.layers):
+    if any(slice_.low is None for slice_ in emission.slices):
         hint = "Subscripts for all that it reads would let fewer partitions be touched."
         return Cost(CostClass.PARTITION, "the touched partition and all later ones are made again", hint)
     return Cost(CostClass.PARTITION, "the partitions that read a touched one are made again")

@@ -63,9 +63,9 @@ def reason_of_emission(stage: Stage) -> Reason:
             return ITERATIONS
         case TimePartitionEmission():
             return TIME_PARTITIONS
-        case GroupEmission(peeks=peeks, outputs=outputs):
+        case GroupEmission(multiset_reads=multiset_reads, outputs=outputs):
             read = {name for output in outputs for name in columns_in(output.scalar)}
-            return MULTISETS if peeks else SUMS if stage.maps[0].values or WEIGHT in read else COUNTS
+            return MULTISETS if multiset_reads else SUMS if stage.maps[0].values or WEIGHT in read else COUNTS
         case _:
             assert_never(emission)
 

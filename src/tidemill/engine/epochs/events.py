@@ -7,7 +7,7 @@ commits.
 
 An event that cannot be (a row that leaves and is not there, an overflow) is refused alone, as if each event had been
 applied by itself. There are two ways in. Where everything that reads a stream is compiled, its feed is machine code
-(``runtimes.native.llvm.stage.event_entry``), and the events of an epoch stand on a tape. Otherwise they stand in a
+(``runtimes.native.llvm.stage.event_entry``), and the events of an epoch stand in a buffer. Otherwise they stand in a
 list. Events that come as columns (``replay``) go to machine code as they are, and are refused together.
 """
 
@@ -264,7 +264,7 @@ class EventWriter:
                 raise
         return durable
 
-    # -- events on a tape ---------------------------------------------------------------------------------------
+    # -- events in a buffer ---------------------------------------------------------------------------------------
 
     def _machine_code(self, table: Table) -> list[MachineCode]:
         """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""

@@ -1,4 +1,4 @@
-"""Two bags side by side: what one has and the other has not."""
+"""Two multisets side by side: what one has and the other has not."""
 
 from __future__ import annotations
 

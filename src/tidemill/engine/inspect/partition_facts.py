@@ -25,11 +25,11 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
     if view.partitioning is None:
         return
     yield "partitions", f"of {format_duration(view.partitioning.every)}, by {view.partitioning.column}"
-    (layered,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))
-    for feed in dict.fromkeys(layer.feed for layer in layered.layers):
-        layers = [layer for layer in layered.layers if layer.feed == feed]
-        read = ", ".join(dict.fromkeys(layer.name for layer in layers))
-        yield f"reads {feed}", f"{view.name}[i] reads {read}: {_bounds(layers)}"
+    (partitioned,) = (node for node in walk_all(view.relation) if isinstance(node, TimePartitioned))
+    for feed in dict.fromkeys(slice_.feed for slice_ in partitioned.slices):
+        slices = [slice_ for slice_ in partitioned.slices if slice_.feed == feed]
+        read = ", ".join(dict.fromkeys(slice_.name for slice_ in slices))
+        yield f"reads {feed}", f"{view.name}[i] reads {read}: {_bounds(slices)}"
     for choice in rewrite_sliding_windows(view.name, view.relation, view.options.get("method", "auto"))[1].values():
         yield "window", f"made by method {choice.method}: {choice.reason}"
     yield from _retention_facts(catalog, positions, view)
@@ -68,11 +68,11 @@ def late_rule(table: Table) -> str:
     return f"more than {format_duration(cut.lateness)} behind go to {table.name}{LATE}, to be replayed {reach}"
 
 
-def _bounds(layers: list[PartitionSlice]) -> str:
-    highs = [layer.high for layer in layers if layer.high is not None]
+def _bounds(slices: list[PartitionSlice]) -> str:
+    highs = [slice_.high for slice_ in slices if slice_.high is not None]
     if not highs:
         return "all rows, it has no partitions"
-    lows = [layer.low for layer in layers]
+    lows = [slice_.low for slice_ in slices]
     first = min((low for low in lows if low is not None), key=_offset) if None not in lows else "the first"
     return f"SLB {first}, SUB {max(highs, key=_offset)}"
 

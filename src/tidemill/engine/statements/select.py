@@ -1,4 +1,4 @@
-"""Queries asked once: the bag comes from a runtime, order and limit are put on top."""
+"""Queries asked once: the multiset comes from a runtime, order and limit are put on top."""
 
 from __future__ import annotations
 

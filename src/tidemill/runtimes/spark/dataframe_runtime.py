@@ -223,8 +223,8 @@ class DataFrameRuntime:
                     return self._collect_linear(stage, rows)
                 case PartitionEmission() as parts:
                     return self._collect_partitions(stage, parts, stored=True)
-                case TimePartitionEmission() as layers:
-                    return self._collect_time_partitions(stage, layers, stored=True)
+                case TimePartitionEmission() as emission:
+                    return self._collect_time_partitions(stage, emission, stored=True)
             return self._collect_groups(stage, rows)
 
     def load(self, stage: Stage) -> ChangeSet:
@@ -239,8 +239,8 @@ class DataFrameRuntime:
                     return self._collect_linear(stage, rows)
                 case PartitionEmission() as parts:
                     return self._collect_partitions(stage, parts, stored=False)
-                case TimePartitionEmission() as layers:
-                    return self._collect_time_partitions(stage, layers, stored=False)
+                case TimePartitionEmission() as emission:
+                    return self._collect_time_partitions(stage, emission, stored=False)
             shown = self._shown(stage, stored=False)
             sql = stages.lower_first_output(self._additions(shown.map, rows), shown)
             return self._collect_map_and_rows(stage, shown, sql, rows)
@@ -373,10 +373,12 @@ class DataFrameRuntime:
         """How the rows of a stage come from its groups; where not ``stored``, its maps were empty until now."""
         finish = stage.finish
         assert isinstance(finish, GroupEmission)
-        bags = tuple(self._bag(name, stored) for name in dict.fromkeys(peek.map for peek in finish.peeks))
-        return StageOutput(self._maps[finish.source], finish, stage.output, bags, self._workers)
+        multisets = tuple(
+            self._multiset(name, stored) for name in dict.fromkeys(read.map for read in finish.multiset_reads)
+        )
+        return StageOutput(self._maps[finish.source], finish, stage.output, multisets, self._workers)
 
-    def _bag(self, name: str, stored: bool) -> MultisetChange:
+    def _multiset(self, name: str, stored: bool) -> MultisetChange:
         """A map that has landed."""
         change = self._changes.get(name, ChangeSet.of([], map_fields(self._maps[name])))
         return MultisetChange(self._maps[name], self._frames.change(change), self._frames.log(name) if stored else None)
@@ -384,15 +386,15 @@ class DataFrameRuntime:
     def _collect_partitions(self, stage: Stage, parts: PartitionEmission, *, stored: bool) -> ChangeSet:
         if parts.source not in self._changes:
             return ChangeSet.of([], stage.output)
-        sql = lower_partitions(parts, stage.output, self._bag(parts.source, stored), self._workers)
+        sql = lower_partitions(parts, stage.output, self._multiset(parts.source, stored), self._workers)
         held = self._store.rows(parts.source) if stored else 0
         most = max_changed_rows(parts, len(self._changes[parts.source]), held)
         return self._collector.collect_bounded(sql, stage.name, stage.output, most)
 
-    def _collect_time_partitions(self, stage: Stage, layers: TimePartitionEmission, *, stored: bool) -> ChangeSet:
+    def _collect_time_partitions(self, stage: Stage, emission: TimePartitionEmission, *, stored: bool) -> ChangeSet:
         """One job for each partition that is made anew, or for several where none reads another, and one for rows."""
         held = {map_.name: self._held(map_, stored) for map_ in stage.maps}
-        kept = held[layers.kept]
+        kept = held[emission.kept]
         most = sum(self._store.rows(name) for name in held) + sum(map(len, self._changes.values()))
         made: list[ChangeSet] = []
 
@@ -400,15 +402,15 @@ class DataFrameRuntime:
             made.append(self._collector.collect_bounded(sql, kept.map.name, kept.map.keys, most))
             return self._frames.change(made[-1]) if len(made[-1]) else "", len(made[-1])
 
-        before, now = self._numbers(held[layers.numbers].map, stored)
-        touched = touched_partitions(layers, self._changes)
+        before, now = self._numbers(held[emission.numbers].map, stored)
+        touched = touched_partitions(emission, self._changes)
         recompute_partitions(
-            layers, before, now, touched, SparkTimePartitions(layers, held, now, self._answers, land).make
+            emission, before, now, touched, SparkTimePartitions(emission, held, now, self._answers, land).make
         )
         if not kept.changes:
             return ChangeSet.of([], stage.output)
         self._changes[kept.map.name] = moved = self._together(made, kept, most)
-        sql = lower_partition_rows(layers, self._frames.change(moved), stage.output)
+        sql = lower_partition_rows(emission, self._frames.change(moved), stage.output)
         return self._collector.collect_bounded(sql, stage.name, stage.output, most)
 
     def _together(self, made: Sequence[ChangeSet], kept: PartitionedMap, most: int) -> ChangeSet:
@@ -436,7 +438,7 @@ class DataFrameRuntime:
     def _collect_groups(self, stage: Stage, rows: int) -> ChangeSet:
         shown = self._shown(stage, stored=True)
         additions = self._additions(shown.map, rows)
-        touched = sum(len(self._changes.get(bag.map.name, ())) for bag in shown.bags)
+        touched = sum(len(self._changes.get(multiset.map.name, ())) for multiset in shown.multisets)
         if not additions and not touched:
             return ChangeSet.of([], stage.output)
         if rows > COLLECT_ROWS:

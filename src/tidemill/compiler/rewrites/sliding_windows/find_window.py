@@ -1,4 +1,4 @@
-"""Windows in layered relations: a body that groups the last so many partitions, and nothing else.
+"""Windows in partitioned relations: a body that groups the last so many partitions, and nothing else.
 
 That is what ``FROM s [WINDOW 60 MINUTES]`` means, and what a user writes who knows no better way: each partition from
 all rows of its window. ``find_window`` recognizes it; ``methods`` make it from less.
@@ -27,14 +27,14 @@ from tidemill.compiler.analysis.post_aggregation import PostAggregation, split_p
 class GroupedWindow:
     """A grouping of the last ``length`` partitions of an input, in partitions of the view's own length.
 
-    ``above`` is what stands over the groups: conditions and the select list. ``groups`` scans ``layer``, whose feed is
+    ``above`` is what stands over the groups: conditions and the select list. ``groups`` scans ``slice_``, whose feed is
     the only one.
     """
 
     node: TimePartitioned
     above: PostAggregation
     groups: Aggregate
-    layer: PartitionSlice
+    slice_: PartitionSlice
     feed: PartitionedInput
     length: int
 
@@ -57,7 +57,7 @@ class GroupedWindow:
         return PartitionSlice(self.feed.name, Subscript(times=times), Subscript(times=times, plus=times - 1))
 
     def in_slides(self) -> tuple[PartitionedInput, PartitionSlice]:
-        """The feed cut into slides, and the layer that is one of them; where it cannot be cut so, as it is."""
+        """The feed cut into slides, and the slice that is one of them; where it cannot be cut so, as it is."""
         match self.feed.rows:
             case Project(input=rows, outputs=(Named(name, Call("partition_number", (instant, Literal()), of)), *rest)):
                 number = Call("partition_number", (instant, Literal(self.node.every, of)), of)
@@ -65,27 +65,27 @@ class GroupedWindow:
                 return feed, PartitionSlice(feed.name, Subscript(), Subscript())
         return self.feed, self.slide
 
-    def grouped(self, layer: PartitionSlice) -> Relation:
+    def grouped(self, slice_: PartitionSlice) -> Relation:
         """The input of the groups, over another slice of the partitioned input."""
-        return _moved(self.groups.input, self.layer.name, layer.name)
+        return _moved(self.groups.input, self.slice_.name, slice_.name)
 
 
 def find_window(node: TimePartitioned) -> GroupedWindow | None:
     """The window that ``node`` is, if it is one."""
-    if len(node.layers) != 1 or len(node.feeds) != 1 or canonical(node.initialize) != canonical(node.update):
+    if len(node.slices) != 1 or len(node.feeds) != 1 or canonical(node.initialize) != canonical(node.update):
         return None
-    (layer,), (feed,) = node.layers, node.feeds
-    length = _length(node, feed, layer)
+    (slice_,), (feed,) = node.slices, node.feeds
+    length = _length(node, feed, slice_)
     above, groups = split_post_aggregation(node.update)
     if length is None or not isinstance(groups, Aggregate) or above.times is not None or not _is_plain(groups.input):
         return None
-    return GroupedWindow(node, above, groups, layer, feed, length)
+    return GroupedWindow(node, above, groups, slice_, feed, length)
 
 
-def _length(node: TimePartitioned, feed: PartitionedInput, layer: PartitionSlice) -> int | None:
-    """Number of slides a layer is long, where it ends with partition i and begins with a slide."""
-    low, high = layer.low, layer.high
-    if low is None or high is None or not feed.every or node.every % feed.every or layer.feed != feed.name:
+def _length(node: TimePartitioned, feed: PartitionedInput, slice_: PartitionSlice) -> int | None:
+    """Number of slides a slice is long, where it ends with partition i and begins with a slide."""
+    low, high = slice_.low, slice_.high
+    if low is None or high is None or not feed.every or node.every % feed.every or slice_.feed != feed.name:
         return None
     times = node.every // feed.every
     slides, rest = divmod(high.plus - low.plus + 1, times)

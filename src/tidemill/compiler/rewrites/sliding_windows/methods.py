@@ -1,4 +1,4 @@
-"""The ways to make the partitions of a sliding window, as layered relations.
+"""The ways to make the partitions of a sliding window, as partitioned relations.
 
 Each is what the thesis writes as a ViewDF: ``p`` are the partials of one slide (its aux3), ``v`` the rows of windows,
 ``n`` the length of the window in slides.
@@ -44,32 +44,32 @@ class SlidesAgo:
     last: int = 1
 
     @property
-    def layer(self) -> PartitionSlice:
-        """The layer that a body reads."""
+    def slice_(self) -> PartitionSlice:
+        """The slice that a body reads."""
         return PartitionSlice(self.feed, Subscript(plus=1 - self.last - self.slides), Subscript(plus=-self.slides))
 
 
 @dataclass(frozen=True, slots=True)
 class WindowBuilder:
-    """A window and what is kept of it: makes layered relations whose rows are partials."""
+    """A window and what is kept of it: makes partitioned relations whose rows are partials."""
 
     window: GroupedWindow
     kept: Partials
 
     def panes(self) -> TimePartitioned:
         """The partials of each slide."""
-        feed, layer = self.window.in_slides()
-        rows = self.kept.of(self.window.grouped(layer))
-        return TimePartitioned(self._called("panes"), self.window.node.every, (feed,), (layer,), rows, rows)
+        feed, slice_ = self.window.in_slides()
+        rows = self.kept.of(self.window.grouped(slice_))
+        return TimePartitioned(self._called("panes"), self.window.node.every, (feed,), (slice_,), rows, rows)
 
     def sum_of(
         self, called: str, sources: Sequence[TimePartitioned], terms: Sequence[SlidesAgo], first: Sequence[SlidesAgo]
     ) -> TimePartitioned:
         """Partitions that are sums of ``terms``: of partitions of ``sources``, or of earlier ones of their own."""
         feeds = tuple(PartitionedInput(source.name, source, source.every) for source in sources)
-        layers = tuple(dict.fromkeys(term.layer for term in (*terms, *first)))
-        initialize, update = (self.kept.merged((t.layer.name, t.negative) for t in part) for part in (first, terms))
-        return TimePartitioned(called, self.window.node.every, (*self.window.clock, *feeds), layers, initialize, update)
+        slices = tuple(dict.fromkeys(term.slice_ for term in (*terms, *first)))
+        initialize, update = (self.kept.merged((t.slice_.name, t.negative) for t in part) for part in (first, terms))
+        return TimePartitioned(called, self.window.node.every, (*self.window.clock, *feeds), slices, initialize, update)
 
     def named(self, called: str, *sources: TimePartitioned, terms: Sequence[SlidesAgo]) -> TimePartitioned:
         """Sums that need nothing of their own."""

@@ -21,7 +21,7 @@ from tidemill.compiler.analysis.rename import fresh
 from tidemill.model.types import BIGINT, DOUBLE, Decimal, Field, Type
 
 SignedPartials = tuple[str, bool]
-"""A layer of rows with partials, and whether they are taken away."""
+"""A slice of rows with partials, and whether they are taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Partials:
         """The groups of plain rows."""
         return self._shown(Aggregate(rows, self.keys, tuple(partial.call for partial in self.columns)))
 
-    def merged(self, layers: Iterable[SignedPartials]) -> Relation:
-        """The groups of the rows of several layers; a group that has no rows left is none."""
-        scans = [self._scanned(name, negative, f"x{i}") for i, (name, negative) in enumerate(layers)]
+    def merged(self, slices: Iterable[SignedPartials]) -> Relation:
+        """The groups of the rows of several slices; a group that has no rows left is none."""
+        scans = [self._scanned(name, negative, f"x{i}") for i, (name, negative) in enumerate(slices)]
         rows = scans[0] if len(scans) == 1 else UnionAll(tuple(scans))
         keys = tuple(Named(key.name, column(f)) for key, f in zip(self.keys, rows.fields, strict=False))
         calls = [
@@ -76,8 +76,8 @@ class Partials:
         keys = [Named(f.name, column(f)) for f in groups.fields[: len(self.keys)]]
         return Project(groups, (*keys, *(Named(partial.call.name, partial.scalar) for partial in self.columns)))
 
-    def _scanned(self, layer: str, negative: bool, alias: str) -> Relation:
-        scan = Scan(layer, alias, self.fields)
+    def _scanned(self, slice_: str, negative: bool, alias: str) -> Relation:
+        scan = Scan(slice_, alias, self.fields)
         if not negative:
             return scan
         kept = [Named(f.name, column(f)) for f in scan.fields[: len(self.keys)]]

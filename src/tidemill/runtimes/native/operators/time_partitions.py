@@ -133,7 +133,7 @@ class PartitionRecomputation:
         if grouping is None or first != (number == self._before[0]):
             return None
         groups: set[Row] = set()
-        for slice_ in self._emission.layers:
+        for slice_ in self._emission.slices:
             rows = self._changed_beside(slice_, number)
             groups.update(key_of(row) for key_of in grouping.scanned[slice_.name] for row in rows)
         return TouchedGroups(grouping, groups) if TOUCHED_FRACTION * len(groups) < len(old) else None
@@ -152,22 +152,22 @@ class PartitionRecomputation:
         if self._emission.rolls and touched is None:
             return self._rolled(body, number)
         if touched is not None:
-            rows = {slice_.name: self._of_groups(slice_, number, touched) for slice_ in self._emission.layers}
+            rows = {slice_.name: self._of_groups(slice_, number, touched) for slice_ in self._emission.slices}
             return self._bodies.answer(body, rows)
-        rows = {slice_.name: self._rows_of(slice_, number) for slice_ in self._emission.layers}
+        rows = {slice_.name: self._rows_of(slice_, number) for slice_ in self._emission.slices}
         if any(slice_.entries for slice_ in rows.values()):
             return self._bodies.answer(body, rows)
         return self._of_nothing(body)
 
     def _of_nothing(self, body: Program) -> Mapping[Row, int]:
         if body.view not in self._nothing:
-            rows = {slice_.name: RowMap() for slice_ in self._emission.layers}
+            rows = {slice_.name: RowMap() for slice_ in self._emission.slices}
             self._nothing[body.view] = self._bodies.answer(body, rows)
         return self._nothing[body.view]
 
     def _rolled(self, body: Program, number: int) -> Mapping[Row, int]:
         """The rows of a window, from those of the one that was made last."""
-        (slice_,) = self._emission.layers
+        (slice_,) = self._emission.slices
         start = partial(self._bodies.following, body, slice_.name)
         map_ = self._maps[self._emission.map_of(slice_)]
         window = map_.states("window", lambda: RollingWindow(start, self._of_nothing(body)))
@@ -192,7 +192,7 @@ class PartitionRecomputation:
 
     def _search(self, grouping: QueryGrouping, body: Program) -> TouchedFeedRows:
         if body.view not in self._searched:
-            maps = {slice_.name: self._emission.map_of(slice_) for slice_ in self._emission.layers}
+            maps = {slice_.name: self._emission.map_of(slice_) for slice_ in self._emission.slices}
             changed = {name: chain(*self._changed[map_].values()) for name, map_ in maps.items()}
             self._searched[body.view] = TouchedFeedRows(grouping, changed)
         return self._searched[body.view]

@@ -90,8 +90,8 @@ def grouping_of(
     shown = {output.scalar.name: i for i, output in enumerate(finish.outputs, 1) if isinstance(output.scalar, Column)}
     if not all(key.name in shown for key in keys):
         return None
-    scanned: dict[str, tuple[KeyOf, ...]] = {slice_.name: () for slice_ in emission.layers}
-    names = {slice_.name: names_of(columns[emission.map_of(slice_)]) for slice_ in emission.layers}
+    scanned: dict[str, tuple[KeyOf, ...]] = {slice_.name: () for slice_ in emission.slices}
+    names = {slice_.name: names_of(columns[emission.map_of(slice_)]) for slice_ in emission.slices}
     for add in stage.load:
         places = _places(add, len(keys), names)
         if places is None:

@@ -133,7 +133,7 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
 
 def _compile_bodies(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
     """The queries that make partitions, over inputs whose rows have the keys of their maps."""
-    read = {slice_.name: maps[emission.map_of(slice_)].keys for slice_ in emission.layers}
+    read = {slice_.name: maps[emission.map_of(slice_)].keys for slice_ in emission.slices}
     return {body.view: compile_query(body, read.__getitem__, follows=emission.rolls) for body in emission.bodies}
 
 

@@ -47,13 +47,16 @@ def write_combine(name: str, map_: Map, known: GlobalNames) -> FunctionWriter:
 def write_finish(name: str, finish: GroupEmission, map_: Map, known: GlobalNames) -> FunctionWriter:
     """The function that turns an entry into its row, or into None where it has none.
 
-    Where there are peeks it takes their values, one by one; where rows repeat it gives how often this one comes, too.
+    Where there are multiset reads it takes their values, one by one; where rows repeat it also gives how often this one
+    comes.
     """
     names = known.enter()
     for local in ("row", "times"):
         names.take(local)
-    peeks = {peek.call.name: names.give(peek.call.name.rpartition(".")[2], peek.call.name) for peek in finish.peeks}
-    body = FunctionWriter(f"def {name}({', '.join(('key', 'entry', *peeks.values()))}):")
+    multiset_reads = {
+        read.call.name: names.give(read.call.name.rpartition(".")[2], read.call.name) for read in finish.multiset_reads
+    }
+    body = FunctionWriter(f"def {name}({', '.join(('key', 'entry', *multiset_reads.values()))}):")
     body.document(f"The row of a key of {map_.name}, or None where it has none.")
     body.rows.append((0, map_.name, "key"))
     body.write("if entry is None:")
@@ -62,7 +65,7 @@ def write_finish(name: str, finish: GroupEmission, map_: Map, known: GlobalNames
         body.write(f"    entry = {nothing}")
     else:
         body.write("    return None")
-    columns = peeks | _unpack_entry(names, body, map_, known, _read(finish))
+    columns = multiset_reads | _unpack_entry(names, body, map_, known, _read(finish))
     if not finish.always:
         body.write("if weight <= 0:")
         body.write("    return None")

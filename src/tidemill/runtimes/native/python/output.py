@@ -51,11 +51,11 @@ def write_output(module: ModuleWriter, finish: Emission, maps: Mapping[str, Map]
     name = module.known.function("finish")
     module.add(name, write_finish(name, finish, maps[finish.source], module.known))
     manner = {"always": finish.always, "repeats": finish.times is not None}
-    if not finish.peeks:
+    if not finish.multiset_reads:
         return lambda space: GroupOutput(finish.source, space[name], **manner)
     width = len(maps[finish.source].keys)
     places: dict[tuple[str, tuple[SortOrder, ...]], str] = {}
-    multisets = [_write_multiset(module, peek, maps[peek.map], width, places) for peek in finish.peeks]
+    multisets = [_write_multiset(module, read, maps[read.map], width, places) for read in finish.multiset_reads]
     return lambda space: MultisetGroupOutput(
         finish.source, space[name], [multiset(space) for multiset in multisets], **manner
     )
@@ -70,18 +70,18 @@ def _write_kept(module: ModuleWriter, finish: IterationEmission | TimePartitionE
 
 def _write_multiset(
     module: ModuleWriter,
-    peek: MultisetRead,
+    read: MultisetRead,
     map_: Map,
     width: int,
     places: dict[tuple[str, tuple[SortOrder, ...]], str],
 ) -> Callable[[Namespace], MultisetAggregate]:
     """Write what an aggregate needs; of several that look at one multiset in one order, the first has written it."""
-    first = (SortOrder(column(map_.keys[width + 1])),) if function_of(peek.call).by_second else ()
+    first = (SortOrder(column(map_.keys[width + 1])),) if function_of(read.call).by_second else ()
     if (map_.name, first) not in places:
         places[map_.name, first] = _write_order(module, map_, total_order(map_.keys, width, first))
     place = places[map_.name, first]
-    seen = values_at(_positions(peek.call.scalars, map_.keys))
-    return lambda space: MultisetAggregate(map_.name, width, space[place], peek.call, seen)
+    seen = values_at(_positions(read.call.scalars, map_.keys))
+    return lambda space: MultisetAggregate(map_.name, width, space[place], read.call, seen)
 
 
 def _write_partitions(

@@ -79,9 +79,9 @@ class AdHocQueries:
             case PartitionEmission() as parts:
                 return lower_partitions(parts, stage.output, _filled(maps[parts.source], added), self._workers)
             case GroupEmission() as finish:
-                looked_at = dict.fromkeys(peek.map for peek in finish.peeks)
-                bags = tuple(_filled(maps[name], added) for name in looked_at)
-                shown = StageOutput(maps[finish.source], finish, stage.output, bags, self._workers)
+                looked_at = dict.fromkeys(read.map for read in finish.multiset_reads)
+                multisets = tuple(_filled(maps[name], added) for name in looked_at)
+                shown = StageOutput(maps[finish.source], finish, stage.output, multisets, self._workers)
                 loaded = f"({lower_first_output(added[finish.source], shown)})"
                 return lower_linear([lower_output_rows(NEW_ROW, +1, loaded, stage.output)], stage.output)
         raise TypeError(f"no query for the rows of {type(stage.finish).__name__}")

@@ -148,9 +148,9 @@ def _typed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
 def _moved(table: pa.Table, map_: Map, finish: GroupEmission) -> pa.Table:
     """The map's part of a result. A key can be there without having moved: the global one, which shows a row in any
-    case, and one under which only a bag has moved."""
+    case, and one under which only a multiset has moved."""
     typed = _typed(table, map_fields(map_))
-    if map_.keys and not finish.peeks:
+    if map_.keys and not finish.multiset_reads:
         return typed
     numbers = typed.columns[len(map_.keys) :]
     return typed.filter(reduce(pc.or_, (pc.not_equal(pc.sign(column), 0) for column in numbers)))

@@ -52,16 +52,16 @@ class SparkTimePartitions:
 
     def __init__(
         self,
-        layers: TimePartitionEmission,
+        emission: TimePartitionEmission,
         held: Mapping[str, PartitionedMap],
         numbers: range,
         answers: AdHocQueries,
         land: CollectRows,
     ) -> None:
-        self._layers = layers
+        self._emission = emission
         self._held = held
-        self._kept = held[layers.kept]
-        self._whole = {feed.map for feed in layers.feeds if not feed.every}
+        self._kept = held[emission.kept]
+        self._whole = {feed.map for feed in emission.feeds if not feed.every}
         self._numbers = numbers
         self._answers = answers
         self._land = land
@@ -85,20 +85,20 @@ class SparkTimePartitions:
 
     def _made(self, number: int, keys: Sequence[Field]) -> str:
         """The rows of a partition, with its number."""
-        body = self._layers.initialize if number == self._numbers[0] else self._layers.update
-        views = {layer.name: self._layer(layer, number) for layer in self._layers.layers}
+        body = self._emission.initialize if number == self._numbers[0] else self._emission.update
+        views = {slice_.name: self._slice(slice_, number) for slice_ in self._emission.slices}
         for stage in body.stages:
             views[stage.name] = f"({self._answers.rows(stage, views)})"
         given = zip(keys[1:], body.stages[-1].output, strict=True)
         columns = [aliased(f"{number}L", keys[0].name), *(aliased(quote(f.name), to.name) for to, f in given)]
         return f"SELECT {comma_list([*columns, quote(WEIGHT)])} FROM {views[body.view]}"
 
-    def _layer(self, layer: PartitionSlice, number: int) -> str:
-        """The rows that a layer has beside partition ``number``, as something to select from."""
-        held = self._held[self._layers.map_of(layer)]
+    def _slice(self, slice_: PartitionSlice, number: int) -> str:
+        """The rows that a slice has beside partition ``number``, as something to select from."""
+        held = self._held[self._emission.map_of(slice_)]
         if held.map.name in self._whole:
             return held.rows()
-        wanted = partitions_read(self._layers, layer, number, self._numbers)
+        wanted = partitions_read(self._emission, slice_, number, self._numbers)
         # Each partition made so far is a change of its own: most plans need one of them, and not all.
         made = [change for change, some in self._changed.items() if any(one in wanted for one in some)]
         where = f"{held.number} BETWEEN {wanted.start}L AND {wanted.stop - 1}L"
@@ -111,10 +111,10 @@ def partition_range(counts: ZSet) -> range:
     return range(min(there), max(there) + 1) if there else range(0)
 
 
-def touched_partitions(layers: TimePartitionEmission, changes: Mapping[str, ChangeSet]) -> TouchedPartitions:
+def touched_partitions(emission: TimePartitionEmission, changes: Mapping[str, ChangeSet]) -> TouchedPartitions:
     """The partitions of each feed in which its map has changed. That has landed, so no job is needed to know it."""
     found: dict[str, set[int]] = {}
-    for feed in layers.feeds:
+    for feed in emission.feeds:
         change = changes.get(feed.map)
         if change is not None and len(change):
             number = change.fields[0].name
@@ -124,8 +124,10 @@ def touched_partitions(layers: TimePartitionEmission, changes: Mapping[str, Chan
     return found
 
 
-def lower_partition_rows(layers: TimePartitionEmission, change: str, fields: Sequence[Field]) -> str:
+def lower_partition_rows(emission: TimePartitionEmission, change: str, fields: Sequence[Field]) -> str:
     """What comes out for a change of what was made."""
-    where = "" if layers.condition is None else f" WHERE {expression_sql(layers.condition)}"
-    outputs = [aliased(expression_sql(output.scalar), f.name) for output, f in zip(layers.outputs, fields, strict=True)]
+    where = "" if emission.condition is None else f" WHERE {expression_sql(emission.condition)}"
+    outputs = [
+        aliased(expression_sql(output.scalar), f.name) for output, f in zip(emission.outputs, fields, strict=True)
+    ]
     return lower_linear([f"SELECT {comma_list([*outputs, quote(WEIGHT)])} FROM {change}{where}"], fields)

@@ -1,7 +1,8 @@
-"""Aggregates that look into a bag: the entries under the touched keys, before and after the epoch, and their value.
+"""Aggregates over a multiset: the entries under the touched keys, before and after the epoch, and their value.
 
-The bag of a key is what its map holds under it, each entry as often as its weight says. Only touched keys are looked
-at: their stored entries are found by broadcasting the keys, and summed with and without what the epoch adds to them.
+The multiset of a key is what its map holds under it, each entry as often as its weight says. Only touched keys are
+looked at: their stored entries are found by broadcasting the keys, and summed with and without what the epoch adds to
+them.
 """
 
 from __future__ import annotations
@@ -42,36 +43,36 @@ class MultisetChange:
 
 
 def lower_multiset_aggregates(
-    bag: MultisetChange, peeks: Sequence[MultisetRead], width: int, touched: str, workers: PythonUdfs
+    multiset: MultisetChange, multiset_reads: Sequence[MultisetRead], width: int, touched: str, workers: PythonUdfs
 ) -> str:
-    """By key, the values of aggregates over ``bag`` as two structs: before the epoch and after it.
+    """By key, the values of aggregates over ``multiset`` as two structs: before the epoch and after it.
 
-    The first ``width`` columns of the bag are the key; ``touched`` is something to select the touched keys from.
+    The first ``width`` columns of the multiset are the key; ``touched`` is something to select the touched keys from.
     """
-    keys = [quote(f.name) for f in bag.map.keys[:width]]
-    sides = [f"{struct_sql(_values(peeks, side, workers))} AS {quote(side)}" for side in (OLD, NEW)]
+    keys = [quote(f.name) for f in multiset.map.keys[:width]]
+    sides = [f"{struct_sql(_values(multiset_reads, side, workers))} AS {quote(side)}" for side in (OLD, NEW)]
     grouped = f" GROUP BY {comma_list(keys)}" if keys else ""
-    return f"SELECT {comma_list([*keys, *sides])} FROM ({lower_multiset_entries(bag, keys, touched)}){grouped}"
+    return f"SELECT {comma_list([*keys, *sides])} FROM ({lower_multiset_entries(multiset, keys, touched)}){grouped}"
 
 
-def lower_multiset_entries(bag: MultisetChange, keys: Sequence[str], touched: str) -> str:
+def lower_multiset_entries(multiset: MultisetChange, keys: Sequence[str], touched: str) -> str:
     """The entries under the touched keys, each with how often it was there and how often it is now."""
-    entries = [quote(f.name) for f in bag.map.keys]
+    entries = [quote(f.name) for f in multiset.map.keys]
     columns = comma_list([*entries, quote(WEIGHT)])
-    rows = f"SELECT {columns}, false AS {_STORED} FROM {bag.change}"
-    if bag.log is not None:
+    rows = f"SELECT {columns}, false AS {_STORED} FROM {multiset.change}"
+    if multiset.log is not None:
         near = ""
         if keys:
             match = " AND ".join(f"log.{key} <=> touched.{key}" for key in keys)
             near = f" LEFT SEMI JOIN (SELECT {comma_list(keys)} FROM {touched}) AS touched ON {match}"
-        rows += f" UNION ALL SELECT /*+ BROADCAST(touched) */ {columns}, true FROM {bag.log} AS log{near}"
+        rows += f" UNION ALL SELECT /*+ BROADCAST(touched) */ {columns}, true FROM {multiset.log} AS log{near}"
     before = f"coalesce(sum({quote(WEIGHT)}) FILTER (WHERE {_STORED}), 0L) AS {COUNT_COLUMNS[OLD]}"
     after = f"sum({quote(WEIGHT)}) AS {COUNT_COLUMNS[NEW]}"
     return f"SELECT {comma_list([*entries, before, after])} FROM ({rows}) GROUP BY {comma_list(entries)}"
 
 
-def _values(peeks: Sequence[MultisetRead], side: str, workers: PythonUdfs) -> dict[str, str]:
-    return {peek.call.name: _value(peek.call, COUNT_COLUMNS[side], workers) for peek in peeks}
+def _values(multiset_reads: Sequence[MultisetRead], side: str, workers: PythonUdfs) -> dict[str, str]:
+    return {read.call.name: _value(read.call, COUNT_COLUMNS[side], workers) for read in multiset_reads}
 
 
 def _value(call: AggregateCall, times: str, workers: PythonUdfs) -> str:
@@ -86,5 +87,5 @@ def _value(call: AggregateCall, times: str, workers: PythonUdfs) -> str:
 
 
 def empty_multiset_value(call: AggregateCall) -> str:
-    """The value of an aggregate over an empty bag."""
+    """The value of an aggregate over an empty multiset."""
     return literal_sql(aggregate_multiset(call, ()), call.of)

@@ -54,10 +54,10 @@ class OldAndNewRows:
 
 
 def lower_partitions(
-    parts: PartitionEmission, fields: Sequence[Field], bag: MultisetChange, workers: PythonUdfs
+    parts: PartitionEmission, fields: Sequence[Field], multiset: MultisetChange, workers: PythonUdfs
 ) -> str:
-    """The change of the rows of a stage, summed; ``bag`` is its map and ``fields`` are the columns of its rows."""
-    sides = lower_old_and_new(parts, bag)
+    """The change of the rows of a stage, summed; ``multiset`` is its map and ``fields`` are the columns of its rows."""
+    sides = lower_old_and_new(parts, multiset)
     match parts.rows:
         case TopK():
             shown = lower_topk(parts.rows, sides)
@@ -82,11 +82,13 @@ def max_changed_rows(parts: PartitionEmission, changed: int, stored: int) -> int
     return touched
 
 
-def lower_old_and_new(parts: PartitionEmission, bag: MultisetChange) -> OldAndNewRows:
+def lower_old_and_new(parts: PartitionEmission, multiset: MultisetChange) -> OldAndNewRows:
     """The rows of the touched parts as they were and as they are, with sign and number of copies."""
-    node, columns = parts.rows, tuple(quote(f.name) for f in bag.map.keys)
+    node, columns = parts.rows, tuple(quote(f.name) for f in multiset.map.keys)
     partition = columns[: parts.width]
-    entries = lower_multiset_entries(bag, partition, f"(SELECT DISTINCT {comma_list(partition)} FROM {bag.change})")
+    entries = lower_multiset_entries(
+        multiset, partition, f"(SELECT DISTINCT {comma_list(partition)} FROM {multiset.change})"
+    )
     both = f"stack(2, -1L, {COUNT_COLUMNS[OLD]}, 1L, {COUNT_COLUMNS[NEW]}) sides AS {_SIGN}, {_COPIES}"
     rows = f"SELECT {comma_list([*columns, _SIGN, _COPIES])} FROM ({entries}) LATERAL VIEW {both} WHERE {_COPIES} > 0"
     ordered = {quote(term.scalar.name) for term in node.order if isinstance(term.scalar, Column)}

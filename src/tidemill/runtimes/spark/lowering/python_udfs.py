@@ -1,7 +1,8 @@
 """What SQL does not say exactly as we mean it: Python workers of Spark compute it, with the very code of the oracle.
 
-Most aggregates and window functions have a text that gives our answer to the last bit (``bags``, ``windows``). For the
-others a group of rows is collected into an array and handed to a function of ours, which the session knows by name.
+Most aggregates and window functions have a text that gives our answer to the last bit (``multiset_aggregates``,
+``windows``). For the others a group of rows is collected into an array and handed to a function of ours, which the
+session knows by name.
 Workers import Tidemill, so it must be installed where they run.
 """
 
@@ -43,7 +44,7 @@ class PythonUdfs:
         self._names: dict[object, str] = {}
 
     def total(self, call: AggregateCall) -> str:
-        """The name of the function that computes ``call`` over the entries of a bag."""
+        """The name of the function that computes ``call`` over the entries of a multiset."""
         fields = tuple(Field(str(i), scalar.type) for i, scalar in enumerate(call.scalars))
         # Sent along, because an aggregate that a user has added is known to this process alone.
         meaning = AGGREGATE_FUNCTIONS[call.function]

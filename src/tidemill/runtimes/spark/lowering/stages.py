@@ -7,8 +7,8 @@ The query of a stage with a map reads, from the inside out:
    change they are the old entry, with it the new one. The log is not consolidated, only the touched keys are.
 3. the result: the map's change, and the row that the stage showed for the key beside the one that it shows now.
 
-Where aggregates look into bags, the keys that those touch are moved, too, if only by nothing, and ``bags`` gives the
-values of the aggregates for each.
+Where there are aggregates over multisets, the keys that those touch are moved, too, if only by nothing, and
+``multiset_aggregates`` gives the values of the aggregates for each.
 """
 
 from __future__ import annotations
@@ -100,30 +100,32 @@ def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """How the rows of a stage come from ``map``: ``fields`` are their columns, ``bags`` what aggregates look into."""
+    """How the rows of a stage come from ``map``; ``fields`` are their columns, aggregates are over ``multisets``."""
 
     map: Map
     finish: GroupEmission
     fields: tuple[Field, ...]
-    bags: tuple[MultisetChange, ...]
+    multisets: tuple[MultisetChange, ...]
     workers: PythonUdfs
 
     def touched(self, additions: Sequence[str], *, keep_all: bool = False) -> str:
-        """The moved keys of the map, and those under which a bag has moved."""
-        touches = [bag.touch(self.map) for bag in self.bags]
+        """The moved keys of the map, and those under which a multiset has moved."""
+        touches = [multiset.touch(self.map) for multiset in self.multisets]
         return lower_map_change([*additions, *touches], self.map, keep_all=keep_all or bool(touches))
 
     def beside(self, rows: str) -> str:
-        """Rows that have the keys of the map, each beside what aggregates say of the bags under its key.
+        """Rows that have the keys of the map, each beside what aggregates say of the multisets under its key.
 
-        Where something is stored of the bags, the keys must be there under the name ``moved``, too.
+        Where something is stored of the multisets, the keys must be there under the name ``moved``, too.
         """
         joined, keys = f"({rows}) AS shown", [quote(f.name) for f in self.map.keys]
-        for number, bag in enumerate(self.bags):
-            looked = lower_multiset_aggregates(bag, self._peeks(bag), len(keys), "moved", self.workers)
+        for number, multiset in enumerate(self.multisets):
+            looked = lower_multiset_aggregates(multiset, self._reads_of(multiset), len(keys), "moved", self.workers)
             match = " AND ".join(f"shown.{key} <=> bag_{number}.{key}" for key in keys) or "true"
             joined += f" LEFT JOIN ({looked}) AS bag_{number} ON {match}"
-        found = [f"bag_{i}.{quote(side)} AS {_peeked(side, i)}" for i in range(len(self.bags)) for side in (OLD, NEW)]
+        found = [
+            f"bag_{i}.{quote(side)} AS {_peeked(side, i)}" for i in range(len(self.multisets)) for side in (OLD, NEW)
+        ]
         return f"SELECT {comma_list(['shown.*', *found])} FROM {joined}" if found else rows
 
     def row(self, entry: str, side: str) -> str:
@@ -145,19 +147,19 @@ class StageOutput:
             for value in self.map.values
             for name, text in ring_values.lower_visible_values(value, entry).items()
         }
-        for number, bag in enumerate(self.bags):
+        for number, multiset in enumerate(self.multisets):
             found = _peeked(side, number)
-            for peek in self._peeks(bag):
-                nothing, value = empty_multiset_value(peek.call), f"{found}.{quote(peek.call.name)}"
-                seen[peek.call.name] = f"IF({found} IS NULL, {nothing}, {value})"
+            for read in self._reads_of(multiset):
+                nothing, value = empty_multiset_value(read.call), f"{found}.{quote(read.call.name)}"
+                seen[read.call.name] = f"IF({found} IS NULL, {nothing}, {value})"
         return {**seen, WEIGHT: f"{entry}.{quote(WEIGHT)}"}
 
-    def _peeks(self, bag: MultisetChange) -> list[MultisetRead]:
-        return [peek for peek in self.finish.peeks if peek.map == bag.map.name]
+    def _reads_of(self, multiset: MultisetChange) -> list[MultisetRead]:
+        return [read for read in self.finish.multiset_reads if read.map == multiset.map.name]
 
 
 def _peeked(side: str, number: int) -> str:
-    return quote(f"{side} values of bag {number}")
+    return quote(f"{side} values of multiset {number}")
 
 
 def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str | None, epoch: int) -> str:

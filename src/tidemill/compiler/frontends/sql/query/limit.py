@@ -63,7 +63,7 @@ def _count(number: exp.Expr, clause: str, source: SqlText) -> int:
 def apply_limit(query: OrderedQuery) -> Relation:
     """The rows that a limit leaves, of a query whose order and limit have been taken off.
 
-    Without a limit the order means nothing: rows are a bag, and what they are only ordered by goes.
+    Without a limit the order means nothing: rows are a multiset, and what they are only ordered by goes.
     """
     rows, fields = query.relation, query.relation.fields
     if query.limit is not None or query.offset:

@@ -171,7 +171,7 @@ class ColumnBufferCode:
             builder.ret(number(0, I32))
 
         shape = ".".join(map(str, self.columns.types.values()))
-        return define(self._module, f"tray.grow.{shape}", I32, [PTR, I64], body, "noinline", "cold")
+        return define(self._module, f"column_buffer.grow.{shape}", I32, [PTR, I64], body, "noinline", "cold")
 
 
 def null_flag(builder: ir.IRBuilder, cell: NullableValue) -> IRValue:

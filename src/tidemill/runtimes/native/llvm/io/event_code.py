@@ -98,7 +98,7 @@ class EventEntryCode(PythonObjectReader):
         again, room = builder.append_basic_block("again"), builder.append_basic_block("room")
         builder.branch(again)
         builder.position_at_end(again)
-        events = self._load("tape", PTR)
+        events = self._load("events", PTR)
         used, size = EVENT_BUFFER.load(builder, events, "used"), EVENT_BUFFER.load(builder, events, "size")
         end = builder.add(used, ir.Constant(I64, self._size))
         full = builder.append_basic_block("full")
@@ -111,7 +111,7 @@ class EventEntryCode(PythonObjectReader):
 
     def _advance(self) -> None:
         builder = self._builder
-        events = self._load("tape", PTR)
+        events = self._load("events", PTR)
         used = EVENT_BUFFER.load(builder, events, "used")
         EVENT_BUFFER.store(builder, events, "used", builder.add(used, ir.Constant(I64, self._size)))
 

@@ -24,7 +24,7 @@ class GraphCode:
     def __init__(self, module: ir.Module, stage: Stage, maps: Mapping[str, MapGlobal]) -> None:
         self._module, self._stage = module, stage
         self.members = tuple(dict.fromkeys(member.map for graph in stage.graphs for member in graph.members))
-        self.output = self._post(stage, "outbox")
+        self.output = self._post(stage, "output")
         self.read_output = None if stage.reader is None else self._post(stage.reader, "shown")
         self.lookahead = WalkLookAhead(stage.graphs[0].lookahead, Liveness(module, maps)) if stage.graphs else None
         if stage.graphs:

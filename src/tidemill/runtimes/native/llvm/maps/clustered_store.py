@@ -104,7 +104,7 @@ class ClusteredStore:
         return found.get()
 
     def _promote_to_tree(self) -> ir.Function:
-        """``plant(handle, group)``: move the records of an array to the table, and their sums to a tree."""
+        """``promote_to_tree(handle, group)``: move the records of an array to the table, and their sums to a tree."""
 
         def body(builder: ir.IRBuilder, arguments: tuple[IRValue, ...]) -> None:
             handle, group = arguments
@@ -117,7 +117,9 @@ class ClusteredStore:
             self._grow(builder, handle, -ARRAY_LIMIT)
             builder.ret(status)
 
-        return define(self._groups.module, f"{self._groups.name}.plant", I32, [PTR, PTR], body, "noinline", "cold")
+        return define(
+            self._groups.module, f"{self._groups.name}.promote_to_tree", I32, [PTR, PTR], body, "noinline", "cold"
+        )
 
     def erase(self, builder: ir.IRBuilder, handle: IRValue, entry: IRValue) -> None:
         code = self._groups

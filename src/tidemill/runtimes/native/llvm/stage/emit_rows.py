@@ -87,7 +87,7 @@ def _plain(stage: Stage) -> GroupEmission | None:
     read = set().union(*map(columns_in, (*condition, *(output.scalar for output in finish.outputs))))
     # What rounding leaves out of a DOUBLE is known to Python alone.
     known = {WEIGHT, *names_of(source.keys), *(value.name for value in source.values)}
-    known |= {peek.call.name for peek in finish.peeks}
+    known |= {read.call.name for read in finish.multiset_reads}
     whole = bool(source.keys) and read <= known
     return finish if whole and not any(isinstance(f.type, t.Void) for f in stage.output) else None
 
@@ -169,8 +169,8 @@ class OutputRowCode:
             found[key.name] = from_stored(builder, code.key(builder, record, place), key.type)
         for place, value in enumerate(map_.values):
             found[value.name] = NullableValue(_fitting(frame, value, code.value(builder, record, place)))
-        for peek, cell in zip(self._finish.peeks, self._groups.values(builder, ends), strict=True):
-            found[peek.call.name] = from_stored(builder, cell, peek.call.of)
+        for read, cell in zip(self._finish.multiset_reads, self._groups.values(builder, ends), strict=True):
+            found[read.call.name] = from_stored(builder, cell, read.call.of)
         return found
 
     def _write(

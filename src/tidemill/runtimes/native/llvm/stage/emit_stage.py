@@ -103,7 +103,7 @@ class _StageEmitter:
         self._emit_events(list(inputs.values()), prefetch)
         self._emit_produce()
         finish = self._stage.finish
-        if isinstance(finish, GroupEmission) and finish.peeks:
+        if isinstance(finish, GroupEmission) and finish.multiset_reads:
             MultisetGroupCode(finish, self._maps).emit_read(self._module)
         emit = emit_top_k if isinstance(finish, PartitionEmission) else emit_rows
         row_output = emit(self._module, self._function, self._stage, self._maps)
@@ -386,7 +386,7 @@ def _check_finish(stage: Stage) -> None:
 def _check_reader(reader: Stage) -> None:
     """Refuse rows that come from ordered groups: there are none of what is filled to be read."""
     finish = reader.finish
-    if isinstance(finish, PartitionEmission) or (isinstance(finish, GroupEmission) and finish.peeks):
+    if isinstance(finish, PartitionEmission) or (isinstance(finish, GroupEmission) and finish.multiset_reads):
         raise NotCompiled("ordered groups of rows that are not stored")
 
 

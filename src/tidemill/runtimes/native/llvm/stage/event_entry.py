@@ -140,7 +140,7 @@ class EventEntry:
         shut = EventBuffer(0)
         self._kept += [shut, refuse]
         self._stages = ()
-        self._store("tape", shut.address)
+        self._store("events", shut.address)
         self._store("full", id(refuse))
 
     def replay(self, event: int) -> None:
@@ -209,7 +209,7 @@ class EventEntry:
 
     def _link(self, full: Callable[[], None]) -> None:
         """Tell the code where the event buffer, the stages' functions and the Python helpers are."""
-        self._store("tape", self._events.address)
+        self._store("events", self._events.address)
         self._store("full", id(full))
         self._store("number", self._number)
         for name, helper in (("failed", self._failed), ("arity", self._arity), ("unweighted", self._unweighted)):

@@ -360,7 +360,7 @@ class LlvmStage:
         arrays = [array.ctypes.data for array in (*records, *sides[0], *sides[1])]
         count = self._functions.read_groups(len(arrays))(*arrays)
         entries = [held.entries_of(array[:count]) for array in records]
-        wanted = [(names.index(read.map), end_of(read)) for read in finish.peeks]
+        wanted = [(names.index(read.map), end_of(read)) for read in finish.multiset_reads]
         values = [[multisets[place].values_at(side[place][:count], end) for place, end in wanted] for side in sides]
         keys = held.keys_of(records[0][:count])
         return list(zip(keys, *entries, *(zip(*side, strict=True) for side in values), strict=True))

@@ -45,7 +45,7 @@ A group without any entry is told of with one of weight 0.
 
 def multiset_maps(finish: GroupEmission) -> tuple[str, ...]:
     """The maps that are multisets, each once."""
-    return tuple(dict.fromkeys(read.map for read in finish.peeks))
+    return tuple(dict.fromkeys(read.map for read in finish.multiset_reads))
 
 
 def end_of(read: MultisetRead) -> str:
@@ -60,7 +60,7 @@ def check_multisets(stage: Stage, finish: GroupEmission) -> None:
     """Refuse aggregates that are at no end of a multiset, and multisets whose groups are keyed otherwise."""
     maps = {map_.name: map_ for map_ in stage.maps}
     keys = maps[finish.source].keys
-    for read in finish.peeks:
+    for read in finish.multiset_reads:
         end_of(read)
         columns = [f.type for f in maps[read.map].keys]
         if columns[: len(keys)] != [f.type for f in keys] or columns[len(keys)] != read.call.of:
@@ -121,7 +121,7 @@ class MultisetGroupCode:
         """The value of each aggregate, as a map would store it, given where the ends of the multisets lie."""
         names = multiset_maps(self._finish)
         found = []
-        for read in self._finish.peeks:
+        for read in self._finish.multiset_reads:
             place = names.index(read.map)
             found.append(self.indexes[place].cell(builder, ends[place], end_of(read)))
         return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.partitions import TABLES, layered
+from tests.partitions import TABLES, partitioned
 from tidemill.algebra.relational.time_partitions import PartitionSlice, Subscript
 from tidemill.compiler.passes import compile_view
 from tidemill.model.types import STRING, Field
@@ -27,18 +27,18 @@ def program() -> Program:
     initialize = "SELECT g, MAX(x) AS x FROM `s[i]` GROUP BY g"
     update = "SELECT s.g, v.x FROM `s[i]` s JOIN `k[]` k ON k.g = s.g JOIN `v[i-1]` v ON v.g = s.g"
     return compile_view(
-        "v", layered(60_000_000, {"s": 60_000_000, "k": 0}, (HERE, LAST, WHOLE), initialize, update), TABLES
+        "v", partitioned(60_000_000, {"s": 60_000_000, "k": 0}, (HERE, LAST, WHOLE), initialize, update), TABLES
     )
 
 
-def stage_and_layers() -> tuple[Stage, TimePartitionEmission]:
+def stage_and_emission() -> tuple[Stage, TimePartitionEmission]:
     (stage,) = program().stages
     assert isinstance(stage.finish, TimePartitionEmission)
     return stage, stage.finish
 
 
 def test_only_columns_in_use_are_kept() -> None:
-    stage, _ = stage_and_layers()
+    stage, _ = stage_and_emission()
     assert {map_.name: [f.name for f in map_.keys] for map_ in stage.maps} == {
         "v/numbers": ["partition"],
         "v/rows": ["partition", "g", "x"],
@@ -48,7 +48,7 @@ def test_only_columns_in_use_are_kept() -> None:
 
 
 def test_partitions_are_read_by_number() -> None:
-    stage, _ = stage_and_layers()
+    stage, _ = stage_and_emission()
     assert read_together(stage) == {"v/feed:s": 1, "v/feed:k": 0, "v/numbers": 0, "v/rows": 1}
     assert not row_wise(stage)
 
@@ -73,26 +73,26 @@ def _with_map(stage: Stage, name: str, change: Callable[[Map], Map]) -> Stage:
     return replace(stage, maps=tuple(change(map_) if map_.name == name else map_ for map_ in stage.maps))
 
 
-def _read_by_no_layer(layers: TimePartitionEmission) -> TimePartitionEmission:
-    return replace(layers, layers=tuple(layer for layer in layers.layers if layer != LAST))
+def _read_by_no_slice(emission: TimePartitionEmission) -> TimePartitionEmission:
+    return replace(emission, slices=tuple(slice_ for slice_ in emission.slices if slice_ != LAST))
 
 
 BROKEN: list[tuple[Callable[[TimePartitionEmission], TimePartitionEmission], str]] = [
-    (lambda layers: replace(layers, kept="v/gone"), "is no map of rows that it has"),
+    (lambda emission: replace(emission, kept="v/gone"), "is no map of rows that it has"),
     (
-        lambda layers: replace(layers, layers=(*layers.layers, PartitionSlice("v", None, Subscript()))),
+        lambda emission: replace(emission, slices=(*emission.slices, PartitionSlice("v", None, Subscript()))),
         "does not end before",
     ),
     (
-        lambda layers: replace(layers, layers=(*layers.layers, PartitionSlice("s", None, Subscript(times=0)))),
+        lambda emission: replace(emission, slices=(*emission.slices, PartitionSlice("s", None, Subscript(times=0)))),
         "goes backwards",
     ),
     (
-        lambda layers: replace(layers, layers=(*layers.layers, PartitionSlice("k", None, Subscript()))),
+        lambda emission: replace(emission, slices=(*emission.slices, PartitionSlice("k", None, Subscript()))),
         "has no partitions",
     ),
-    (_read_by_no_layer, "which is no layer"),
-    (lambda layers: replace(layers, outputs=layers.outputs[:1]), "not what it declares"),
+    (_read_by_no_slice, "which is no slice"),
+    (lambda emission: replace(emission, outputs=emission.outputs[:1]), "not what it declares"),
 ]
 
 
@@ -100,9 +100,9 @@ BROKEN: list[tuple[Callable[[TimePartitionEmission], TimePartitionEmission], str
 def test_a_broken_finish_is_found(
     change: Callable[[TimePartitionEmission], TimePartitionEmission], problem: str
 ) -> None:
-    stage, layers = stage_and_layers()
+    stage, emission = stage_and_emission()
     with pytest.raises(BrokenInvariant, match=problem):
-        verify(Program("v", (replace(stage, finish=change(layers)),)), TABLES)
+        verify(Program("v", (replace(stage, finish=change(emission)),)), TABLES)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def test_a_broken_finish_is_found(
     ],
 )
 def test_a_broken_map_is_found(name: str, change: Callable[[Map], Map], problem: str) -> None:
-    stage, _ = stage_and_layers()
+    stage, _ = stage_and_emission()
     with pytest.raises(BrokenInvariant, match=problem):
         verify(Program("v", (_with_map(stage, name, change),)), TABLES)
