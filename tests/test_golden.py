@@ -55,6 +55,13 @@ DRIVER = [
 ]
 
 
+MOVING = [
+    pytest.param(way, strategy, marks=() if (way, strategy) == ("moving", "delta") else pytest.mark.long)
+    for way in ("moving", "swapped")
+    for strategy in STRATEGIES
+]
+
+
 def require_right(wrong: list[str]) -> None:
     assert not wrong, f"{len(wrong)} files:\n" + "\n".join(wrong)
 
@@ -64,12 +71,10 @@ def test_native(way: str, strategy: str, form: str, group: list[Path]) -> None:
     require_right(run(Way(strategy, way, form), group))
 
 
-@pytest.mark.parametrize(
-    "strategy", ["delta", *(pytest.param(one, marks=pytest.mark.long) for one in STRATEGIES if one != "delta")]
-)
-def test_moving(strategy: str, group: list[Path]) -> None:
+@pytest.mark.parametrize(("way", "strategy"), MOVING)
+def test_moving(way: str, strategy: str, group: list[Path]) -> None:
     """Views that move from runtime to runtime: whatever a stage keeps catches up with the epochs that it has missed."""
-    require_right(run(Way(strategy, "moving", "rows"), group))
+    require_right(run(Way(strategy, way, "rows"), group))
 
 
 @pytest.mark.spark

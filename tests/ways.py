@@ -6,7 +6,8 @@ columns   native, state left in columns and fetched from there, as for relations
 llvm      native, every stage compiled that has a native form, as for stages that have taken in many rows
 frames    "spark dataframes", as for large changes
 driver    "spark driver", over rows that Spark looks up, as for small changes of much data
-moving    native, on machine code and on dictionaries by turns: each misses the epochs of the other
+moving    native, on one runtime and another by turns: each misses the epochs of the other
+swapped   the same, one of them with every stage compiled
 ========= ===========================================================================================
 """
 
@@ -43,9 +44,9 @@ def taking(way: str) -> Iterator[None]:
             # Conversations are short: most of their time went into optimizing code that then ran for microseconds.
             patch.setattr(jit, "LEVEL", 0)
             patch.setattr(backends, "BACKEND", "llvm")
-        elif way == "moving":
+        elif way in ("moving", "swapped"):
             patch.setattr(jit, "LEVEL", 0)
-            with moving():
+            with moving(backends=("llvm" if way == "swapped" else "python", "python")):
                 yield
             return
         elif way == "frames":

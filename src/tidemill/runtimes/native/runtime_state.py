@@ -106,10 +106,10 @@ class RuntimeState:
 
     def _catch_up_relation(self, name: str) -> None:
         """Add to a relation what it has missed, or release it where it is better read again."""
-        held = self._contents.pop(name)
+        held = self._contents.pop(name, None)  # an interrupt must not leave half of it
         fields = self._fields_of(name)
         missed = self._behind.take(name, {name: fields})
-        if missed is None:
+        if held is None or missed is None:
             return
         table, stored = missed[name], self._store.rows(name)
         if isinstance(held, RowMap):
@@ -271,9 +271,9 @@ class RuntimeState:
 
     def _catch_up(self, stage: Stage) -> None:
         """Add to the maps of a stage what they have missed, or release them where they are better read again."""
-        maps = self._maps.pop(stage.name)  # half a state must not be taken for one
+        maps = self._maps.pop(stage.name, None)  # an interrupt must not leave half of them
         missed = self._stages_behind.take(stage.name, {map_.name: map_fields(map_) for map_ in stage.maps})
-        if missed is None or max(held.parts for held in maps.values()) >= MAX_SNAPSHOT_PARTS:
+        if not maps or missed is None or max(held.parts for held in maps.values()) >= MAX_SNAPSHOT_PARTS:
             return
         changed = stored = 0.0
         for map_ in stage.maps:

@@ -183,13 +183,13 @@ class LlvmStage:
             self.free()
             return
         try:
+            self._shows = None
             for name, table in missed.items():
                 self._maps[name].settle()
                 self._maps[name].restore(table)
         except BaseException:
             self.free()
             raise
-        self._shows = None
 
     def _create(self) -> None:
         # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
