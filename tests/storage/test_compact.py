@@ -143,6 +143,17 @@ def ring(*rows: tuple[str, int, str, int, int]) -> pa.Table:
     )
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("leaving", [0, 1])
+def test_rows_that_only_come_are_summed_where_they_repeat(copies: int, leaving: int) -> None:
+    rows = [((n, None if n % 7 else "x"), 1) for n in range(10_000) for _ in range(copies)]
+    table = to_arrow([*rows, *[((n, None if n % 7 else "x"), -1) for n in range(leaving)]], PEOPLE.keys)
+    ((found, first, last),) = consolidate(with_epoch(table, 3), PEOPLE, 5, whole=True, ordered=False)
+    expected = ZSet.summed([*rows, *(((n, None if n % 7 else "x"), -1) for n in range(leaving))])
+    assert ZSet.summed(from_arrow(found, PEOPLE.keys)) == expected
+    assert (found.num_rows, first, last) == (len(expected), 5, 5)
+
+
 def test_an_update_that_leaves_the_weight_alone_is_kept() -> None:
     rows = ring(("a", 5, "1.10", 0, 2), ("b", 1, "1.00", 0, 2), ("b", -1, "-1.00", 0, 2))
     [(table, first, last)] = consolidate(rows, RING, 0, whole=False)

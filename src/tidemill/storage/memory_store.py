@@ -294,9 +294,8 @@ class MemoryStore:
             return 0
         schema = stored_schema(map_fields(map_))
         before = pa.concat_tables([part.load(schema) for part in live])
-        after = [
-            TableSegment(table, first, last) for table, first, last in consolidate(before, map_, now.oldest, whole=True)
-        ]
+        summed = consolidate(before, map_, now.oldest, whole=True, ordered=False)
+        after = [TableSegment(table, first, last) for table, first, last in summed]
         parts = (*(part for part in history.parts if part.ended is not None), *after)
         self._now = now.having(name, _MapHistory(parts, summed=sum(part.table.num_rows for part in after)))
         return int(before.nbytes - sum(part.table.nbytes for part in after))

@@ -32,6 +32,9 @@ SIZE_RATIO = 2
 """A run joins a merge if it is at most so many times as large as all smaller ones together: each row is then rewritten
 a logarithmic number of times, and a handful of new rows never rewrites a large map."""
 
+SAMPLE_ROWS = 2048
+"""So many rows in a row, and so many others, tell whether rows repeat."""
+
 FloatArray = npt.NDArray[np.float64]
 IntegerArray = npt.NDArray[np.int64]
 
@@ -68,8 +71,10 @@ def _of_like_size(runs: Sequence[RunEntry], least: int) -> tuple[RunEntry, ...]:
     return ()
 
 
-def consolidate(table: pa.Table, map_: Map, oldest: int, *, whole: bool) -> list[tuple[pa.Table, int, int]]:
-    """Sum the rows of a map by key and epoch, epochs up to ``oldest`` taken as one; sorted by key.
+def consolidate(
+    table: pa.Table, map_: Map, oldest: int, *, whole: bool, ordered: bool = True
+) -> list[tuple[pa.Table, int, int]]:
+    """Sum the rows of a map by key and epoch, epochs up to ``oldest`` taken as one; sorted by key, if ``ordered``.
 
     Returns the rows before and those after that line with their first and last epoch, so that a feed never opens the
     former. A key is left out when its weight and all its values are zero: an update leaves a group's weight alone and
@@ -77,13 +82,25 @@ def consolidate(table: pa.Table, map_: Map, oldest: int, *, whole: bool) -> list
     """
     epochs = pc.max_element_wise(table.column(EPOCH), pa.scalar(oldest, pa.int64()))
     table = table.set_column(table.schema.get_field_index(EPOCH), EPOCH, epochs)
-    summed = _sum_by_key(table, map_)
+    summed = table if _is_distinct(table, map_) else _sum_by_key(table, map_)
     old = pc.less_equal(summed.column(EPOCH), oldest)
     kept = _nonzero(summed, [f.name for f in map_fields(map_)[len(map_.keys) :]])
     if whole:
         kept = pc.and_(kept, pc.or_(pc.not_equal(summed.column(WEIGHT), 0), pc.invert(old)))
     halves = [summed.filter(pc.and_(kept, old)), summed.filter(pc.and_(kept, pc.invert(old)))]
-    return [(_sorted(half, map_), *_epochs_of(half)) for half in halves if half.num_rows]
+    return [(_sorted(half, map_) if ordered else half, *_epochs_of(half)) for half in halves if half.num_rows]
+
+
+def _is_distinct(table: pa.Table, map_: Map) -> bool:
+    """True if there is next to nothing to sum: no row leaves, and among a sample none comes twice."""
+    if map_.values or not table.num_rows or pc.min(table.column(WEIGHT)).as_py() <= 0:
+        return False
+    # Some neighbours and some from anywhere: rows that repeat often do so at once.
+    anywhere = np.random.default_rng(0).integers(0, table.num_rows, SAMPLE_ROWS)
+    sample = table.take(pa.array(np.union1d(np.arange(min(SAMPLE_ROWS, table.num_rows)), anywhere)))
+    columns = [_groupable(sample, f) for f in map_.keys]
+    names = [f"k{i}" for i in range(len(columns))]
+    return bool(names) and pa.table(columns, names=names).group_by(names).aggregate([]).num_rows == sample.num_rows
 
 
 def _epochs_of(table: pa.Table) -> tuple[int, int]:
