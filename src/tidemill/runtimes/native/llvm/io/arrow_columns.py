@@ -22,6 +22,8 @@ CellArray = npt.NDArray[Any]
 NullFlags = npt.NDArray[np.bool_]
 
 _NARROW = 18
+_UNITS = {t.DATE: "datetime64[D]", t.TIMESTAMP: "datetime64[us]"}
+_FIRST, _LAST = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")
 _LIMIT = 10**t.MAX_PRECISION
 
 
@@ -86,6 +88,34 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
         case _:
             found = pa.array(np.ascontiguousarray(cells), kind)
     return found if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, kind), found)
+
+
+def values_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: StringDictionary) -> list[Any]:
+    """The values whose cells these are, as rows have them; numbers and times do without an Arrow column.
+
+    >>> from tidemill.runtimes.native.llvm.codegen.memory import Memory
+    >>> values_of(np.array([1, 0, 3], np.int32), np.array([False, True, False]), t.DATE, StringDictionary(Memory()))
+    [datetime.date(1970, 1, 2), None, datetime.date(1970, 1, 4)]
+    """
+    match type_:
+        case t.Int() | t.BigInt():
+            found = cells.tolist()
+        case t.Boolean():
+            found = cells.astype(np.bool_).tolist()
+        case t.Date() | t.Timestamp() if _are_times(times := cells.astype(_UNITS[type_])):
+            found = times.tolist()
+        case _:
+            field = Field("value", type_)
+            table = pa.Table.from_arrays([column_of(cells, nulls, type_, strings)], names=[field.name])
+            return [value for (value,), _ in from_arrow(table, (field,))]
+    if nulls is None:
+        return list(found)
+    return [None if null else value for value, null in zip(found, nulls.tolist(), strict=True)]
+
+
+def _are_times(times: CellArray) -> bool:
+    """True if Python has them all; Arrow says which one it has not."""
+    return not len(times) or bool(times.min() >= _FIRST and times.max() <= _LAST)
 
 
 def sums_of(column: pa.Array, type_: Type) -> CellArray:

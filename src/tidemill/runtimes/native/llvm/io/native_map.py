@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.changes.arrow import arrow_schema, from_arrow
+from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model import types as t
@@ -23,6 +22,7 @@ from tidemill.runtimes.native.llvm.codegen.jit import Library
 from tidemill.runtimes.native.llvm.codegen.layout import MapRecord, Status
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.arrow_columns import (
+    NullFlags,
     cells_of,
     column_of,
     column_of_sums,
@@ -30,6 +30,7 @@ from tidemill.runtimes.native.llvm.io.arrow_columns import (
     nulls_of,
     one_chunk,
     sums_of,
+    values_of,
 )
 from tidemill.runtimes.native.llvm.io.few_records import RecordReader, Records
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
@@ -121,7 +122,16 @@ class NativeMap:
         """The keys of records."""
         if len(records) <= FEW_RECORDS:
             return self._reader.keys(records)
-        return [row for row, _ in from_arrow(self._key_table(records), self.map.keys)]
+        if not self.map.keys:
+            return [()] * len(records)
+        columns = [
+            values_of(records[f"key{i}"], self._nulls(records, i), key.type, self._strings)
+            for i, key in enumerate(self.map.keys)
+        ]
+        return list(zip(*columns, strict=True))
+
+    def _nulls(self, records: Records, place: int) -> NullFlags | None:
+        return nulls_at(records, place) if self._record.nulls and self.map.keys[place].nullable else None
 
     def entries_of(self, records: Records) -> list[Any]:
         """The entries of records, as ``finish`` functions take them."""
@@ -136,11 +146,7 @@ class NativeMap:
 
     def values_at(self, ends: Records, end: str) -> list[Any]:
         """The value at one end of each multiset, None where it is empty."""
-        field = replace(self.map.keys[-1], nullable=True)
-        column = column_of(ends[end], ends["there"] == 0, field.type, self._strings)
-        weights = pa.array(np.ones(len(ends), np.int64))
-        table = pa.Table.from_arrays([column, weights], schema=arrow_schema((field,)))
-        return [value for (value,), _ in from_arrow(table, (field,))]
+        return values_of(ends[end], ends["there"] == 0, self.map.keys[-1].type, self._strings)
 
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
@@ -174,12 +180,6 @@ class NativeMap:
 
     def _table(self, records: Records) -> pa.Table:
         return to_table(records, self.map, self._record, self._strings)
-
-    def _key_table(self, records: Records) -> pa.Table:
-        weights = pa.array(np.ascontiguousarray(records["weight"]))
-        return pa.Table.from_arrays(
-            [*key_columns(records, self.map, self._record, self._strings), weights], schema=arrow_schema(self.map.keys)
-        )
 
 
 def raise_status(status: int, map_: Map) -> None:
@@ -242,9 +242,15 @@ def key_columns(records: Records, map_: Map, record: MapRecord, strings: StringD
     """The keys of records as Arrow columns."""
     columns = []
     for i, key in enumerate(map_.keys):
-        nulls = (records["nulls"] >> i & 1).astype(np.bool_) if record.nulls and key.nullable else None
+        nulls = nulls_at(records, i) if record.nulls and key.nullable else None
         columns.append(column_of(records[f"key{i}"], nulls, key.type, strings))
     return columns
+
+
+def nulls_at(records: Records, place: int) -> NullFlags | None:
+    """Which records have NULL as that key; None where none has."""
+    found: NullFlags = (records["nulls"] >> place & 1).astype(np.bool_)
+    return found if found.any() else None
 
 
 def entries_of(records: Records, map_: Map, record: MapRecord) -> list[Any]:

@@ -4,7 +4,9 @@
 - ``journal``: the exported functions of an epoch: begin, restore, changes, rollback.
 - ``updates``: how an entry changes: added to, inserted, removed, set; keeps indexes in step.
 - ``ordered_index``: sums over ranges of one key column.
-- ``multiset_index``: the values of each group of a multiset in order; the groups that an epoch has touched.
+- ``group_order``: the entries of each group in order; the groups that an epoch has touched, as they were.
+- ``multiset_index``: the least and the greatest value of each group.
+- ``top_rows``: the first rows of each group.
 - ``record_store``: records in the slots of a hash table, or in a pool.
 - ``clustered_store``: records next to each other by their leading columns.
 - ``adjacency_store``: records of a join graph's member, with adjacency lists.
