@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NATIVE = ("held", "columns", "llvm")
+MOVING = ("moving", "swapped")
 SPARK = ("frames", "driver")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,21 @@ pytestmark = pytest.mark.spark
 ROWS = 40_000
 
 
+@contextmanager
+def written_by_spark() -> Iterator[None]:
+    """Within this block Spark itself writes the rows of frames that it is given, and of views."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(placement, "DRIVER_WORK", -1)
+        patched.setattr(ingest, "COLLECT_ROWS", 10)
+        patched.setattr(results, "COLLECT_ROWS", 10)
+        yield
+
+
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse whose runs were written by Spark, and adopted, or by this process."""
     root = tmp_path_factory.mktemp("built") / "w"
-    with tidemill.open(root, spark=spark, runtime="spark") as wh:
+    with written_by_spark(), tidemill.open(root, spark=spark, runtime="spark") as wh:
         wh.sql("CREATE TABLE t (id BIGINT, k INT, s STRING)")
         wh.sql("CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n, SUM(id) AS total FROM t GROUP BY k")
         wh.apply({"t": spark.range(ROWS).selectExpr("id", "CAST(id % 7 AS INT) AS k", "CAST(id * 31 AS STRING) AS s")})
@@ -90,19 +101,13 @@ def test_a_page_that_goes_bad_later_is_told_by_its_own_checksum(folder: Path, sp
 @pytest.fixture
 def joined(spark: SparkSession, tmp_path: Path) -> Iterator[tidemill.Warehouse]:
     """A warehouse with a join, so that what comes to one table makes Spark read the runs of the other."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(placement, "DRIVER_WORK", -1)
-        patched.setattr(ingest, "COLLECT_ROWS", 10)
-        patched.setattr(results, "COLLECT_ROWS", 10)
-        with tidemill.open(tmp_path / "w[1] %41", spark=spark, runtime="spark") as wh:
-            wh.sql("CREATE TABLE t (id BIGINT, k INT); CREATE TABLE u (k INT, name STRING)")
-            wh.sql(
-                "CREATE MATERIALIZED VIEW v AS SELECT name, SUM(id) AS total FROM t JOIN u ON t.k = u.k GROUP BY name"
-            )
-            wh.apply({"t": spark.range(ROWS).selectExpr("id", "CAST(id % 7 AS INT) AS k")})
-            numbers = range(ROWS, 2 * ROWS)
-            wh.apply({"t": pa.table({"id": numbers, "k": pa.array([n % 7 for n in numbers], pa.int32())})})
-            yield wh
+    with written_by_spark(), tidemill.open(tmp_path / "w[1] %41", spark=spark, runtime="spark") as wh:
+        wh.sql("CREATE TABLE t (id BIGINT, k INT); CREATE TABLE u (k INT, name STRING)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT name, SUM(id) AS total FROM t JOIN u ON t.k = u.k GROUP BY name")
+        wh.apply({"t": spark.range(ROWS).selectExpr("id", "CAST(id % 7 AS INT) AS k")})
+        numbers = range(ROWS, 2 * ROWS)
+        wh.apply({"t": pa.table({"id": numbers, "k": pa.array([n % 7 for n in numbers], pa.int32())})})
+        yield wh
 
 
 def test_a_page_that_goes_bad_later_is_told_by_spark(joined: tidemill.Warehouse, spark: SparkSession) -> None:
