@@ -68,9 +68,9 @@ def source_queries(kept: MaintainedSubplan) -> Iterator[tuple[str, str, SignedQu
     homes = {relation: source_name_of(relation) for relation in product.relations}
     for source in sorted(kept.homes):
         first = next(other for other in sorted(kept.homes) if other != source)
-        leg = next(leg for leg in sweep_hops(first, product, homes) if leg.source == source)
-        width = next(len(leaf.columns) for leaf in leg.view.leaves if leaf.alias == leg.swept)
-        yield source, f"when {first} changes", leg.query_for(ZSet({(None,) * width: 1}))
+        hop = next(hop for hop in sweep_hops(first, product, homes) if hop.source == source)
+        width = next(len(leaf.columns) for leaf in hop.view.leaves if leaf.alias == hop.swept)
+        yield source, f"when {first} changes", hop.query_for(ZSet({(None,) * width: 1}))
 
 
 def describe_source_queries(kept: MaintainedSubplan, sources: Mapping[str, Source]) -> list[str]:
