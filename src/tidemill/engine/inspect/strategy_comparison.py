@@ -16,7 +16,7 @@ MAX_COUNTED_ROWS = 1_000_000
 
 
 def compare_stored_strategies(view: View, catalog: Catalog, store: Store) -> list[str]:
-    """The predicted state and cost of viewlets and of a join graph, for a view that could use either."""
+    """The predicted state and cost of viewlets and of a join graph; empty if the view names another strategy."""
     if view.options.get("strategy", "auto") not in ("auto", *compared_strategies()):
         return []
     sizes = {name: store.rows(name) for name in view.inputs if _is_kept(name, catalog)}

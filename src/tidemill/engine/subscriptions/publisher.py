@@ -176,10 +176,10 @@ class ChangeQueue:
         self._room = max(self._room, inbox.buffer)
 
     def remove(self, inbox: Inbox) -> None:
-        """Forget a listener and what waits for it."""
+        """Remove a listener and its queued epochs."""
         self._empty(inbox)
         del self.listeners[inbox]
-        # One that asks for none of all values is on no route, and may be the last of its columns.
+        # A listener with an empty filter has no entry in the index, and may be the last one of its columns.
         route = self._routes.get(inbox.columns)
         if route is not None:
             route.remove(inbox)

@@ -123,7 +123,7 @@ class RowFilter:
 
     @cached_property
     def _prefixes(self) -> list[Int64Array]:
-        """For each column and key the number of its prefix up to that column, which is bounded by the number of keys."""
+        """For each column and key a number for its prefix up to that column, kept small by renumbering."""
         found: list[Int64Array] = []
         for place in range(len(self._fields)):
             places = {value: at for at, value in enumerate(dict.fromkeys(key[place] for key in self.keys))}
@@ -159,7 +159,7 @@ class _DenseIndex:
         return cls(first, table)
 
     def places(self, numbers: npt.NDArray[Any]) -> Int64Array:
-        """The index of each number, or -1. Offsets are unsigned, so numbers below ``first`` wrap around to large ones."""
+        """The index of each number, or -1. Offsets are unsigned, so numbers below ``first`` wrap to large ones."""
         with np.errstate(over="ignore"):
             offsets = (numbers.astype(np.int64, copy=False) - np.int64(self.first)).view(np.uint64)
         return self.table[np.minimum(offsets, np.uint64(len(self.table) - 1))]
