@@ -119,8 +119,8 @@ class Warehouse:
     ) -> None:
         """Register a deterministic Python function of the values of a row for SQL, with SQL names of types.
 
-        Arguments have the form of ``rows()``, NULL as None; with ``strict`` NULL gives NULL without a call. An exception
-        refuses the epoch. After ``open`` it must be registered again before views that call it continue.
+        Arguments have the form of ``rows()``, NULL as None; with ``strict`` NULL gives NULL without a call. An
+        exception refuses the epoch. After ``open`` it must be registered again before views that call it continue.
 
         >>> with open(":memory:") as wh:
         ...     wh.register_function("shout", lambda text: text.upper() + "!", arguments=["STRING"], returns="STRING")
