@@ -1,7 +1,7 @@
-"""Checks of the arguments that users give to public functions, made from what these functions declare.
+"""Argument checks of public functions, derived from their annotations.
 
-An annotation says which values a parameter takes. What fits is handed on in its plain form: a numpy integer as ``int``,
-any mapping as a dictionary. A parameter whose annotation cannot be resolved, such as a type of Spark, takes everything.
+Values that fit the annotation are passed on in their plain form: a numpy integer as ``int``, any mapping as a
+dictionary. A parameter whose annotation cannot be resolved, such as a type of Spark, accepts everything.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tidemill.model.errors import InvalidArgument
 __all__ = ["CallSignature", "call_signature_of"]
 
 MAX_SHOWN_CHARACTERS = 60
-"""As many characters of a wrong argument are shown."""
+"""Largest number of characters of a wrong argument that an error shows."""
 
 
 class ArgumentMismatch(Exception):
-    """A value is not of the kind that was declared; the message says what is."""
+    """Raised for a value that is not of the declared kind; the message names that kind."""
 
 
 ArgumentCheck = Callable[[Any], Any]
-"""Gives the value in its plain form, or raises ``ArgumentMismatch``."""
+"""Returns the value in its plain form, or raises ``ArgumentMismatch``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSignature:
-    """How a public function is called: the check of each parameter, by place and by name."""
+    """Signature of a public function: the check of each parameter, by position and by name."""
 
     name: str
     shown: str
@@ -48,7 +48,7 @@ class CallSignature:
     declared: inspect.Signature
 
     def checked(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call in their plain form; ``InvalidArgument`` where one is of the wrong kind."""
+        """The arguments of a call in their plain form; raises ``InvalidArgument`` if one is of the wrong kind."""
         plain = list(given)
         for place, value in enumerate(given):
             parameter, check = self.by_place[place] if place < len(self.by_place) else self.rest or ("", None)
@@ -70,7 +70,7 @@ class CallSignature:
             ) from None
 
     def mismatch(self, given: tuple[Any, ...], named: dict[str, Any]) -> InvalidArgument | None:
-        """The error for a call with too few, too many or unknown arguments; None where they are as declared."""
+        """The error for a call with too few, too many or unknown arguments; None if they are as declared."""
         try:
             self.declared.bind(*given, **named)
         except TypeError as error:
@@ -80,7 +80,7 @@ class CallSignature:
 
 
 def call_signature_of(function: Callable[..., Any], name: str) -> CallSignature:
-    """The checks that the annotations of ``function`` ask for; errors call it ``name``.
+    """The checks for the annotations of ``function``; errors call it ``name``.
 
     >>> def repeat(text: str, times: int = 1) -> str: ...
     >>> call_signature_of(repeat, "repeat").checked(("a",), {"times": np.int64(2)})
@@ -108,13 +108,13 @@ def _check_of(annotation: Any, function: Callable[..., Any]) -> ArgumentCheck | 
         declared = types.SimpleNamespace(__annotations__={"value": annotation})
         try:
             annotation = typing.get_type_hints(declared, function.__globals__)["value"]
-        except NameError:  # a type that is imported for type checkers alone
+        except NameError:  # a type that is only imported for type checkers
             return None
     return check_for(annotation)
 
 
 def check_for(annotation: Any) -> ArgumentCheck | None:
-    """The check for values of a type; None where all values will do."""
+    """The check for values of a type; None if all values are accepted."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     origin = typing.get_origin(annotation)

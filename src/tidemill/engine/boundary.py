@@ -1,8 +1,8 @@
-"""The public boundary: arguments are checked on the way in, and only errors of our own come out.
+"""The public boundary: arguments are checked on entry, and only Tidemill's own errors are raised.
 
-``public_function`` is for functions, ``public_class`` for all public methods and properties of a class. An error that
-is not ours is either the user's, raised by a function or an iterator that was handed to us, and passes as it is; or the
-world's, such as a full disk, and becomes the error of ours that says so; or a fault of Tidemill, and becomes an
+``public_function`` is for functions, ``public_class`` for all public methods and properties of a class. Another error
+is either the user's, raised by a function or iterator that was passed in, and is raised unchanged; or one of the
+environment, such as a full disk, and becomes the matching Tidemill error; or a fault of Tidemill, and becomes an
 ``InternalError``.
 """
 
@@ -23,11 +23,11 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 AnyClass = TypeVar("AnyClass", bound=type)
 
 PUBLIC_DUNDERS = ("__bool__", "__enter__", "__exit__", "__iter__", "__len__", "__next__")
-"""The methods with two underscores that users reach by writing Python."""
+"""The special methods that users call through Python syntax."""
 
 
 def public_function(function: AnyFunction, name: str | None = None) -> AnyFunction:
-    """``function`` as users may call it; errors call it ``name``."""
+    """Wrap ``function`` for calls by users; errors call it ``name``."""
     signature = call_signature_of(function, name or function.__qualname__)
 
     @functools.wraps(function)
@@ -50,7 +50,7 @@ def public_function(function: AnyFunction, name: str | None = None) -> AnyFuncti
 
 
 def public_class(cls: AnyClass) -> AnyClass:
-    """``cls`` with all of its own public methods and properties as doors."""
+    """``cls`` with all of its own public methods and properties wrapped by ``public_function``."""
     for name, member in list(vars(cls).items()):
         called = f"{cls.__name__}.{name}"
         if name.startswith("_") and name not in PUBLIC_DUNDERS:
@@ -65,10 +65,10 @@ def public_class(cls: AnyClass) -> AnyClass:
 
 
 def translate_error(error: Exception, call: CallSignature, given: tuple[Any, ...], named: dict[str, Any]) -> Exception:
-    """The error that a user sees in place of ``error``; itself where it is the user's."""
+    """The error to raise instead of ``error``; itself if it is the user's."""
     if isinstance(error, TypeError) and (mismatch := call.mismatch(given, named)):
         return mismatch
-    if isinstance(error, Warning) or is_user_code(error.__traceback__):  # a warning where users make errors of warnings
+    if isinstance(error, Warning) or is_user_code(error.__traceback__):  # users may turn warnings into errors
         return error
     match error:
         case RecursionError():
@@ -91,7 +91,7 @@ def translate_error(error: Exception, call: CallSignature, given: tuple[Any, ...
 
 
 def _complete(error: TidemillError, call: CallSignature, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Add the report to a fault that was raised as one."""
+    """Add the fault report to an ``InternalError`` that was raised without one."""
     if isinstance(error, InternalError) and not error.report:
         error.reported(_report(error, call, given, named))
 

@@ -1,4 +1,4 @@
-"""Checking a warehouse: which files are not what was written, and which tables, views and epochs that concerns."""
+"""Check of a warehouse: damaged or missing files, and the tables, views and epochs that they affect."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["CheckReport", "DamagedFile", "check"]
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file that is not what was written, or is missing.
+    """A file that differs from what was written, or is missing.
 
-    ``kind`` is what it was. Of rows: ``relation`` is the table or view that they belong to, ``views`` are those that
-    depend on them, and ``epochs`` the first and the last that changed them.
+    ``kind`` is the kind of file. For files of rows, ``relation`` is the table or view that they belong to, ``views``
+    are those that depend on them, and ``epochs`` the first and the last that changed them.
     """
 
     file: str
@@ -47,9 +47,9 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The result of a check. ``acknowledged`` is beyond ``epoch`` where committed epochs are missing.
+    """The result of a check. ``acknowledged`` is greater than ``epoch`` if committed epochs are missing.
 
-    ``waiting`` epochs are in the log; ``unknown`` files are named by nothing.
+    ``waiting`` is the number of epochs in the log; ``unknown`` files are not referenced by any manifest.
     """
 
     path: str
@@ -65,7 +65,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """True where everything is as it was written."""
+        """True if every file is as it was written."""
         return not self.damages
 
     def __bool__(self) -> bool:
@@ -87,10 +87,10 @@ class CheckReport:
 
 
 def check(path: str | Path, *, full: bool = False, progress: Progress | None = None) -> CheckReport:
-    """Read every file of a warehouse and compare it with its checksum; works beside a writer, and changes nothing.
+    """Compare every file of a warehouse with its checksum; works beside a writer, and changes nothing.
 
-    ``full`` also reads every row, and compares their number and epochs with what the manifests say. ``progress`` is
-    told the bytes read so far and in all.
+    ``full`` also reads every row, and compares their number and epochs with the manifests. ``progress`` is called with
+    the bytes read so far and in total.
     """
     layout = layout_of(path)
     with translate_os_errors("check the warehouse", layout.root, "Look at the folder and its rights."):
@@ -98,7 +98,7 @@ def check(path: str | Path, *, full: bool = False, progress: Progress | None = N
 
 
 def layout_of(path: str | Path) -> Layout:
-    """The folders of a warehouse, whatever state it is in."""
+    """The folders of a warehouse, which may be damaged."""
     layout = Layout(Path(path).absolute())
     if not layout.manifests.is_dir():
         require_warehouse(layout.root, create=False)
@@ -106,7 +106,7 @@ def layout_of(path: str | Path) -> Layout:
 
 
 def check_report(layout: Layout, found: Examination) -> CheckReport:
-    """Tell an examination of files in terms of tables and views."""
+    """Translate an examination of files into terms of tables and views."""
     owners = MapOwners.of(found)
     return CheckReport(
         path=str(layout.root),
@@ -135,9 +135,9 @@ def _told(layout: Layout, damage: Damage, owners: MapOwners) -> DamagedFile:
 
 @dataclass(frozen=True)
 class MapOwners:
-    """Which table or view each stored map belongs to, and who reads it. Empty where the catalog cannot be read.
+    """The table or view that each stored map belongs to, and its readers. Empty if the catalog cannot be read.
 
-    ``functions`` are those that were registered from Python.
+    ``functions`` are the user-defined functions of the catalog.
     """
 
     catalog: Catalog
@@ -146,7 +146,7 @@ class MapOwners:
 
     @classmethod
     def of(cls, found: Examination) -> MapOwners:
-        """Those of the newest state that can be read."""
+        """The owners in the newest readable state."""
         registry, keys = Registry(), tuple[str, ...]()
         try:
             stored = found.now.state.catalog if found.now else {}
@@ -159,16 +159,16 @@ class MapOwners:
         return cls(catalog, {name: view.name for view in catalog.views.values() for name in view.map_names}, keys)
 
     def relation_of(self, name: str) -> str:
-        """The table or view that a map belongs to; the map itself where that is unknown."""
+        """The table or view that a map belongs to; the map itself if that is unknown."""
         return self.views.get(name, name)
 
     def is_table(self, relation: str) -> bool:
-        """True for a table, whose rows are nowhere else."""
+        """True for a table, whose rows cannot be recomputed."""
         return relation in self.catalog.tables
 
     def affected(self, relation: str) -> tuple[str, ...]:
-        """The views that a relation's rows are in: itself, if it is one, those that share its state, and readers."""
+        """The views affected by a relation's rows: itself, if it is one, those that share its stages, and readers."""
         views = self.catalog.views
         own = {relation} & views.keys()
-        own |= {heir.name for name in own for heir in shared_stage_users(views[name], views.values())}
+        own |= {user.name for name in own for user in shared_stage_users(views[name], views.values())}
         return tuple(name for name, view in views.items() if name in own or relation in self.catalog.ancestors(view))

@@ -1,4 +1,4 @@
-"""The engine: makes the parts of a warehouse and gives each the functions that it needs."""
+"""The engine: creates the components of a warehouse and connects them."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from tidemill.storage.store import Store
 __all__ = ["Engine"]
 
 POLL_SECONDS = 0.2
-"""How often, in seconds, a reader looks for what another process has committed."""
+"""Seconds between two checks of a reader for commits of another process."""
 
 
 class Engine:
-    """A warehouse at work: its state, and the parts that read it, change it and follow it.
+    """An open warehouse: its state, and the components that read, change and publish it.
 
-    ``keep`` is how many epochs stay readable; None: all, until ``vacuum``. ``memory`` limits what this process holds.
-    ``follow``: sources and feeds that go on by themselves do so from the beginning. A folder may come from anybody, so
-    that is not done unasked. ``secrets`` are the variables that sources may take passwords from.
+    ``keep`` is the number of epochs that stay readable; None: all, until ``vacuum``. ``memory`` limits the memory of
+    this process. ``follow`` starts the workers of sources and feeds that are not manual. A folder may come from
+    anybody, so that is not the default. ``secrets`` are the variables that sources may take passwords from.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Engine:
         self.lock = state.lock
         self.registry = state.registry
         self.object_epoch_open = False
-        """Whether an epoch of objects is under way, whose draft others would not see."""
+        """True while an epoch of objects is open, whose draft others would not see."""
         self._last = Epoch(0)
         self.publisher = Publisher(store.epoch)
         self.transaction = EpochTransaction(store, state.reload, self._republish, self._clean_up)
@@ -92,7 +92,7 @@ class Engine:
         self._open(follow=follow)
 
     def _open(self, *, follow: bool) -> None:
-        """Read the catalog, rebuild views whose layout is outdated, and begin to follow sources and feeds."""
+        """Read the catalog, rebuild views whose layout is outdated, and start the workers of sources and feeds."""
         outdated = self.state.reload()
         if self.state.read_only:
             return
@@ -110,7 +110,7 @@ class Engine:
 
     @property
     def catalog(self) -> Catalog:
-        """The tables and views as they are, also in the middle of a change of them."""
+        """The present tables and views, including uncommitted changes of the catalog."""
         return self.state.catalog
 
     @property
@@ -120,7 +120,7 @@ class Engine:
 
     @property
     def committed(self) -> Catalog:
-        """The catalog as of the last commit, also where an exception has left an epoch of this thread under way."""
+        """The catalog as of the last commit, even if an exception has left an epoch of this thread unfinished."""
         if self.transaction.abandoned:
             with self.lock:
                 self.transaction.recover()
@@ -128,7 +128,7 @@ class Engine:
 
     @property
     def committed_epoch(self) -> int:
-        """The last epoch, where the store can tell; events that wait are in none yet, and are not committed here."""
+        """The last epoch, if the store can tell; does not commit the open epoch of events."""
         if not (self.transaction.settled or self.transaction.elsewhere):
             with self.lock:
                 self.transaction.recover()
@@ -136,18 +136,18 @@ class Engine:
 
     @property
     def poll_seconds(self) -> float | None:
-        """After how many seconds to look for what another process has committed; None where none can."""
+        """Seconds between two checks for commits of another process; None if there can be none."""
         return POLL_SECONDS if self.state.read_only else None
 
     def poll(self) -> None:
-        """See what another process has committed since; the writer does not tell readers."""
+        """Read commits of another process; the writer does not notify readers."""
         with self.lock:
             if not self.state.closed and self.store.refresh():
                 self.state.reload()
                 self.publisher.look(self.store.epoch)
 
     def costs(self) -> EpochCosts:
-        """What the last epoch cost: Spark's jobs and bytes, and the bytes of changes that this process stored."""
+        """Costs of the last epoch: Spark's jobs and bytes, and the bytes of changes that this process stored."""
         jobs, read, written = self.placement.spark_counters()
         changes = [change for change in self._last.changes.values() if change.files is None]
         stored = sum(table.nbytes for change in changes for table in change.encoded())
@@ -168,26 +168,26 @@ class Engine:
             number, durable = apply_changes(
                 self.state, self.epochs, changes, positions or {}, objects=objects, late=late
             )
-        # Outside the lock: callers that wait together share one sync of the disk.
+        # Outside the lock: callers that wait together share one fsync.
         durable()
         self._run_due()
         return number
 
     def refresh(self, *names: str) -> int:
-        """Bring deferred views up to their inputs, as epochs of their own; an immediate one already is."""
+        """Refresh deferred views, in separate epochs; immediate views are always up to date."""
         with self.settled():
             if self._refresher.refresh(names):
                 self.housekeeping.forget_due()
             return self.store.epoch
 
     def _run_due(self) -> None:
-        """What is due after an epoch: changes merged, views refreshed whose interval has passed, the past forgotten."""
+        """Do the work due after an epoch: merge changes, refresh periodic views, drop expired partitions."""
         self.housekeeping.merge_due()
         self.scheduler.tend()
         self.housekeeping.forget_due()
 
     def _note(self, epoch: Epoch) -> None:
-        """An epoch is committed: those who listen are told once it is durable."""
+        """Record a committed epoch; subscribers are notified once it is durable."""
         self.publisher.offer(epoch)
         self._last = epoch
         self._schedule.note(epoch)
@@ -196,14 +196,14 @@ class Engine:
         self.publisher.resume(self.store.epoch, self.catalog.views)
 
     def _clean_up(self) -> None:
-        """Do what an exception has kept from being done, once the warehouse is back at the last commit."""
+        """Finish work that an exception has interrupted, once the last commit is recovered."""
         self._logs.keep(self.catalog.views)
         self.feeds.keep(self.catalog.feeds)
         self.source_views.keep(self.catalog.views)
         self.events.resume()
 
     def close(self) -> None:
-        """End the engine's work; waiting subscribers end with it."""
+        """Close the engine; waiting subscribers end."""
         self.feeds.close()
         self.scheduler.close()
         self.source_views.close()
@@ -211,7 +211,7 @@ class Engine:
             try:
                 self.flush()
             except CommitUnknown:
-                pass  # whoever made that commit was told, and opening again tells the rest
+                pass  # the writer of that commit was told, and opening again reports the rest
             finally:
                 self.state.closed = True
                 self._last = Epoch(0)

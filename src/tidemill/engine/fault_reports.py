@@ -1,4 +1,4 @@
-"""Reports of faults in Tidemill itself: what helps to find one, fit to be sent to others."""
+"""Reports of faults in Tidemill itself, with the facts for a diagnosis and without secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["fault_report", "mask_secrets"]
 
 MAX_TRACEBACK_LINES, MAX_CHARACTERS, MAX_VIEWS = 12, 2_000, 5
-"""A report has so many lines of a traceback, letters of a text, and views."""
+"""Limits of a report: lines of a traceback, characters of a text, and views."""
 
 SECRETS = re.compile(
     r"(?P<key>\b\w*(?:password|passwd|pwd|secret|token|credential|key_id|access_key)\w*\s*[=:]\s*)"
@@ -33,7 +33,7 @@ def mask_secrets(text: str) -> str:
 
 
 def fault_report(error: BaseException, call: str, arguments: dict[str, Any], target: object) -> str:
-    """What is known about ``error``, which came out of ``call``: text, views, and where in the code."""
+    """The report of ``error``, raised by ``call``: its text, the views involved, and the place in the code."""
     lines = [
         f"{type(error).__name__}: {mask_secrets(_clipped(str(error)))}",
         f"tidemill {_version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
@@ -59,7 +59,7 @@ def _texts(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 def _definitions(arguments: dict[str, Any], target: object) -> Iterator[str]:
-    """The query of the view that was asked; of a change, those of the views that it could reach."""
+    """The query of the view concerned; for a change, the queries of the views that it can reach."""
     views = getattr(getattr(getattr(target, "_engine", None), "catalog", None), "views", {})
     name = getattr(target, "name", None) or arguments.get("view")
     wanted = [views[name]] if name in views else list(views.values()) if "changes" in arguments else []
@@ -96,11 +96,11 @@ LIBRARY_MODULES = frozenset(
         "tidemill",
     }
 ) - {"__main__"}
-"""The top-level packages whose code Tidemill runs by itself; all other code is a user's."""
+"""The top-level packages that Tidemill calls itself; all other code is a user's."""
 
 
 def is_user_code(traceback: TracebackType | None) -> bool:
-    """Whether an error passed through code of the user: a function or an iterator that was handed to us."""
+    """True if an error passed through user code: a function or iterator that was passed in."""
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__")
         if module is not None and module.partition(".")[0] not in LIBRARY_MODULES:

@@ -1,4 +1,4 @@
-"""The handles that users hold: a table, a view, a warehouse as it was at an epoch."""
+"""Public handles: a table, a view, a warehouse as of an epoch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidemill.model.types import Field
 
 @public_class
 class TableHandle(LazyRows):
-    """A table of a warehouse; ``definition`` says how it was declared."""
+    """A table of a warehouse; ``definition`` is its declaration."""
 
     def __init__(self, engine: Engine, table: Table) -> None:
         super().__init__(table.fields, lambda: engine.contents(table.name), engine.placement.frame)
@@ -36,13 +36,13 @@ class TableHandle(LazyRows):
         self._engine = engine
 
     def partitions(self) -> list[Partition]:
-        """The partitions that have rows, in the order of time, of a table that is cut into partitions."""
+        """The non-empty partitions in time order, of a table with partitions."""
         return partitions_of(self._engine.catalog, self._engine.store.positions, self._engine.answer, self.name)
 
 
 @public_class
 class ViewHandle(LazyRows):
-    """A materialized view: its rows, its changes, and why it is the way it is."""
+    """A materialized view: its rows, its changes, and its explanation."""
 
     def __init__(self, engine: Engine, view: View) -> None:
         super().__init__(view.fields, lambda: engine.contents(view.name), engine.placement.frame)
@@ -50,19 +50,19 @@ class ViewHandle(LazyRows):
         self._engine = engine
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as tuples, duplicates as often as they occur; in order where an OQL view has one, else in none."""
+        """The rows as tuples, with duplicates; in the order of an OQL view that has one, else unordered."""
         order = self._engine.committed.view(self.name).order
         return present_rows(ordered_rows(self._read().zset().expand(), order), self.fields)
 
     def changes(self, since: int = 0) -> list[tuple[int, tuple[Any, ...]]]:
-        """What changed after epoch ``since``, as ``(weight, row)`` pairs: all epochs summed into one net change."""
+        """The changes after epoch ``since``, as ``(weight, row)`` pairs: all epochs summed into one net change."""
         net = ZSet()
         for batch in self.batches(since):
             net.update_by(batch.net)
         return list(zip(net.values(), present_rows(net, self.fields), strict=True))
 
     def batches(self, since: int = 0, *, where: Where | None = None) -> list[ChangeBatch]:
-        """What changed after epoch ``since``, epoch by epoch; with ``where`` only rows with these values.
+        """The changes after epoch ``since``, epoch by epoch; with ``where`` only rows with these values.
 
         ``where`` has a value or a collection of values for each column that it names.
         """
@@ -72,70 +72,70 @@ class ViewHandle(LazyRows):
         return stored_batches(self._engine, view, since, where=wanted)
 
     def lineage(self, row: Any) -> Lineage:
-        """The base rows that a row of the view comes from, by table, each once; ``row`` is as ``rows()`` gives it.
+        """The base rows that a row of the view derives from, by table, each once; ``row`` is as ``rows()`` returns it.
 
-        Of the tables that the view reads through other views, the rows are found, too.
+        Includes rows of tables that the view reads through other views.
         """
         return lineage_of(self._engine, self.name, row)
 
     def base_reads(self) -> dict[str, int]:
-        """How many rows of each input were read to keep it fresh, since the warehouse was opened: strategy ``lineage``.
+        """For strategy ``lineage``: how many rows of each input maintenance has read since the warehouse was opened.
 
-        What comes with a change is no read, and neither is the filling of a view.
+        Rows of the changes themselves do not count, and neither does the initial load.
         """
         return base_reads_of(self._engine, self.name)
 
     def explain(self) -> str:
-        """Strategy, runtime, program and cost of this view, and why."""
+        """Strategy, runtime, program and cost of this view, with reasons."""
         return explanation_of(self._engine, self.name)
 
     def partitions(self) -> list[Partition]:
-        """The partitions that have rows, in the order of time, of a view that is made by partitions."""
+        """The non-empty partitions in time order, of a view by partitions."""
         return partitions_of(self._engine.catalog, self._engine.store.positions, self._engine.answer, self.name)
 
     def sizes(self) -> list[MapSize]:
-        """The maps that keep this view fresh: how many entries each has, and its memory where that is known."""
+        """The maps of this view: the number of entries of each, and its memory if known."""
         return sizes_of(self._engine, self.name)
 
     def recompute(self) -> list[tuple[Any, ...]]:
-        """The rows that the view must have, computed from the base tables: what a refresh saves."""
+        """The rows that the view must have, recomputed from the base tables: the work that maintenance saves."""
         return present_rows(recompute(self._engine, self.name).expand(), self.fields)
 
     def verify(self, against: str | None = None) -> Verification:
-        """The view beside its recomputation from the base tables, both ways, duplicates counted.
+        """Compare the view with its recomputation from the base tables, in both directions, duplicates counted.
 
-        ``against="spark"`` asks Spark the view's own text, as it was written, wherever Spark takes it;
-        ``"evaluator"`` computes it in this process. Left out, the size of the tables decides.
+        ``against="spark"`` runs the view's original text on Spark, if Spark accepts it; ``"evaluator"`` computes it in
+        this process. By default the size of the tables decides.
         """
         return verify(self._engine, self.name, against)
 
     def certificate(self) -> Certificate:
-        """Of a view over sources: how right its rows are, and which state of each source they show."""
+        """Of a view over sources: the level of consistency of its rows, and the state of each source that they show."""
         return self._engine.source_views.certificate(self._engine.committed.view(self.name))
 
     def certified(self) -> dict[int, Mapping[str, str]]:
-        """Of a view over sources: which states of them it showed, by epoch, as far as the warehouse remembers."""
+        """Of a view over sources: the states of these that it showed, by epoch, as far as the warehouse has them."""
         return certified(self._engine, self._engine.committed.view(self.name))
 
     def audit(self, patience: float = 30.0) -> Audit:
-        """Of a view over sources: brought up to date and compared with what they themselves answer in that state.
+        """Of a view over sources: sync it and compare it with the answers of the sources in that state.
 
-        ``SourceSlow`` where they do not rest for long enough within ``patience`` seconds.
+        Raises ``SourceSlow`` if the sources change during every attempt within ``patience`` seconds.
         """
         return audit_view(self._engine, self._engine.committed.view(self.name), patience)
 
     def staleness(self) -> Staleness:
-        """How far the view is behind: epochs and partitions of its tables that it does not show, and for how long."""
+        """The staleness of the view: epochs and partitions of its tables that it does not show, and for how long."""
         return staleness_of(self._engine.catalog, self._engine.store, self._engine.committed.view(self.name))
 
     def refresh(self) -> int:
-        """Bring a deferred view up to date; returns the epoch that it then shows."""
+        """Refresh a deferred view; returns the epoch that it then shows."""
         return self._engine.refresh(self.name)
 
 
 @public_class
 class WarehouseSnapshot:
-    """A warehouse as it was at an epoch: for reading only."""
+    """A read-only warehouse as of an epoch."""
 
     def __init__(self, engine: Engine, epoch: int) -> None:
         engine.flush()
@@ -149,19 +149,19 @@ class WarehouseSnapshot:
         self.epoch = epoch
 
     def view(self, name: str) -> LazyRows:
-        """A view as it was."""
+        """A view as of the epoch."""
         view = self._engine.committed.view(name)
         if view.created > self.epoch:
             raise EpochGone(f'view "{name}" did not exist at epoch {self.epoch}', hint=f"It begins at {view.created}.")
         return self._multiset(view.name, view.fields)
 
     def table(self, name: str) -> LazyRows:
-        """A table as it was."""
+        """A table as of the epoch."""
         table = self._engine.committed.table(name)
         return self._multiset(table.name, table.fields)
 
     def sql(self, query: str) -> Result:
-        """The answer that a SELECT would have had."""
+        """The result of a SELECT as of the epoch."""
         return select(self._engine, query, until=self.epoch)
 
     def _multiset(self, name: str, fields: tuple[Field, ...]) -> LazyRows:

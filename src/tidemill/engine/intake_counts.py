@@ -1,4 +1,4 @@
-"""How much was taken in: whatever takes rows counts them, and whoever asked for it is told."""
+"""Counts of ingested rows and files, returned to the caller and summed for the warehouse."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ __all__ = ["IntakeCounts", "IntakeEpoch", "IntakeTotals", "with_noun"]
 
 @dataclass(frozen=True, slots=True)
 class IntakeCounts:
-    """What was taken in: so many rows, from so many files, ``late`` of the rows into tables of late changes.
+    """Counts of an intake: rows, files, and how many of the rows went to tables of late changes (``late``).
 
-    ``rejected`` rows and ``aside`` files, those that were refused whole, are not among them; neither are files that
-    were ``skipped`` by their names.
+    They do not include ``rejected`` rows, ``aside`` files, which were refused whole, nor files ``skipped`` by name.
     """
 
     rows: int = 0
@@ -37,7 +36,7 @@ class IntakeCounts:
         )
 
     def __sub__(self, before: IntakeCounts) -> IntakeCounts:
-        """What came since, where these are running totals."""
+        """The difference of two running totals."""
         return IntakeCounts(
             self.rows - before.rows,
             self.files - before.files,
@@ -49,11 +48,11 @@ class IntakeCounts:
 
     @classmethod
     def total(cls, counts: Iterable[IntakeCounts]) -> IntakeCounts:
-        """All of them together."""
+        """The sum of counts."""
         return sum(counts, cls())
 
     def __str__(self) -> str:
-        """The figures in words, those that are zero left out.
+        """The counts as text, without zeros.
 
         >>> print(IntakeCounts(rows=1234, files=2, late=1, skipped=("_SUCCESS",)))
         1,234 rows from 2 files, 1 of them late; skipped _SUCCESS
@@ -68,20 +67,20 @@ class IntakeCounts:
 
 
 class IntakeTotals:
-    """A running total. Rows are counted before they are shown: who sees an epoch finds what it brought in the total."""
+    """A running total. Rows are counted before their epoch is visible, so the total includes every visible epoch."""
 
     def __init__(self) -> None:
         self.total = IntakeCounts()
         self._lock = threading.Lock()
 
     def add(self, counts: IntakeCounts) -> None:
-        """Count what came."""
+        """Add counts."""
         with self._lock:
             self.total += counts
 
     @contextmanager
     def counting(self, counts: IntakeCounts) -> Iterator[None]:
-        """Count what the block takes in, unless it fails."""
+        """Add the counts of the block, unless it fails."""
         self.add(counts)
         try:
             yield
@@ -91,19 +90,19 @@ class IntakeTotals:
 
 
 class IntakeEpoch(int):
-    """The epoch that took rows in, or the last of them: a number that also knows how many, in ``counts``."""
+    """The epoch that ingested rows, or the last such epoch: a number with ``counts``."""
 
     counts: IntakeCounts
 
     def __new__(cls, epoch: int, counts: IntakeCounts) -> Self:
-        """Epoch ``epoch``, which took in so much."""
+        """Epoch ``epoch`` with its counts."""
         taken = super().__new__(cls, epoch)
         taken.counts = counts
         return taken
 
 
 def with_noun(number: int, thing: str) -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> with_noun(1, "row"), with_noun(2000, "row")
     ('1 row', '2,000 rows')

@@ -1,8 +1,8 @@
-"""Repairing a warehouse: damaged files are set aside, views are built again, and what is lost is said.
+"""Repair of a warehouse: damaged files are set aside, views are recomputed, and losses are reported.
 
-What a view holds follows from its tables, so a damaged view costs no rows. Rows of a table, and epochs that no file has
-any more, are lost: that is accepted by whoever runs the repair, or nothing is changed. Epochs whose rows are gone can
-no longer be read as they were, and none of their numbers is given again: a subscriber that has seen one is told.
+The contents of a view follow from its tables, so a damaged view loses no rows. Rows of a table, and epochs that are in
+no file any more, are lost: the caller must accept that, or nothing is changed. Epochs whose rows are lost can no longer
+be read, and their numbers are not used again, so that a subscriber that has seen one is told.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["LostRows", "RepairReport", "repair"]
 
 @dataclass(frozen=True, slots=True)
 class LostRows:
-    """Rows that a repair cannot bring back: of a table or view in one file, or of all in whole epochs.
+    """Rows that a repair cannot restore: of a table or view in one file, or of all relations in whole epochs.
 
-    ``bounds`` are the least and greatest values of their columns, where these can still be read.
+    ``bounds`` are the least and greatest values of their columns, if these can still be read.
     """
 
     first: int
@@ -53,9 +53,9 @@ class LostRows:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """The result of a repair, or its plan: ``done`` is false where nothing was changed.
+    """The result of a repair, or its plan: ``done`` is false if nothing was changed.
 
-    ``rebuilt`` views are computed again from their tables; ``set_aside`` are files that are now in quarantine.
+    ``rebuilt`` views are recomputed from their tables; ``set_aside`` are files that are now in quarantine.
     """
 
     check: CheckReport
@@ -85,9 +85,9 @@ class RepairReport:
 def repair(
     path: str | Path, *, accept_loss: bool = False, dry_run: bool = False, progress: Progress | None = None
 ) -> RepairReport:
-    """Set damaged files aside and rebuild views from tables; nothing is changed where rows would be lost.
+    """Set damaged files aside and recompute views from tables; nothing is changed if rows would be lost.
 
-    With ``accept_loss`` the warehouse goes on without them. With ``dry_run`` it is only said what would happen.
+    With ``accept_loss`` the warehouse continues without these rows. With ``dry_run`` only the plan is returned.
     """
     layout = layout_of(path)
     with exclusive_lock(layout) as lock:
@@ -100,13 +100,13 @@ def repair(
             return told
         plan.require_possible()
         aside = write_repair(layout, lock, found, plan.remedy(found))
-    open_warehouse(path, runtime="native").close()  # opening computes again what the catalog says is outdated
+    open_warehouse(path, runtime="native").close()  # opening recomputes views that the catalog marks as outdated
     return replace(told, set_aside=tuple(str(file.relative_to(layout.root)) for file in aside), done=True)
 
 
 @dataclass(frozen=True)
 class _RepairPlan:
-    """The work of a repair: at which epoch, which views to compute again, and what is lost."""
+    """The plan of a repair: its epoch, the views to recompute, and the losses."""
 
     owners: MapOwners
     epoch: int
@@ -115,7 +115,7 @@ class _RepairPlan:
     losses: tuple[LostEpochs, ...] = field(default=())
 
     def require_possible(self) -> None:
-        """Refuse to rebuild a view that calls functions which only the user's own program has."""
+        """Refuse to recompute a view that calls user-defined functions, which are not available here."""
         registered = set(self.owners.functions)
         for name in self.rebuilt:
             called = functions_in(self.owners.catalog.views[name].relation) & registered
@@ -156,12 +156,12 @@ def _plan(found: Examination) -> _RepairPlan:
 
 
 def _live(runs: Iterable[Damage]) -> Iterator[Damage]:
-    """The damaged runs that count now; others only count for epochs before their map was replaced."""
+    """The damaged runs of the newest state; others only matter for epochs before their map was replaced."""
     return (damage for damage in runs if damage.part is not None and damage.part.ended is None)
 
 
 def _lost_epochs(found: Examination) -> Iterator[LostRows]:
-    """Epochs that were committed and that no file has."""
+    """Committed epochs that are in no file."""
     if found.acknowledged > found.epoch:
         yield LostRows(found.epoch + 1, found.acknowledged, "The files that held them are damaged or missing.")
         return
@@ -175,7 +175,7 @@ def _number(manifest: Path) -> int:
 
 
 def _lost_rows(damage: Damage, owners: MapOwners, found: Examination) -> Iterator[LostRows]:
-    """The rows of a damaged run that are nowhere else."""
+    """The rows of a damaged run that cannot be recomputed."""
     part = damage.part
     if part is None or part.ended is not None:
         return
@@ -192,7 +192,7 @@ def _lost_rows(damage: Damage, owners: MapOwners, found: Examination) -> Iterato
 
 
 def _follows_from_tables(view: View, owners: MapOwners) -> bool:
-    """True where all that a view was ever computed from is still there: no stream, and nothing that forgets rows."""
+    """True if all inputs of a view are complete: it reads no stream and nothing with retention."""
     catalog = owners.catalog
     streams = {name for name, table in catalog.tables.items() if not table.kept or table.forgets}
     streams |= {name for name, other in catalog.views.items() if other.keep is not None or other.forgets}
@@ -200,7 +200,7 @@ def _follows_from_tables(view: View, owners: MapOwners) -> bool:
 
 
 def _unreadable(found: Examination, runs: Iterable[Damage], epoch: int) -> Iterator[LostEpochs]:
-    """The epochs as of which maps can no longer be read."""
+    """The epochs in which maps can no longer be read."""
     when = f"{datetime.now(UTC):%Y-%m-%d}"
     if found.acknowledged > found.epoch:
         yield LostEpochs(found.epoch + 1, found.acknowledged, f"These epochs were lost, as a repair on {when} found.")

@@ -1,4 +1,4 @@
-"""What readers get: multisets of rows as tuples, Arrow, pandas or Spark frames."""
+"""Results for readers: multisets of rows as tuples, Arrow, pandas or Spark frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ToSparkFrame = Callable[[pa.Table], "DataFrame"]
 
 
 def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> list[tuple[Any, ...]]:
-    """Inner rows as users see them: lists for arrays, dicts for structs."""
+    """Stored rows in their public form: lists for arrays, dicts for structs."""
     converters = [presenter(f.type) for f in fields]
     if all(c is None for c in converters):
         return list(rows)
@@ -33,7 +33,7 @@ def present_rows(rows: Iterable[tuple[Any, ...]], fields: Sequence[Field]) -> li
 
 
 def expand_arrow(change: ChangeSet) -> pa.Table:
-    """A multiset as Arrow: each row as often as its weight says, the weight itself left out."""
+    """A multiset as Arrow: each row repeated by its weight, without the weight column."""
     table = change.arrow()
     weights = table.column(WEIGHT).to_numpy()
     if (weights < 0).any():
@@ -44,7 +44,7 @@ def expand_arrow(change: ChangeSet) -> pa.Table:
 
 @public_class
 class LazyRows:
-    """A multiset of rows that is read when asked for, in the form asked for."""
+    """A multiset of rows that is read on access, in the requested form."""
 
     def __init__(self, fields: Sequence[Field], read: Callable[[], ChangeSet], frame: ToSparkFrame) -> None:
         self.fields = tuple(fields)
@@ -57,7 +57,7 @@ class LazyRows:
         return names_of(self.fields)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as tuples, duplicates as often as they occur, in no particular order."""
+        """The rows as tuples, with duplicates, in no particular order."""
         return present_rows(self._read().zset().expand(), self.fields)
 
     def arrow(self) -> pa.Table:
@@ -78,7 +78,7 @@ class LazyRows:
 
 @public_class
 class Result(list[tuple[Any, ...]]):
-    """The rows of a statement: a list of tuples that also knows its columns, and what was done."""
+    """The result of a statement: a list of tuples with the column names and a message."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Result(list[tuple[Any, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class EpochCosts:
-    """What an epoch cost beyond time."""
+    """Costs of an epoch other than time."""
 
     jobs: int
     bytes_read: int
@@ -138,7 +138,7 @@ class EpochCosts:
 
 @dataclass(frozen=True, slots=True)
 class MapSize:
-    """A map behind a view: its entries, and the bytes that they take in this process, where that is known."""
+    """Size of a map of a view: its entries, and their bytes in this process, if known."""
 
     map: str
     entries: int
@@ -147,10 +147,10 @@ class MapSize:
 
 @dataclass(frozen=True)
 class Verification:
-    """A view beside its recomputation. True where they agree, duplicates counted.
+    """Comparison of a view with its recomputation. True if they agree, duplicates counted.
 
-    ``missing`` are rows that the view should have and has not, or not often enough; ``extra`` those it should not.
-    ``oracle`` says who recomputed it, and ``columns`` which of its columns have another type there.
+    ``missing`` are rows that the view lacks or has too few times; ``extra`` those that it should not have. ``oracle``
+    names the method of recomputation, and ``columns`` the columns that have another type there.
     """
 
     view: str
@@ -162,7 +162,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether view and recomputation are the same multiset, of the same types."""
+        """True if view and recomputation are the same multiset, of the same types."""
         return not self.missing and not self.extra and not self.columns
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""The warehouse: what users hold. Thin, over the engine."""
+"""The warehouse: the public class, a thin layer over the engine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MEMORY = ":memory:"
 
 @public_class
 class Warehouse:
-    """Tables, and views over them that follow every change.
+    """Tables, and materialized views over them that are maintained with every change.
 
     >>> with open(":memory:") as wh:
     ...     _ = wh.sql("CREATE TABLE t (a INT)")
@@ -71,19 +71,19 @@ class Warehouse:
 
     @property
     def epoch(self) -> int:
-        """The last committed epoch; 0 before the first. Events that wait are in none yet: see ``flush``."""
+        """The last committed epoch; 0 before the first. Events of an open epoch are not in it yet: see ``flush``."""
         return self._engine.committed_epoch
 
     @property
     def positions(self) -> Mapping[str, str]:
-        """Where each source stood at the last epoch, as ``apply`` was told."""
+        """The position of each source at the last epoch, as given to ``apply``."""
         positions = self._engine.store.positions
         return {name: at for name, at in positions.items() if not (is_mark(name) or is_head(name))}
 
     def sql(self, text: str, *, name: str = "sql", each: Callable[[Result], None] | None = None) -> Result:
-        """Run a script of statements; returns the rows of the last one. ``name`` is what errors call the text.
+        """Run a script of statements; returns the rows of the last one. Errors call the text ``name``.
 
-        ``each`` is told what every statement gave, once it is done: what came before an error was done.
+        ``each`` is called with the result of every statement; statements before an error stay executed.
         """
         result = Result()
         for statement in parse(text, name=name):
@@ -95,7 +95,7 @@ class Warehouse:
     def apply(self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch: for each table pairs ``(weight, row)``, or an Arrow, pandas or Spark frame.
 
-        Atomic over all tables and views. ``positions`` records where sources stand after it. Returns the epoch.
+        Atomic over all tables and views. ``positions`` records the positions of sources after it. Returns the epoch.
         """
         return self._engine.apply({name.lower(): self._take(name, data) for name, data in changes.items()}, positions)
 
@@ -106,7 +106,7 @@ class Warehouse:
         return changes_of(data, table)
 
     def _take_frame(self, table: Table, frame: DataFrame) -> ChangeSet:
-        """A Spark frame: a small one comes here, a large one goes straight to the store's files."""
+        """A Spark frame as a change: a small one is collected, a large one is written to the store's files by Spark."""
         from tidemill.runtimes.spark.execution.ingest import collect_small, stage_large
 
         rows = collect_small(frame)
@@ -117,10 +117,10 @@ class Warehouse:
     def register_function(
         self, name: str, function: Callable[..., Any], *, arguments: Sequence[str], returns: str, strict: bool = False
     ) -> None:
-        """Let SQL call a Python function of the values of a row: deterministic, with types as SQL spells them.
+        """Register a deterministic Python function of the values of a row for SQL, with SQL names of types.
 
-        It is given what ``rows()`` would show, NULL as None; with ``strict`` NULL gives NULL and it is not called. An
-        exception refuses the epoch that led to it. Views that call it go on once it is registered again after ``open``.
+        Arguments have the form of ``rows()``, NULL as None; with ``strict`` NULL gives NULL without a call. An
+        exception refuses the epoch. After ``open`` it must be registered again before views that call it continue.
 
         >>> with open(":memory:") as wh:
         ...     wh.register_function("shout", lambda text: text.upper() + "!", arguments=["STRING"], returns="STRING")
@@ -143,11 +143,11 @@ class Warehouse:
         remove: Callable[..., Any] | None = None,
         strict: bool = False,
     ) -> None:
-        """Let SQL call an aggregate in Python: ``add(state, *arguments)`` from ``zero`` on, then ``result(state)``.
+        """Register an aggregate in Python for SQL: ``add(state, *arguments)`` from ``zero`` on, then ``result(state)``.
 
-        Rows come in ascending order, and groups that a change touches are computed again. With ``remove``, which must
-        take back exactly what ``add`` did, a change costs the rows that come and go instead. ``zero`` is a state, or a
-        function that makes one. With ``strict`` rows with a NULL argument are left out.
+        Rows are added in ascending order, and changed groups are recomputed. With ``remove``, which must be the exact
+        inverse of ``add``, a change costs only its inserted and deleted rows. ``zero`` is a state, or a function that
+        returns one. With ``strict`` rows with a NULL argument are left out.
         """
         steps = Accumulator(state_factory(zero), add, result, remove)
         register_aggregate(
@@ -157,26 +157,26 @@ class Warehouse:
     def feed(self, table: str) -> Callable[..., None]:
         """The entry for events of a table or stream, one at a time: ``feed(+1, *row)``.
 
-        Every view is fresh after each event. Events gather in one epoch until somebody looks (see
-        ``engine.epochs.events``). Where everything that reads a stream can be compiled, the entry is machine code.
+        Every view is fresh after each event. Events share an open epoch until the next access (see
+        ``engine.epochs.events``). If everything that reads a stream can be compiled, the entry is machine code.
         """
         self._engine.committed.require_not_object_tables([table.lower()])
         return self._engine.events.feed(self._engine.committed.table(table))
 
     def replay(self, changes: Mapping[str, Any], order: Sequence[str] | EventOrder) -> None:
-        """Take in many events in their order, every view fresh after each; like those of ``feed`` they share an epoch.
+        """Apply many events in order, every view fresh after each; like those of ``feed`` they share an epoch.
 
-        ``changes`` are as for ``apply``. ``order`` tells for each event whose next row it is: the name of its table, or
-        as an array of whole numbers its place among ``changes``.
+        ``changes`` are as for ``apply``. ``order`` has for each event the table whose next row it is: its name, or in
+        an array of integers its index in ``changes``.
         """
         taken = {name.lower(): self._take(name, data) for name, data in changes.items()}
         self._engine.committed.require_not_object_tables(taken)
         self._engine.events.replay(taken, parse_event_order(order, taken))
 
     def replay_late(self, table: str, where: str | None = None) -> LateReplay:
-        """Take late changes of a table or stream in after all, as one epoch: those of which ``where``, SQL, is true.
+        """Apply late changes of a table or stream as one epoch: those for which the SQL condition ``where`` is true.
 
-        Changes of partitions that are forgotten stay in the table of late changes; the result says how many.
+        Changes of partitions that are no longer retained stay in the table of late changes; the result counts them.
         """
         condition = "" if where is None else f" WHERE {where}"
         (statement,) = parse(f"REPLAY LATE `{table}`{condition}", name="where")
@@ -184,7 +184,7 @@ class Warehouse:
         return replay_late_changes(self._engine, statement)
 
     def flush(self) -> int:
-        """Commit the events that were fed and are in no epoch yet; returns the last epoch."""
+        """Commit the open epoch of events; returns the last epoch."""
         self._engine.flush()
         return self.epoch
 
@@ -196,11 +196,11 @@ class Warehouse:
         reject: str | Path | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> IntakeEpoch:
-        """Take in CSV, JSON-lines or Parquet files as one epoch; returns its number, whose ``counts`` say how much.
+        """Load CSV, JSON-lines or Parquet files as one epoch; returns its number, with ``counts``.
 
         A folder stands for all files below it; folders named ``column=value`` give that column. With ``reject`` bad
-        rows go to that file with their line and reason; without, one bad row refuses everything. ``progress`` is told
-        the bytes read so far and in all.
+        rows go to that file with their line and reason; without, one bad row refuses everything. ``progress`` is called
+        with the bytes read so far and in total.
         """
         target = self._engine.committed.table(table)
         keys = self._engine.reader.keys(target) if reject is not None else ()
@@ -219,10 +219,11 @@ class Warehouse:
         checkpoint: str | Path | None = None,
         **trigger: Any,
     ) -> StreamingQuery:
-        """Let every batch of a streaming frame be one epoch of ``table``, exactly once; returns the running query.
+        """Apply every batch of a streaming frame as one epoch of ``table``, exactly once; returns the running query.
 
-        ``name`` tells several streams into one table apart. ``checkpoint`` is Spark's folder for the query, by default
-        one within the warehouse. ``trigger`` is what ``DataStreamWriter.trigger`` takes, such as ``availableNow=True``.
+        ``name`` distinguishes several streams into one table. ``checkpoint`` is Spark's folder for the query, by
+        default one within the warehouse. ``trigger`` are the arguments of ``DataStreamWriter.trigger``, such as
+        ``availableNow=True``.
         """
         from tidemill.runtimes.spark.execution.ingest import StreamBatches, start_stream
 
@@ -239,7 +240,7 @@ class Warehouse:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session of this warehouse, started if need be."""
+        """The Spark session of this warehouse, started if necessary."""
         return self._engine.placement.session
 
     def costs(self) -> EpochCosts:
@@ -247,10 +248,10 @@ class Warehouse:
         return self._engine.costs()
 
     def sync(self, name: str | None = None, *, timeout: float | None = None) -> IntakeEpoch:
-        """Take in what waits outside: files of a feed, and what the sources of a view have committed; by default all.
+        """Ingest waiting files of a feed, or what the sources of a view have committed; by default of all.
 
-        Ends when all that was there is shown, however much comes meanwhile, or for views over sources after ``timeout``
-        seconds. Returns the epoch, whose ``counts`` say how much came.
+        Ends when everything that was there at the start is shown, however much comes meanwhile, or for views over
+        sources after ``timeout`` seconds. Returns the epoch, with ``counts``.
         """
         engine, came = self._engine, IntakeCounts()
         is_feed = name is not None and name.lower() in engine.catalog.feeds
@@ -264,7 +265,7 @@ class Warehouse:
 
     @property
     def taken(self) -> IntakeCounts:
-        """How much feeds and sources have brought since the warehouse was opened."""
+        """Counts of everything ingested from feeds and sources since the warehouse was opened."""
         return self._engine.feeds.tally.total + self._engine.source_views.tally.total
 
     def schedule(self, limit: int | None = None) -> list[str]:
@@ -276,35 +277,34 @@ class Warehouse:
         return self._engine.scheduler.run(limit)
 
     def follow(self, limit: int | None = None) -> None:
-        """Let everything go on by itself from now on: sources and feeds, also manual ones, and scheduled views.
+        """Start background threads for all sources and feeds, including manual ones, and for scheduled views.
 
-        Threads do it until the warehouse is closed. What keeps them from that, ``troubles`` tells. ``limit`` is that of
-        ``schedule``.
+        They run until the warehouse is closed. ``troubles`` reports their failures. ``limit`` is that of ``schedule``.
         """
         self._engine.source_views.follow_all()
         self._engine.feeds.follow_all()
         self._engine.scheduler.follow(limit)
 
     def troubles(self) -> dict[str, Trouble]:
-        """Which views and feeds do not go on by themselves at present though they should, and why."""
+        """The views and feeds whose background thread fails or is not started, with the reason."""
         engine = self._engine
         return engine.source_views.troubles() | engine.feeds.troubles() | engine.scheduler.troubles()
 
     def table(self, name: str) -> TableHandle:
-        """A table, to be read."""
+        """The handle of a table, for reading."""
         return TableHandle(self._engine, self._engine.committed.table(name))
 
     def has_objects(self, name: str) -> bool:
-        """Whether a table holds objects of a class: the extent of one."""
+        """True if a table holds the objects of a class."""
         module = self._engine.committed.module
         return module is not None and name.lower() in module.tables
 
     def view(self, name: str) -> ViewHandle:
-        """A view, to be read, followed, explained and verified."""
+        """The handle of a view, for reading, subscribing, explaining and verifying."""
         return ViewHandle(self._engine, self._engine.committed.view(name))
 
     def verify(self, *views: str, against: str | None = None) -> list[Verification]:
-        """These views, or all, beside their recomputation from the base tables; ``against`` as for one view."""
+        """Compare these views, or all, with their recomputation from the base tables; ``against`` as for one view."""
         return [self.view(name).verify(against) for name in views or self.views()]
 
     def tables(self) -> tuple[str, ...]:
@@ -316,7 +316,7 @@ class Warehouse:
         return tuple(self._engine.committed.views)
 
     def at(self, epoch: int) -> WarehouseSnapshot:
-        """The warehouse as it was at ``epoch``."""
+        """The warehouse as of ``epoch``."""
         return WarehouseSnapshot(self._engine, epoch)
 
     def subscribe(
@@ -329,12 +329,12 @@ class Warehouse:
         buffer: int = DEFAULT_BUFFER_ROWS,
         form: str = "rows",
     ) -> Subscription:
-        """What each epoch changes in a view, as it happens, after epoch ``since`` (default: from now on).
+        """Subscribe to the changes of each epoch in a view, after epoch ``since`` (default: from now on).
 
-        Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds. ``where`` names columns, each
-        with a value or a collection of values: only rows that have them. ``buffer`` is how many rows may wait in memory
-        for a slow reader; beyond that it reads the store, and ``FellBehind`` says when that has forgotten them.
-        ``form`` is what batches are asked for: ``"rows"``, or ``"arrow"``, so that no rows are made of columns.
+        Ends when the warehouse is closed, or when nothing came for ``timeout`` seconds. ``where`` filters rows: it maps
+        columns to a value or a collection of values. ``buffer`` is the number of rows that may wait in memory for a
+        slow reader; a slower one reads the store, and gets ``FellBehind`` if that no longer has them. ``form`` is the
+        form of batches: ``"rows"``, or ``"arrow"``, which builds no rows from columns.
         """
         return Subscription(self._engine, view, since=since, timeout=timeout, where=where, buffer=buffer, form=form)
 
@@ -343,16 +343,16 @@ class Warehouse:
         return self._engine.housekeeping.compact()
 
     def vacuum(self, keep: int = 1) -> int:
-        """Forget all but the last ``keep`` epochs; returns the bytes freed. In memory, so many are kept from now on."""
+        """Drop all but the last ``keep`` epochs; returns the bytes freed. In memory, ``keep`` is the new limit."""
         return self._engine.housekeeping.vacuum(keep)
 
     def check_files(self) -> Inspection:
-        """Read every file of the newest epoch and compare it with its checksum; ``Corrupt`` lists all that differ."""
+        """Compare every file of the newest epoch with its checksum; ``Corrupt`` lists all that differ."""
         store = self._engine.store
         return store.check() if isinstance(store, FolderStore) else Inspection(0, 0, ())
 
     def close(self) -> None:
-        """Let go of the folder. Subscriptions end."""
+        """Close the warehouse and release its folder. Subscriptions end."""
         self._engine.close()
         self._engine.registry.forget()
         if self._temporary is not None:
@@ -366,7 +366,7 @@ class Warehouse:
 
 
 @public_function
-def open(  # the name is the face: tidemill.open
+def open(  # shadows the builtin for the public name tidemill.open
     path: str | Path = MEMORY,
     *,
     spark: SparkSession | None = None,
@@ -378,15 +378,14 @@ def open(  # the name is the face: tidemill.open
     follow: bool = False,
     secrets: Iterable[str] = (),
 ) -> Warehouse:
-    """Open a warehouse folder, made if it is not there; ``":memory:"`` keeps nothing on disk, and the last epochs only.
+    """Open a warehouse folder, created if necessary; ``":memory:"`` stores nothing on disk, and only the last epochs.
 
     ``spark`` is your own session; without it a local one starts when it is needed. ``runtime`` is ``"native"``,
     ``"spark"`` or ``"auto"``. ``durability="checkpoint"`` trades the last epochs before a crash for speed.
-    ``memory``, such as ``"4GB"``, is what this process may hold: an epoch that would need more is refused.
-    ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough to do.
-    With ``start_stream`` sources and feeds that are declared to go on by themselves do so from the beginning; else when
-    ``Warehouse.follow`` asks for it. ``secrets`` are variables that sources may take passwords from, beside
-    ``TIDEMILL_SECRET_*``.
+    ``memory``, such as ``"4GB"``, limits the memory of this process: an epoch that would need more is refused.
+    ``backend`` of the native runtime is ``"python"``, ``"llvm"`` or ``"auto"``: compiled once there is enough work.
+    With ``follow`` sources and feeds that are not manual start at once; otherwise when ``Warehouse.follow`` is called.
+    ``secrets`` are variables that sources may take passwords from, beside ``TIDEMILL_SECRET_*``.
     """
     check_runtime_name(runtime)
     limit = None if memory is None else parse_size(memory)
@@ -411,7 +410,7 @@ def open(  # the name is the face: tidemill.open
 
 
 def _folder_named(path: str | Path) -> Path:
-    """The folder that a warehouse is to be opened in."""
+    """The folder of a warehouse."""
     folder, text = local_path(path, "warehouse"), str(path)
     if text.startswith(":") and text.endswith(":"):
         raise SetupError("there is no such kind of warehouse", where=text, hint=f'In memory it is "{MEMORY}".')

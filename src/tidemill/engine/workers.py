@@ -1,7 +1,7 @@
-"""What goes on by itself, views over sources, feeds and the scheduler: a thread each, patient with what is gone.
+"""Background workers: one thread for each view over sources, each feed and the scheduler, with retries.
 
-Nothing is lost when a thread fails, or is stopped in the middle: a view goes on from the positions of its last epoch.
-So trouble of any kind is treated alike. It is remembered, for SHOW SOURCES, and tried again after a while.
+Nothing is lost when a thread fails or is stopped midway: a view continues from the positions of its last epoch. So all
+failures are treated alike: recorded, for SHOW SOURCES, and retried with backoff.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from tidemill.model.errors import SetupError
 
 FIRST_PAUSE = 0.5
-"""Seconds after a first failure; they double with each further one."""
+"""Seconds before the first retry; they double with each further failure."""
 
 LONGEST_PAUSE = 30.0
-"""Seconds between two tries, at most."""
+"""Longest time between two tries, in seconds."""
 
 YIELD_SECONDS = 0.001
-"""Seconds between two turns of a thread, in which others may have the view."""
+"""Shortest pause between two turns of a thread, in seconds, in which other threads can lock the view."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a view does not follow its sources at present, how often that was tried, and when it is tried again."""
+    """A failure of a view or feed in the background: the error, the number of tries, and the time of the next."""
 
     error: Exception
     tries: int
@@ -41,13 +41,13 @@ class Trouble:
 
 
 def not_started() -> Trouble:
-    """Why something that goes on by itself does not: the warehouse was opened, and that alone starts nothing."""
+    """The trouble of a worker that was not started because the warehouse was opened without ``follow``."""
     what = "it does not go on by itself: the warehouse was opened without follow=True"
     return Trouble(SetupError(what, hint="Call wh.follow(), or wh.sync() now and then."), 0, math.inf)
 
 
 def backoff_seconds(tries: int) -> float:
-    """The seconds to wait after so many failures, one after the other.
+    """The seconds to wait after a number of consecutive failures.
 
     >>> backoff_seconds(1), backoff_seconds(3), backoff_seconds(100)
     (0.5, 2.0, 30.0)
@@ -56,7 +56,7 @@ def backoff_seconds(tries: int) -> float:
 
 
 class Worker:
-    """Calls ``turn`` every so often until it is ended; an exception of it is ``trouble`` until a turn goes well."""
+    """A thread that calls ``turn`` periodically until ended; its exception is ``trouble`` until a turn succeeds."""
 
     def __init__(self, name: str, turn: Callable[[], object], interval: float) -> None:
         self.trouble: Trouble | None = None
@@ -78,10 +78,10 @@ class Worker:
                 self.trouble = Trouble(error, tries, time.monotonic() + pause)
 
     def end(self) -> None:
-        """No further turn is begun."""
+        """Begin no further turn."""
         self._ended.set()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the last turn; tells whether it is over."""
+        """Wait for the last turn; true if it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()

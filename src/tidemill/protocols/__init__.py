@@ -1,10 +1,10 @@
-"""Protocols: how views over autonomous sources are maintained. Pure: messages in, messages out.
+"""Protocols: algorithms that maintain views over autonomous sources. Pure functions of messages, without I/O.
 
-- ``protocol``: what an algorithm is, the messages, and the levels of consistency of the ECA paper.
-- ``choose_protocol``: the cheapest algorithm that keeps the wanted consistency.
+- ``protocol``: the interface of an algorithm, its messages, and the levels of consistency of the ECA paper.
+- ``choose_protocol``: the cheapest algorithm that guarantees the requested level of consistency.
 - ``algorithms``: one module for each: ECA and its variants, LCA, SWEEP, stored copies, recomputation.
-- ``compensation``: what the algorithms share: late answers, packing of terms, relevance, keys.
-- ``batched_source``: a source as if it stood still while it is asked, and moved in batches.
-- ``remote_subplans``: the selections and joins of a view that lie in sources.
-- ``audit``: which level of consistency a history keeps.
+- ``compensation``: code that the algorithms share: late answers, packing of terms, relevance, keys.
+- ``batched_source``: a source that appears to stand still while it is queried, and to change in batches.
+- ``remote_subplans``: the selections and joins of a view that read only tables of sources.
+- ``audit``: the level of consistency that a history satisfies.
 """

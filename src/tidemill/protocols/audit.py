@@ -1,18 +1,18 @@
-"""The checker: which of the five levels of section 3.1 of the paper a history keeps, and what breaks the others.
+"""Consistency checker: the levels of section 3.1 of the paper that a history satisfies, and what violates the others.
 
-A history is the view as it would be in each state of the source, V[ss_0], V[ss_1] ..., and as it was in the warehouse,
-V[ws_0], V[ws_1] ... . The paper defines consistency by pairs of states, and explains it as a correspondence in order.
-Checked here is the correspondence, which is what a reader relies on: a map m from the states of the warehouse to those
-of the source, with V[ws_j] = V[ss_m(j)] and m(j) <= m(j+1). (Pairs alone would let a view that goes B, A, B pass where
-the source went A, B, A.)
+A history is the view evaluated in each state of the source, V[ss_0], V[ss_1] ..., and as the warehouse showed it,
+V[ws_0], V[ws_1] ... . The paper defines consistency by pairs of states, and explains it as an order-preserving
+correspondence. This module checks the correspondence, on which readers rely: a map m from the states of the warehouse
+to those of the source, with V[ws_j] = V[ss_m(j)] and m(j) <= m(j+1). (Pairs alone would accept a view that goes
+B, A, B where the source went A, B, A.)
 
-*Greedy is right.* Let g(j) be the first state of the source, not before g(j-1), that equals ws_j. If any map m in order
-exists, then g is defined everywhere and g(j) <= m(j): for j = 0, g takes the first equal state, and m(0) is one. If
-g(j-1) <= m(j-1), then m(j) is equal to ws_j and not before m(j-1), so not before g(j-1), and g(j), the first such, is
-not after it. So where g gets stuck there is no map at all. It is found in one pass.
+*The greedy map is optimal.* Let g(j) be the first state of the source, not before g(j-1), that equals ws_j. If any
+order-preserving m exists, then g is defined everywhere and g(j) <= m(j), by induction: g(0) is the first state equal
+to ws_0, and m(0) is one such. If g(j-1) <= m(j-1), then m(j) equals ws_j and is not before m(j-1), hence not before
+g(j-1); g(j), the first such state, is not after it. So if g is undefined somewhere, no map exists. One pass finds g.
 
-*Complete* is a correspondence in order that leaves out no state of either side. States that repeat the one before say
-nothing new; without them, no state can correspond to two neighbours, so both sides must be the same sequence.
+*Complete* is an order-preserving correspondence that omits no state of either side. Consecutive equal states are
+removed first; then no state can correspond to two neighbours, so both sides must be the same sequence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEVELS = tuple(level for level in Level if level is not Level.NONE)
 
 @dataclass(frozen=True)
 class ConsistencyReport:
-    """What a history keeps: for each level that it breaks, the first thing that breaks it."""
+    """Result of an audit: for each level that a history violates, the first violation."""
 
     broken: Mapping[Level, str]
 
@@ -48,7 +48,7 @@ class ConsistencyReport:
 
 
 def audit(source: Sequence[ZSet], warehouse: Sequence[ZSet]) -> ConsistencyReport:
-    """Which levels hold between the states of the view at the source and in the warehouse, the first of each included.
+    """Compare the states of the view at the source and in the warehouse, initial states included, with each level.
 
     >>> a, b, c = (ZSet({(letter,): 1}) for letter in "abc")
     >>> print(audit([a, b, c], [a, c]))
@@ -75,7 +75,7 @@ def audit(source: Sequence[ZSet], warehouse: Sequence[ZSet]) -> ConsistencyRepor
 
 @dataclass(frozen=True)
 class _Violation:
-    """A sentence that breaks a level, and the state that it is about."""
+    """A violation of a level as a sentence, and the state that the sentence is about."""
 
     sentence: str
     state: int
@@ -115,7 +115,7 @@ def _not_consistent(there: Sequence[int], here: Sequence[int]) -> _Violation | N
 
 
 def _not_complete(there: Sequence[int], here: Sequence[int]) -> _Violation | None:
-    """For histories that are strongly consistent, so that nothing is wrong but what is left out."""
+    """The first state of the source that is missing in a strongly consistent history."""
     steps = [number for number, state in enumerate(there) if number == 0 or state != there[number - 1]]
     shown = [state for number, state in enumerate(here) if number == 0 or state != here[number - 1]]
     for place, number in enumerate(steps):

@@ -1,17 +1,17 @@
-"""Batches (future work 2 of the paper): a source as if it stood still while it is asked, and moved in steps.
+"""Batches (future work 2 of the paper): a source that appears to stand still while it is queried, and to move in steps.
 
-Updates that come while a question is under way are held back, and what the answer shows of them is taken out of it, by
-the questions of lazy compensation (``questions``). So a keeper is told one batch, asks about it, and gets answers of
-exactly the state after it. Then the next batch is everything that was held. Three things follow.
+Updates that arrive while a query is unanswered are held back, and their effect is taken out of the answer by lazy
+compensation (``late_answers``). So a maintainer receives one batch, queries about it, and gets answers in exactly the
+state after it. The next batch is everything that was held. This has three consequences:
 
-* A round ends. Each correction binds one more relation, so an answer is here after as many messages as the query has
-  relations that it does not bind: one for a join of two. ECA alone installs when nothing is under way, which with a
-  source that changes faster than it answers is never.
-* k updates cost the queries of one, and what cancels within a batch is not asked at all.
-* Keepers that share a source, such as those of several cores of a view, end a round in the same state.
+* Every iteration ends. Each correction binds one more relation, so an answer is complete after as many messages as the
+  query has unbound relations: one for a join of two. ECA without batches installs only when no query is unanswered,
+  which never happens if the source changes faster than it answers.
+* k updates cost the queries of one, and changes that cancel within a batch cause no query.
+* Maintainers that share a source, such as those of several subplans of a view, end an iteration in the same state.
 
-States between the updates of a batch are not shown: a complete keeper is strongly consistent with batches, unless they
-are not ``merged``. Then each update has a round of its own, and every keeper is complete.
+States between the updates of a batch are not shown, so a complete maintainer is only strongly consistent with batches.
+If they are not ``merged``, each update is a batch of its own, and every maintainer is complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidemill.sources.source import Answered, Committed, Message, Position, Sour
 
 @dataclass
 class _BatchedQuery:
-    """A query of a keeper: what is asked of the source at present, and what is known of the answer."""
+    """A query of a maintainer: the query now at the source, and the part of the answer that is known."""
 
     number: int
     question: LateAnsweredQuery
@@ -39,7 +39,7 @@ class _BatchedQuery:
 
 
 class BatchedSource:
-    """``source``, from the state ``position`` on, for keepers that ask it and are told what it does."""
+    """``source``, from the state ``position`` on, as maintainers see it: they send queries and receive its updates."""
 
     def __init__(self, source: Source, position: Position, *, merged: bool = True) -> None:
         self._source = source
@@ -51,10 +51,10 @@ class BatchedSource:
         self._ready: deque[Answered] = deque()
 
     def ask(self, query: SignedQuery, timeout: float | None = None) -> int:
-        """Send a query about the state that was told last; returns its number.
+        """Send a query about the state of the last batch delivered; returns its number.
 
-        One without terms waits for nobody. Its answer comes after everything that the source had committed when it was
-        asked, and may be followed by what came later.
+        A query without terms does not hold batches back. Its answer follows everything that the source had committed
+        when it was sent, and may be followed by later updates.
         """
         question = LateAnsweredQuery(query)
         for message in self._held:
@@ -65,7 +65,7 @@ class BatchedSource:
         return asked.number
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next batch, or the next answer; None where none came in time."""
+        """The next batch or answer; None if the timeout passes."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while (message := self._next()) is None:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -102,7 +102,7 @@ class BatchedSource:
                 self._answer(self._asked.pop(message.number), message)
 
     def _hold(self, message: Committed) -> None:
-        """Add an update to those that wait; to the last batch of them, where there is one to add to."""
+        """Hold an update back; with ``merged`` it joins the last batch held, if there is one."""
         last = self._held[-1] if self._held else None
         changes: dict[str, ZSet] = {}
         if self._merged and isinstance(last, Committed):
@@ -113,7 +113,7 @@ class BatchedSource:
         self._held.append(Committed(changes, message.position))
 
     def _answer(self, asked: _BatchedQuery, message: Answered) -> None:
-        """Take out of the answer what it should not show; where that must be asked, it is not complete yet."""
+        """Correct the answer for later updates; it stays incomplete while a correction must be queried."""
         if not asked.question.query.terms:
             self._held.append(Answered(asked.number, ZSet(), message.position))
             return
@@ -125,7 +125,7 @@ class BatchedSource:
             asked.question = left
             self._send(asked)
             return
-        if not self._held:  # nothing has happened since that anybody would see
+        if not self._held:  # no update since then is unseen
             self._position = message.position
         self._ready.append(Answered(asked.number, asked.rows, self._position, asked.received))
 

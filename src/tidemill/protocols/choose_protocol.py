@@ -1,9 +1,9 @@
-"""Which protocol keeps a view: the cheapest that promises the level of consistency that is wanted.
+"""The choice of a protocol: the cheapest one that guarantees the requested level of consistency.
 
-Cost is what goes between warehouse and source. ``eca_key`` compensates nothing and asks nothing about deletes;
-``eca_local`` asks no more than ``eca``; both are strongly consistent, so that whoever wants less gets as much. Only
-completeness costs more: ``lca``, and ``sweep`` where there are several sources. What needs storage here and what
-transfers the whole view are for those who ask for them by name: ``copies``, ``recompute``.
+Cost is the traffic between warehouse and source. ``eca_key`` needs no compensation and no queries for deletes;
+``eca_local`` sends no more queries than ``eca``. Both are strongly consistent, so weaker requests get strong
+consistency too. Only completeness costs more: ``lca``, and ``sweep`` for several sources. ``copies``, which needs local
+storage, and ``recompute``, which transfers the whole view, are used only when named.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemill.sources.remote_queries.signed_query import SpjView
 
 
 class Requirement(Enum):
-    """What a protocol cannot do without."""
+    """A precondition of a protocol."""
 
     ONE_SOURCE = "all relations of the view in one source"
     KEYS = "the primary key of every relation, under every alias, among the view's columns"
@@ -34,7 +34,7 @@ class Requirement(Enum):
 
 
 class ProtocolEntry(NamedTuple):
-    """A protocol: what makes its keeper, the level that it promises, and what it needs."""
+    """A protocol: the constructor of its maintainer, the level that it guarantees, and its preconditions."""
 
     keeper: Callable[[InitialView], ViewMaintainer]
     level: Level
@@ -52,7 +52,7 @@ PROTOCOLS: Mapping[str, ProtocolEntry] = {
 }
 
 CHEAPEST = ("eca_key", "eca_local", "lca", "sweep")
-"""The protocols that are chosen unasked, cheapest first."""
+"""The protocols that are chosen automatically, cheapest first."""
 
 
 def choose_protocol(
@@ -62,10 +62,10 @@ def choose_protocol(
     homes: Mapping[str, str],
     protocol: str | None = None,
 ) -> str:
-    """The protocol for ``view``: the one that is asked for, where it keeps ``consistency``, or else the cheapest.
+    """The protocol for ``view``: the one named, if it guarantees ``consistency``, or else the cheapest that does.
 
-    Who says nothing of consistency gets a strong one, or what the protocol that is asked for promises. ``keys`` are
-    primary keys by relation, and ``homes`` tells the source of each relation.
+    The default consistency is strong, or the level of the protocol that is named. ``keys`` are primary keys by
+    relation, and ``homes`` maps each relation to its source.
     """
     level = _level(consistency or "strong")
     if protocol is None:
@@ -95,7 +95,7 @@ def explain_choice(
     keys: Mapping[str, tuple[str, ...]],
     homes: Mapping[str, str],
 ) -> str:
-    """Why ``choose_protocol`` has taken ``protocol`` unasked: what each cheaper one lacks, or does not promise."""
+    """Why ``choose_protocol`` chose ``protocol``: the missing precondition or too weak level of each cheaper one."""
     level = _level(consistency or "strong")
     passed = []
     for name in CHEAPEST[: CHEAPEST.index(protocol)]:
@@ -120,7 +120,7 @@ def _told(level: Level) -> str:
 def _lacks(
     name: str, view: SpjView, keys: Mapping[str, tuple[str, ...]], homes: Mapping[str, str]
 ) -> list[Requirement]:
-    """What ``name`` needs and this view has not; copies can always be made."""
+    """The preconditions of ``name`` that this view does not meet; copies can always be made."""
     missing = {
         Requirement.ONE_SOURCE: len({homes.get(relation, "") for relation in view.relations}) > 1,
         Requirement.KEYS: len(shown_keys(view, keys)) < len(view.leaves),

@@ -1,8 +1,8 @@
-"""What an algorithm for a view over autonomous sources is: a machine that eats messages and says what to do.
+"""The interface of an algorithm that maintains a view over autonomous sources: a state machine driven by messages.
 
-The events of section 3 of the ECA paper: ``updated`` is W_up, ``answered`` is W_ans. A protocol touches neither sources
-nor storage. It returns what to ask and what to install, so that every interleaving can be tried in a test, and a
-crash needs no care: what is not installed is forgotten, and the source delivers it again.
+The events are those of section 3 of the ECA paper: ``updated`` is W_up, ``answered`` is W_ans. A protocol accesses
+neither sources nor storage. It returns the queries to send and the changes to install, so tests can try every
+interleaving, and a crash needs no recovery: what is not installed is dropped, and the source delivers it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemill.sources.source import Position
 
 
 class Level(IntEnum):
-    """How right a view is while its source changes (section 3.1), weakest first. ``NONE`` promises nothing.
+    """Consistency of a view while its source changes (section 3.1), weakest first. ``NONE`` guarantees nothing.
 
     Weak consistency and convergence do not imply each other; ``STRONG`` is consistency with convergence.
     """
@@ -33,7 +33,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class AskSource:
-    """Send ``query`` to ``source``; the answer is told under ``number``, which the protocol chose."""
+    """Send ``query`` to ``source``; the answer carries ``number``, which the protocol chose."""
 
     number: int
     query: SignedQuery
@@ -53,11 +53,11 @@ Action = AskSource | InstallChange
 
 @dataclass(frozen=True)
 class InitialView:
-    """What a keeper begins with: the view and its rows, which show the states ``positions`` of the sources.
+    """Initial state of a maintainer: the view and its rows, which show the states ``positions`` of the sources.
 
-    ``keys`` are the primary keys of relations that have one, ``homes`` tells which source a relation is in (the source
-    ``""`` where it does not say), and ``contents`` are the relations themselves, which ``copies`` alone asks for.
-    Relations are called here, and in the changes that a keeper is told, as the leaves of the view call them.
+    ``keys`` are the primary keys of relations that have one, ``homes`` maps relations to sources (``""`` by default),
+    and ``contents`` are the relations themselves, which only ``copies`` needs. Relations have the names that the leaves
+    of the view use, here and in the changes that a maintainer receives.
     """
 
     view: SpjView
@@ -69,7 +69,7 @@ class InitialView:
 
 
 class ViewMaintainer(Protocol):
-    """One view, kept from an ``InitialView`` on. An ``InstallChange`` without a change says that its state is later."""
+    """Maintains one view from an ``InitialView`` on. An ``InstallChange`` without rows only advances the positions."""
 
     level: Level
 
@@ -77,8 +77,8 @@ class ViewMaintainer(Protocol):
         """W_up: a source has committed changes of its relations (one update, or a batch)."""
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """W_ans: the answer to a query has come."""
+        """W_ans: the answer to a query has arrived."""
 
     @property
     def idle(self) -> bool:
-        """Whether all that was asked is answered and all that came is installed."""
+        """True if all queries are answered and all updates are installed."""

@@ -2,18 +2,18 @@
 
 It is data: it reads no rows and commits nothing. ``engine.definitions`` changes it.
 
-- ``catalog``: ``Catalog``, look-up by name and the rules for adding and dropping
+- ``catalog``: ``Catalog``, lookup by name and the rules for adding and dropping
 - ``view``: ``View``, a materialized view with its program, options and freshness
 - ``view_index``: views by what they read and how they are refreshed, for epochs
 - ``define_view``: compiles a query into a ``View``
 - ``serialization``: the catalog as JSON, and back
-- ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or every so often
+- ``view_options``: options of WITH; ``refresh_mode``: immediate, deferred, scheduled or periodic
 - ``ddl``: tables as CREATE TABLE statements
 - ``constraints``: foreign keys and checks over all tables
 - ``user_functions``: registered functions and aggregates
 - ``shared_stages``: equal stages that several views share, and their transfer to another view
-- ``source_entry``, ``feed_entry``: sources and folder feeds as the catalog has them
-- ``remote_subplans``: the subplans of a view that lie in sources, each with its protocol
-- ``unique_keys``: columns that tell the rows of a view apart
+- ``source_entry``, ``feed_entry``: catalog entries of sources and folder feeds
+- ``remote_subplans``: the subplans of a view that read sources, each with its protocol
+- ``unique_keys``: columns that identify the rows of a view
 - ``object_module``: the ODL module of a warehouse; ``oql_queries``: OQL over it
 """

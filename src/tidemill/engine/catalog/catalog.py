@@ -1,4 +1,4 @@
-"""The catalog: which tables, streams and views there are, in the order in which they were made."""
+"""The catalog: tables, streams and views in the order of their creation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidemill.program.maps import Map
 
 
 class Catalog:
-    """Names to tables, views and sources. ``relations`` is what the front end resolves names with."""
+    """Tables, views and sources by name. The front end resolves names with ``relations``."""
 
     def __init__(self, registry: Registry) -> None:
         self._entries: dict[str, Table | View] = {}
@@ -37,9 +37,9 @@ class Catalog:
         self.late: dict[str, Table] = {}
         """The tables and streams whose changes may be late."""
         self.constraints = Constraints()
-        """All that is enforced in every epoch."""
+        """All constraints that are enforced in every epoch."""
         self.static: set[str] = set()
-        """The tables of which some view was told that they never change."""
+        """The tables that some view declares to never change."""
         self._index: ViewIndex | None = None
         self._maps: dict[str, Map] | None = None
         self.registry = registry
@@ -48,7 +48,7 @@ class Catalog:
         self.module: ObjectModule | None = None
 
     def copy(self) -> Catalog:
-        """The same catalog, to be changed without this one."""
+        """An independent copy."""
         copy = Catalog(self.registry)
         copy._entries, copy.module = dict(self._entries), self.module
         copy.origins, copy.feeds = dict(self.origins), dict(self.feeds)
@@ -56,7 +56,7 @@ class Catalog:
         return copy
 
     def _sort(self) -> None:
-        """Tables and views apart. An epoch asks for them many times, and only DDL changes them."""
+        """Recompute the derived dictionaries. Epochs read them often, and only DDL changes them."""
         self.tables = {name: entry for name, entry in self._entries.items() if isinstance(entry, Table)}
         self.views = {name: entry for name, entry in self._entries.items() if isinstance(entry, View)}
         self.late = {name: table for name, table in self.tables.items() if late_table(table) is not None}
@@ -66,13 +66,13 @@ class Catalog:
 
     @property
     def view_index(self) -> ViewIndex:
-        """The views by what they read and how they are refreshed."""
+        """The views by the relations that they read and by refresh mode."""
         if self._index is None:
             self._index = ViewIndex(self.views)
         return self._index
 
     def fields_of(self, name: str) -> tuple[Field, ...] | None:
-        """The fields of a table, stream or view; None where there is none of that name."""
+        """The fields of a table, stream or view; None if there is none of that name."""
         entry = self._entries.get(name)
         return None if entry is None else entry.fields
 
@@ -83,7 +83,7 @@ class Catalog:
 
     @property
     def partitionings(self) -> dict[str, Partitioning]:
-        """How those are cut that have partitions."""
+        """The partitionings of the tables and views that have one."""
         return {name: entry.partitioning for name, entry in self._entries.items() if entry.partitioning is not None}
 
     @property
@@ -114,7 +114,7 @@ class Catalog:
         return entry
 
     def find(self, name: str) -> Table | View | None:
-        """The table, stream or view called ``name``, if it is there."""
+        """The table, stream or view called ``name``, if it exists."""
         return self._entries.get(name.lower())
 
     def entry(self, name: str) -> Table | View:
@@ -128,7 +128,7 @@ class Catalog:
         return entry
 
     def add(self, entry: Table | View) -> None:
-        """Add a new table or view; what of a view lies in sources becomes tables of its own, as do late changes."""
+        """Add a new table or view, with the tables of its remote subplans and of its late changes."""
         late = late_table(entry) if isinstance(entry, Table) else None
         for name in (entry.name, *(() if late is None else (late.name,))):
             if name in self._entries:
@@ -162,7 +162,7 @@ class Catalog:
         return self.origins.pop(name)
 
     def add_feed(self, feed: FeedEntry) -> None:
-        """Add a feed of a table or stream that is there; a folder belongs to one feed."""
+        """Add a feed of an existing table or stream; a folder belongs to one feed."""
         if feed.name in self.feeds:
             raise NameTaken(f'feed "{feed.name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
         table = self.table(feed.table)
@@ -173,12 +173,12 @@ class Catalog:
         self.feeds[feed.name] = feed
 
     def update_view(self, view: View) -> None:
-        """Put a view's new facts in the place of its old ones."""
+        """Replace the entry of a view."""
         self._entries[view.name] = view
         self._sort()
 
     def require_unread(self, name: str, what: str = "dropped") -> None:
-        """Refuse to let go of a table or view that others read."""
+        """Refuse to drop or replace a table or view that others read."""
         own = {name, name + LATE} if name in self.late else {name}
         readers = [view.name for view in self.views.values() if not own.isdisjoint(view.inputs)]
         if readers:
@@ -212,7 +212,7 @@ class Catalog:
         self._sort()
 
     def as_streams(self) -> dict[str, Table]:
-        """Views that are only subscribed to, and all that forgets rows, as what they are to other views: streams."""
+        """The relations that other views read as streams: subscribe-only views, and all that have retention."""
         logs = (view for view in self.views.values() if view.serve is Serve.SUBSCRIBE or view.forgets)
         forgetful = (table for table in self.tables.values() if table.forgets)
         return {table.name: replace(table, kept=False) for table in forgetful} | {
@@ -220,11 +220,11 @@ class Catalog:
         }
 
     def inputs_with_retention(self, view: View) -> list[str]:
-        """What a view reads that forgets rows."""
+        """The inputs of a view that have retention."""
         return [name for name in view.inputs if name in self._entries and self._entries[name].forgets]
 
     def maps(self) -> Mapping[str, Map]:
-        """Every stored map by name: contents of relations and the state of stages."""
+        """Every stored map by name: contents of relations and state of stages."""
         if self._maps is None:
             maps = {name: Map(name, fields) for name, fields in self.relations.items()}
             for view in self.views.values():
@@ -235,7 +235,7 @@ class Catalog:
         return self._maps
 
     def mergeable_maps(self) -> dict[str, Map]:
-        """The stored maps that may be summed up: those of views that are only subscribed to are logs."""
+        """The stored maps that may be compacted: all but the rows of subscribe-only views, which are logs."""
         logs = {view.name for view in self.view_index.subscribe_only}
         return {name: map_ for name, map_ in self.maps().items() if name not in logs}
 
@@ -244,22 +244,22 @@ class Catalog:
         return set[str]().union(*(view.functions for view in self.views.values()))
 
     def unread_epochs(self, relation: str) -> list[int]:
-        """The epochs that deferred views over ``relation`` have last looked at."""
+        """The last epoch that each deferred view over ``relation`` has read."""
         return [view.fresh for view in self.view_index.deferred_readers(relation)]
 
     def keeps_rows_of(self, relation: str) -> bool:
-        """Whether rows of ``relation`` are stored: of streams only until deferred views have seen them."""
+        """True if rows of ``relation`` are stored; those of streams are until all deferred views have read them."""
         table = self.tables.get(relation)
         return table is None or table.kept or bool(self.view_index.deferred_readers(relation))
 
     def ancestors(self, view: View) -> set[str]:
-        """All relations that a view reads, also by way of other views."""
+        """All relations that a view reads, directly or through other views."""
         views = self.views
         above = (self.ancestors(views[name]) for name in view.inputs if name in views)
         return set(view.inputs).union(*above)
 
     def require_not_static(self, tables: Collection[str]) -> None:
-        """Refuse a change of a table of which a view was told that it never changes."""
+        """Refuse a change of a table that a view declares to never change."""
         if self.static.isdisjoint(tables):
             return
         for view in self.views.values():
@@ -271,12 +271,12 @@ class Catalog:
                 )
 
     def require_not_object_tables(self, tables: Iterable[str]) -> None:
-        """Refuse a change of tables that belong to a module of objects."""
+        """Refuse a direct change of tables that hold objects."""
         if self.module is not None:
             self.module.require_not_object_tables(tables)
 
     def alone(self, view: View) -> View:
-        """The view with stages of its own, which it has to be given."""
+        """The view without shared stages; its own stages must then be filled."""
         alone = with_shared_stages(view, {}) if view.shares else view
         self.update_view(alone)
         return alone

@@ -1,4 +1,4 @@
-"""The constraints of a catalog: what its tables may refer to, and what an epoch has to be checked for."""
+"""The constraints of a catalog: valid foreign keys, and the checks of an epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def constraints_of(tables: Mapping[str, Table]) -> Constraints:
-    """All that is enforced. A foreign key to a table that is not there yet is one to an empty table."""
+    """All enforced constraints. A foreign key to a table that does not exist yet refers to an empty table."""
     conditions = {
         table.name: tuple(CheckCondition(table, check, check_condition(table, check)) for check in checks)
         for table in tables.values()
@@ -41,7 +41,7 @@ def _enforced(table: Table) -> Iterator[ReferentialConstraint]:
 
 
 def _absent(child: Table, reference: ReferentialConstraint) -> Table:
-    """A table that is not there yet, as far as what refers to it tells."""
+    """A table that does not exist yet, with the columns that a foreign key of ``child`` implies."""
     types = {field.name: field.type for field in child.fields}
     names = reference.referenced or reference.columns
     fields = zip(names, reference.columns, strict=True)
@@ -51,9 +51,9 @@ def _absent(child: Table, reference: ReferentialConstraint) -> Table:
 def require_valid_references(
     name: str, table: Table | None, tables: Mapping[str, Table], views: Mapping[str, object]
 ) -> None:
-    """Refuse a new table whose foreign keys cannot be held, or what cannot be what others refer to already.
+    """Refuse a new table whose foreign keys are invalid, or that does not fit foreign keys that already refer to it.
 
-    Where ``table`` is None, ``name`` is that of a new view.
+    If ``table`` is None, ``name`` is that of a new view.
     """
     for other in tables.values():
         for reference in _enforced(other):
@@ -69,14 +69,14 @@ def require_valid_references(
 
 
 def missing_parents(table: Table, tables: Mapping[str, Table]) -> list[str]:
-    """The tables that ``table`` refers to and that are not there yet."""
+    """The tables that ``table`` refers to and that do not exist yet."""
     return sorted(_parents(table) - tables.keys() - {table.name})
 
 
 def require_unreferenced(name: str, tables: Mapping[str, Table], is_empty: Callable[[str], bool]) -> None:
-    """Refuse that table ``name`` goes while foreign keys of other tables refer to it.
+    """Refuse to drop table ``name`` while foreign keys of other tables refer to it.
 
-    Of tables that refer to each other one has to be first: it may go once the others are empty.
+    Of tables that refer to each other one has to be dropped first: that is allowed once the others are empty.
     """
     for other in tables.values():
         if other.name == name or name not in _parents(other):
@@ -107,7 +107,7 @@ def _ancestors(name: str, tables: Mapping[str, Table]) -> set[str]:
 
 
 def without_enforcement(table: Table) -> Table:
-    """``table`` as one whose foreign keys only inform: those that were declared before they were enforced."""
+    """``table`` with informational foreign keys: for those declared before foreign keys were enforced."""
     return replace(table, references=tuple(replace(r, enforced=False, rely=False) for r in table.references))
 
 
@@ -121,7 +121,7 @@ def _require_kept(table: Table, reference: ReferentialConstraint) -> None:
 
 
 def _require_parent(child: Table, reference: ReferentialConstraint, parent: Table | None) -> None:
-    """Refuse a parent whose key is not the one that is referred to, or whose rows are not kept; None is a view."""
+    """Refuse a parent whose primary key is not the referenced one, or whose rows are not kept; None is a view."""
     if parent is None:
         raise _refused(child, reference, f'"{reference.table}" is a view.', "Refer to a table.")
     if not parent.kept or parent.forgets:

@@ -1,4 +1,4 @@
-"""Tables as the statements that make them: how the catalog stores them."""
+"""Tables as CREATE TABLE statements, the form in which the catalog stores them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ddl"]
 
 
 def ddl(table: Table) -> str:
-    """The statement that makes ``table``.
+    """The CREATE statement of ``table``.
 
     >>> from tidemill.model import types as t
     >>> from tidemill.model.types import Field
@@ -35,7 +35,7 @@ def _named(constraint: ReferentialConstraint | CheckConstraint) -> str:
 
 
 def _characteristics(constraint: ReferentialConstraint | CheckConstraint) -> str:
-    """The end of a constraint that only informs; nothing for one that is enforced.
+    """The suffix of an informational constraint; empty for an enforced one.
 
     >>> _characteristics(CheckConstraint("positive", "a > 0", enforced=False, rely=True))
     ' NOT ENFORCED RELY'
@@ -44,7 +44,7 @@ def _characteristics(constraint: ReferentialConstraint | CheckConstraint) -> str
 
 
 def _along(cut: Partitioning) -> str:
-    """How a table is cut.
+    """The PARTITION BY clause of a table.
 
     >>> _along(Partitioning("ts", 60_000_000, lateness=3_600_000_000))
     ' PARTITION BY `ts` EVERY 1 MINUTE LATENESS 1 HOUR'

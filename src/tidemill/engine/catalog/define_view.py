@@ -1,4 +1,4 @@
-"""A view compiled from its query, over what the catalog holds."""
+"""A view compiled from its query, over the relations of the catalog."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def define_view(
     epoch: int,
     tree: ParsedText | PartitionedView | OqlText | None = None,
 ) -> View:
-    """Compile a view over what the catalog holds; it is not added yet. Errors point into ``tree`` where given."""
+    """Compile a view over the relations of the catalog, without adding it. Errors point into ``tree`` if given."""
     _require_options(name, options)
-    # A view that is to replace one of its name cannot read that.
+    # A view that replaces one of its name cannot read the old one.
     readable = {other: fields for other, fields in (catalog.relations | catalog.remote).items() if other != name}
     cuts = {other: cut for other, cut in catalog.partitionings.items() if other != name}
     meant = as_oql(tree or query, name)
@@ -71,14 +71,14 @@ def _require_options(name: str, options: Iterable[str]) -> None:
 
 
 def _require_changes(catalog: Catalog, name: str, read: Iterable[str]) -> None:
-    """Refuse a view over one that has no changes to follow."""
+    """Refuse a view over one that publishes no changes."""
     for view in map(catalog.views.get, read):
         if view is not None and view.serve is Serve.READ:
             raise unpublished_error(view.name, f'view "{name}" cannot follow "{view.name}"')
 
 
 def _require_retained_inputs(catalog: Catalog, view: View) -> None:
-    """Refuse a deferred view where what it reads does not wait for it."""
+    """Refuse a deferred view over inputs that drop rows before it has read them."""
     forgetful = catalog.inputs_with_retention(view)
     if view.refresh.deferred and forgetful:
         raise Unsupported(
@@ -89,7 +89,7 @@ def _require_retained_inputs(catalog: Catalog, view: View) -> None:
 
 
 def _require_log(view: View) -> None:
-    """Refuse wrong options here and not at the first epoch, and ``keep`` where there is no log."""
+    """Refuse invalid options now rather than at the first epoch, and ``keep`` for a view without a log."""
     _ = view.refresh, view.weight, view.keep
     if "keep" in view.options and view.keep is None:
         raise Unsupported(

@@ -1,4 +1,4 @@
-"""A folder feed as the catalog has it: which folder, which table, and its options."""
+"""The catalog entry of a folder feed: its folder, its table, and its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEED_OPTIONS = {
 
 @dataclass(frozen=True)
 class FeedEntry:
-    """A feed as the catalog knows it: what comes to ``folder`` becomes changes of ``table``."""
+    """Catalog entry of a feed: files that arrive in ``folder`` become changes of ``table``."""
 
     name: str
     table: str
@@ -39,24 +39,24 @@ class FeedEntry:
 
     @property
     def sync(self) -> str:
-        """When files are taken in, as its options say it."""
+        """The option ``sync``: when files are ingested."""
         return self.options.get("sync", MANUAL)
 
     @property
     def position(self) -> str:
-        """The name under which the last file that was taken in is stored."""
+        """The name of the position that stores the last ingested file."""
         return f"feed:{self.name}"
 
     @property
     def arrivals(self) -> InboxFolder:
-        """What waits in its folder."""
+        """The folder in which new files wait."""
         return InboxFolder(Path(self.folder), self.options.get("format"))
 
     def to_json(self) -> dict[str, Any]:
-        """The feed as it stands in the catalog."""
+        """The feed in the form that the catalog stores."""
         return {"name": self.name, "table": self.table, "folder": self.folder, "options": dict(self.options)}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> FeedEntry:
-        """The feed that the catalog has."""
+        """The feed from its stored form."""
         return cls(item["name"], item["table"], item["folder"], item["options"])

@@ -1,4 +1,4 @@
-"""A module of classes as the catalog has it: its text, and what that means."""
+"""The catalog entry of an ODL module: its text, and the classes that it declares."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidemill.model.schema import Table
 
 @dataclass(frozen=True)
 class ObjectModule:
-    """The classes that objects of a warehouse may have, as they were declared in ODL.
+    """The classes of the objects of a warehouse, as declared in ODL.
 
-    Much is asked of it for each object, so what follows from the classes alone is worked out once.
+    Every operation on an object needs several facts about classes, so these are computed once.
     """
 
     text: str
@@ -24,12 +24,12 @@ class ObjectModule:
 
     @classmethod
     def of(cls, text: str, name: str = "odl") -> ObjectModule:
-        """Read a module; ``name`` is what errors call the text."""
+        """Parse a module; errors call the text ``name``."""
         return cls(text, read_odl(text, name))
 
     @cached_property
     def stored(self) -> dict[str, Table]:
-        """The tables by the names of the classes that have one; parents come first."""
+        """The tables by class name, for classes that have one; parents come first."""
         return {name: self.schema.table(name) for name in self.schema.classes if self.schema.is_stored(name)}
 
     @cached_property
@@ -39,7 +39,7 @@ class ObjectModule:
 
     @cached_property
     def attributes(self) -> dict[str, dict[str, Attribute]]:
-        """The attributes of every class, in the order of its columns."""
+        """The attributes of every class, in column order."""
         return {name: self.schema.attributes(name) for name in self.schema.classes}
 
     def attributes_of(self, cls: str) -> dict[str, Attribute]:
@@ -57,7 +57,7 @@ class ObjectModule:
 
     @cached_property
     def lines(self) -> dict[str, tuple[str, ...]]:
-        """For every class the stored ones in whose tables its objects stand: itself, and those above."""
+        """For every class the stored classes whose tables contain its objects: itself and its superclasses."""
         return {
             name: tuple(above.name for above in self.schema.line(name) if above.name in self.stored)
             for name in self.schema.classes
@@ -65,7 +65,7 @@ class ObjectModule:
 
     @cached_property
     def children(self) -> dict[str | None, tuple[str, ...]]:
-        """For each stored class the stored ones next below it; for None those that have none above."""
+        """For each stored class its nearest stored subclasses; for None those without a stored superclass."""
         found: dict[str | None, list[str]] = {None: []} | {name: [] for name in self.stored}
         for name in self.stored:
             above = self.lines[name][1:]
@@ -74,7 +74,7 @@ class ObjectModule:
 
     @cached_property
     def keys(self) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
-        """For every class the keys of its objects, each with the class in whose extent it tells them apart."""
+        """For every class the keys of its objects, each with the class in whose extent it is unique."""
         return {
             name: tuple((above.name, key) for above in self.schema.line(name) for key in above.keys)
             for name in self.schema.classes
@@ -82,7 +82,7 @@ class ObjectModule:
 
     @cached_property
     def plain(self) -> tuple[tuple[str, Attribute], ...]:
-        """The attributes that refer to objects and have no inverse, each with a class whose table holds it."""
+        """The references without an inverse, each with a class whose table holds it."""
         return tuple(
             (home, attribute)
             for found in self.schema.classes.values()
@@ -92,7 +92,7 @@ class ObjectModule:
         )
 
     def tops_having(self, names: frozenset[str]) -> tuple[str, ...]:
-        """The uppermost stored classes that have attributes of all these names, or have some that do below them."""
+        """The topmost stored classes that have attributes of all these names, themselves or in a subclass."""
         if names not in self._tops:
             wanted = {name.lower() for name in names}
             self._tops[names] = tuple(
@@ -107,7 +107,7 @@ class ObjectModule:
         return {}
 
     def homes(self, found: ObjectClass) -> Iterator[str]:
-        """The stored classes that together hold all objects of a class, each once: itself, or the next below."""
+        """The stored classes that together hold each object of a class once: itself, or its nearest subclasses."""
         if found.name in self.stored:
             yield found.name
         else:
@@ -116,12 +116,12 @@ class ObjectModule:
                     yield from self.homes(below)
 
     def referring_to(self, name: str) -> Iterator[tuple[str, Attribute]]:
-        """The plain references that may lead to objects of a class."""
+        """The references without an inverse that may refer to objects of a class."""
         above = {found.name for found in self.schema.line(name)}
         return ((home, attribute) for home, attribute in self.plain if attribute.target in above)
 
     def require_not_object_tables(self, tables: Iterable[str]) -> None:
-        """Refuse to change rows of objects past the objects: nobody would look after what refers to what."""
+        """Refuse to change rows of object tables directly: references and inverses would not be maintained."""
         for name in self.tables.intersection(tables):
             raise DataError(
                 f'table "{name}" holds objects',
@@ -130,7 +130,7 @@ class ObjectModule:
             )
 
     def require_not_class_table(self, table: str) -> None:
-        """Refuse to drop one of the tables."""
+        """Refuse to drop a table that holds objects."""
         if table in self.tables:
             raise Unsupported(
                 f'"{table}" cannot be dropped',

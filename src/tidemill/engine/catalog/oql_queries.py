@@ -1,4 +1,4 @@
-"""What a text in OQL means in a warehouse: over the classes of its objects, and over all else that can be read."""
+"""OQL translated in a warehouse: over the classes of its objects, and over all other tables and views."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["as_oql", "object_events", "oql_view", "read_oql"]
 def as_oql(
     query: str | ParsedText | PartitionedView | OqlText, name: str
 ) -> str | ParsedText | PartitionedView | OqlText:
-    """The query of a view, known for OQL where it is that: no SQL begins with DEFINE."""
+    """The query of a view, marked as OQL if it begins with DEFINE, which no SQL query does."""
     return OqlText(query, name) if isinstance(query, str) and query[:6].lower() == "define" else query
 
 
 def oql_view(text: OqlText, module: ObjectModule | None, readable: RelationFields) -> TranslatedQuery:
-    """The rows of a view that OQL defines, and the order in which they are read."""
+    """The relation of a view that OQL defines, and the order in which its rows are read."""
     found = read_oql(text, module, readable)[0]
     return TranslatedQuery(found.relation, len(found.relation.fields), found.order)
 
 
 def object_events(query: str, name: str, module: ObjectModule | None, readable: RelationFields) -> list[str]:
-    """The events of objects that a view listens to, inverses of relationships included; none if it is not in OQL."""
+    """The object events that a view listens to, including inverses of relationships; none if it is not in OQL."""
     text = as_oql(query, name)
     if not isinstance(text, OqlText):
         return []
@@ -43,7 +43,7 @@ def object_events(query: str, name: str, module: ObjectModule | None, readable: 
 
 
 def read_oql(text: OqlText, module: ObjectModule | None, readable: RelationFields) -> list[OqlView | OqlAnswer]:
-    """Definitions and queries; ``readable`` are all tables and views."""
+    """The definitions and queries of a text; ``readable`` are all tables and views."""
     if module is None:
         raise Unsupported(
             "OQL needs objects, and the warehouse has none",

@@ -1,4 +1,4 @@
-"""When a view follows its inputs: in the same epoch, when asked, every so often, or when it is the most urgent."""
+"""Refresh modes: a view is refreshed in the same epoch, on request, periodically, or when it is the most urgent."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
 @dataclass(frozen=True, slots=True)
 class RefreshMode:
-    """``every`` is None for an immediate view, infinite for a deferred one, and else a number of seconds.
+    """Refresh mode: ``every`` is None for an immediate view, infinite for a deferred one, and else a period in seconds.
 
-    A ``scheduled`` view is deferred, and refreshed when its turn comes (see ``engine.refresh.scheduler``).
+    A ``scheduled`` view is deferred, and refreshed by the scheduler (see ``engine.refresh.scheduler``).
 
     >>> RefreshMode.parse("every 10 minutes").every
     600.0
@@ -32,12 +32,12 @@ class RefreshMode:
 
     @property
     def deferred(self) -> bool:
-        """Whether the view may be behind its inputs."""
+        """True if the view may be behind its inputs."""
         return self.every is not None
 
     @classmethod
     def parse(cls, text: str) -> RefreshMode:
-        """Read ``immediate``, ``deferred``, ``scheduled`` or ``every N seconds | minutes | hours | days``."""
+        """Parse ``immediate``, ``deferred``, ``scheduled`` or ``every N seconds | minutes | hours | days``."""
         words = text.strip().lower()
         if words == "immediate":
             return cls(None)
@@ -53,7 +53,7 @@ class RefreshMode:
 
 
 def staleness_weight(options: Mapping[str, str], name: str) -> float:
-    """How much the staleness of a view counts, beside that of others.
+    """The weight of a view's staleness relative to other scheduled views, by the option ``weight``.
 
     >>> staleness_weight({"weight": "2.5"}, "v"), staleness_weight({}, "v")
     (2.5, 1.0)
@@ -65,7 +65,7 @@ def staleness_weight(options: Mapping[str, str], name: str) -> float:
 
 
 def sync_interval(options: Mapping[str, str]) -> float:
-    """How often views over a source with these options are synced: 0 is all the time, infinite is when asked.
+    """Seconds between syncs of views over a source with these options: 0 is continuous, infinite is on request only.
 
     >>> sync_interval({"sync": "every 5 minutes"}), sync_interval({"sync": "continuous"}), sync_interval({})
     (300.0, 0.0, inf)

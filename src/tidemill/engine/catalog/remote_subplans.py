@@ -1,4 +1,4 @@
-"""What of a view lies in sources, and which protocol keeps it."""
+"""The remote subplans of a view, and the protocol that maintains each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidemill.protocols.protocol import InitialView, Level, ViewMaintainer
 from tidemill.protocols.remote_subplans import RemoteSubplan, extract_remote_subplans
 
 COPY_PROTOCOL = "copies"
-"""The protocol for which every table of a source that a view reads is a core: then there is nothing to ask."""
+"""The protocol with which each source table that a view reads is a subplan of its own, so no queries are needed."""
 
 
 @dataclass(frozen=True)
 class MaintainedSubplan:
-    """A core, the protocol that keeps it, and what the sources tell of its relations.
+    """A remote subplan (``core``), the protocol that maintains it, and the primary keys of its relations.
 
-    Unless it is to be ``complete``, its sources are heard in batches.
+    Unless it must be ``complete``, updates of its sources are read in batches.
     """
 
     core: RemoteSubplan
@@ -44,24 +44,24 @@ class MaintainedSubplan:
 
     @property
     def level(self) -> Level:
-        """What its protocol promises; in batches, not every state is shown."""
+        """The level that its protocol guarantees; strong at most with batches, which skip states."""
         return min(PROTOCOLS[self.protocol].level, Level.COMPLETE if self.complete else Level.STRONG)
 
     def keeper(self, start: InitialView) -> ViewMaintainer:
-        """The protocol at work, from ``start`` on. A copy of one table needs no more than to be told what changes."""
+        """The maintainer of its protocol, from ``start`` on. A copy of one table only has to follow its changes."""
         return PROTOCOLS["lca" if self.protocol == COPY_PROTOCOL else self.protocol].keeper(start)
 
 
 def keep(
     view: str, relation: Relation, options: Mapping[str, str], origins: Iterable[SourceEntry]
 ) -> tuple[Relation, tuple[MaintainedSubplan, ...]]:
-    """``relation`` with its cores taken out, and a protocol for each of them, as the options want it."""
+    """``relation`` with its remote subplans extracted, and a protocol for each of them, by the options."""
     known = list(origins)
     keys = {name: key for origin in known for name, key in origin.keys.items()}
     remote = {name for origin in known for name in origin.relations}
     protocol = options.get("protocol")
     if not remote.isdisjoint(scans(relation)):
-        relation = push_down_filters(relation)  # only columns that the view needs should travel
+        relation = push_down_filters(relation)  # so that only columns that the view needs are fetched
     rest, cores = extract_remote_subplans(view, relation, remote, single=protocol == COPY_PROTOCOL)
     if not cores:
         for option in ("protocol", "consistency"):
@@ -78,14 +78,14 @@ def _maintained(
     wanted, named = options.get("consistency"), options.get("protocol")
     homes = {relation: source_name_of(relation) for relation in core.product.relations}
     protocol = choose_protocol(wanted, core.product, keys, homes, named)
-    # Who asks for a complete protocol by its name, and for nothing less, gets what it promises.
+    # A complete protocol that is named without a weaker consistency is run completely.
     complete = wanted == "complete" or (wanted is None and named is not None and PROTOCOLS[named].level > Level.STRONG)
     why = "asked for by name" if named is not None else explain_choice(protocol, wanted, core.product, keys, homes)
     return MaintainedSubplan(core, protocol, keys, complete, why)
 
 
 def source_name_of(relation: str) -> str:
-    """The source that a table is in.
+    """The source of a table.
 
     >>> source_name_of("shop.orders")
     'shop'

@@ -1,6 +1,6 @@
-"""The catalog as JSON, and back: statements in SQL, compiled again whenever a warehouse is opened.
+"""The catalog as JSON, and back: SQL statements, compiled again whenever a warehouse is opened.
 
-So a catalog is legible in the manifest and outlives any change of our own structures.
+So a catalog is readable in the manifest and independent of internal data structures.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["catalog_from_json", "catalog_to_json"]
 
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
-    """The catalog as it stands in a manifest."""
+    """The catalog in the form that a manifest stores."""
     own = {kept.core.name for view in catalog.views.values() for kept in view.cores}
     own |= {name + LATE for name in catalog.late}
     entries: dict[str, Any] = {"entries": [_entry_to_json(catalog.entry(name)) for name in catalog if name not in own]}
@@ -73,7 +73,7 @@ def catalog_from_json(data: Mapping[str, Any], registry: Registry) -> tuple[Cata
 
 
 def _must_be_rebuilt(catalog: Catalog, view: View, outdated: list[View]) -> bool:
-    """Whether the state of a view is outdated, or what it shares with one that is."""
+    """True if the state of a view is outdated, or it shares stages with a view whose state is."""
     return view in outdated or any(view in shared_stage_users(other, catalog.views.values()) for other in outdated)
 
 
@@ -87,7 +87,7 @@ def _entry_of(catalog: Catalog, item: Mapping[str, Any]) -> Table | View:
     (statement,) = parse(item["ddl"], name="catalog")
     if not isinstance(statement, CreateTable):
         raise ValueError(item["ddl"])
-    # Without the mark it was written when foreign keys only informed: rows were never checked.
+    # Without the mark it was written when foreign keys were informational: rows were never checked.
     return statement.table if item.get("enforced") else without_enforcement(statement.table)
 
 
@@ -107,7 +107,7 @@ def _entry_to_json(entry: Table | View) -> dict[str, Any]:
 
 
 def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
-    """The items of a kind, each under a name that can be one: it becomes part of names of stages and files."""
+    """The items of a kind, each with a valid name, since names become parts of stage and file names."""
     for item in data.get(kind, ()):
         with _read(item):
             if "name" in item and not re.fullmatch(r"\w+", item["name"]):
@@ -117,7 +117,7 @@ def _items(data: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
 
 @contextmanager
 def _read(item: object) -> Iterator[None]:
-    """Read an item of a catalog; one that is not what this Tidemill writes is an error that shows it."""
+    """Context for reading an item of a catalog; a malformed one raises an error that shows it."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as fault:

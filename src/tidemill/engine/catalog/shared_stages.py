@@ -1,14 +1,14 @@
-"""Work that several views have in common is done once.
+"""Shared stages: equal stages of several views are run and stored once.
 
-What windows of different lengths over one feed keep of each slide is the same: its groups, and which slides there are.
-These are stages of their own (see ``compiler.rewrites.sliding_windows``), and equal stages of two views hold the same
-rows as long as both views have seen the same. So a view that is made before anything has come *shares* them: it follows
-the stage of a view that has it already, and neither runs nor stores its own.
+Windows of different lengths over one feed keep the same state for each slide: its groups, and the list of slides. These
+are stages of their own (see ``compiler.rewrites.sliding_windows``), and equal stages of two views hold the same rows as
+long as both views have seen the same changes. So a view that is created while such a stage is still empty *shares* it:
+it reads the stage of the view that owns it, and neither runs nor stores its own.
 
-Scheduled views share as well, if they read the same. They are a *family* then, and have their turn together. One that
-cannot be refreshed leaves it, with a copy of what it shared.
+Scheduled views share as well, if they read the same inputs. They form a *sharing group* and are refreshed together. A
+view that cannot be refreshed leaves the group, with a copy of the state that it shared.
 
-When the view that has them is dropped, the first of those who follow it inherits them, with all that they hold.
+When the owner is dropped, ownership is transferred to the first view that shares its stages, with their contents.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def share_stages(view: View, views: Mapping[str, View], store: Store) -> View:
-    """``view``, with the stages left out that another view has already and that hold nothing yet."""
+    """``view`` without the stages that another view already has and that are still empty."""
     found: dict[str, str] = {}
     known = {stage.name: stage for stage in _empty_stages(view, views, store)}
     for stage in view.program.stages[:-1]:
@@ -49,14 +49,14 @@ def share_stages(view: View, views: Mapping[str, View], store: Store) -> View:
 
 
 def with_shared_stages(view: View, shares: Mapping[str, str]) -> View:
-    """``view``, with stages of others in the place of some of its own."""
+    """``view`` with some of its stages replaced by stages of other views."""
     whole = view.full_program
     own = tuple(renamed(stage, shares) for stage in whole.stages if stage.name not in shares)
     return replace(view, program=Program(view.name, own), whole=whole if shares else None, shares=dict(shares))
 
 
 def can_still_share(view: View, shares: Mapping[str, str], views: Iterable[View]) -> bool:
-    """Whether the stages that ``shares`` names are there, and are what the view would have made itself."""
+    """True if the stages that ``shares`` names exist and equal those that the view would compile itself."""
     known = {stage.name: stage for other in views for stage in other.program.stages}
     own = {stage.name: stage for stage in view.program.stages}
     return all(
@@ -65,7 +65,7 @@ def can_still_share(view: View, shares: Mapping[str, str], views: Iterable[View]
 
 
 def _may_share(view: View, other: View, views: Mapping[str, View]) -> bool:
-    """Whether two views, both made by partitions, always see the same at the same time."""
+    """True if two views, both defined by partitions, always see the same changes at the same time."""
     if view.partitioning is None or other.partitioning is None:
         return False
     if not view.refresh.deferred and not other.refresh.deferred:
@@ -83,7 +83,7 @@ def _empty_stages(view: View, views: Mapping[str, View], store: Store) -> Iterat
 
 
 def _may_be_copied(stage: Stage) -> bool:
-    """Whether the sums of a stage are the same in any order, so that whoever inherits it can add them up again."""
+    """True if the sums of a stage do not depend on order, so that a new owner can recompute them."""
     return not any(value.type == DOUBLE for map_ in stage.maps for value in map_.values)
 
 
@@ -91,45 +91,45 @@ def _same(stage: Stage, other: Stage, shares: Mapping[str, str]) -> bool:
     return renamed(stage, {**shares, stage.name: other.name}) == other
 
 
-# -- those who share --------------------------------------------------------------------------------------------------
+# -- views that share -------------------------------------------------------------------------------------------------
 
 
 def sharing_group(view: View, views: Mapping[str, View]) -> set[str]:
-    """The views that must be refreshed together with a late one, itself included: all that share with each other."""
+    """The views that must be refreshed together with ``view``, itself included: all that share stages, transitively."""
     owner_of = {stage.name: other.name for other in views.values() for stage in other.program.stages}
     found, waiting = set[str](), {view.name}
     while waiting:
         name = waiting.pop()
         found.add(name)
         owners = {owner_of[stage] for stage in views[name].shares.values()}
-        waiting |= owners.union(heir.name for heir in shared_stage_users(views[name], views.values())) - found
+        waiting |= owners.union(user.name for user in shared_stage_users(views[name], views.values())) - found
     return found
 
 
 def shared_stage_users(view: View, views: Iterable[View]) -> list[View]:
-    """The views that share stages of ``view``, in their order."""
+    """The views that use stages of ``view``, in catalog order."""
     own = {stage.name for stage in view.program.stages}
     return [other for other in views if not own.isdisjoint(other.shares.values())]
 
 
-def transfer_shared_stages(view: View, heirs: Iterable[View]) -> tuple[list[View], dict[str, str]]:
-    """The heirs of a view, with the first to share a stage as its new owner; and who that is for each stage."""
+def transfer_shared_stages(view: View, users: Iterable[View]) -> tuple[list[View], dict[str, str]]:
+    """The shared stage users of ``view``, the first of each stage as its new owner; and the new name of each stage."""
     own = {stage.name for stage in view.program.stages}
     owners: dict[str, str] = {}
     changed = []
-    for heir in heirs:
+    for user in users:
         shares: dict[str, str] = {}
-        for name, other in heir.shares.items():
+        for name, other in user.shares.items():
             if other not in own:
                 shares[name] = other
             elif owners.setdefault(other, name) != name:
                 shares[name] = owners[other]
-        changed.append(with_shared_stages(heir, shares))
+        changed.append(with_shared_stages(user, shares))
     return changed, owners
 
 
 def transferred_contents(stages: Iterable[Stage], owners: Mapping[str, str], store: Store) -> dict[str, ChangeSet]:
-    """What stages hold, under the names of those who are to have it."""
+    """The contents of stages, under the names of their new owners."""
     found = {}
     for stage in stages:
         if stage.name in owners:

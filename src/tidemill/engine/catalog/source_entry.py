@@ -1,7 +1,7 @@
-"""Sources as the catalog knows them: how each is reached, and which tables it offers to views.
+"""Catalog entries of sources: how to connect to each, and the tables that it offers to views.
 
-The tables are written down when the source is created. So a warehouse opens and compiles its views without asking
-anybody, and a source that has changed its tables is noticed and not followed blindly.
+The tables are recorded when the source is created. So a warehouse opens and compiles its views without a connection,
+and a schema change of a source is detected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemill.sources.source import Source
 
 @dataclass(frozen=True)
 class SourceEntry:
-    """A source by name. Its ``options`` are text that may be stored and shown; secrets are not among them."""
+    """Catalog entry of a source. Its ``options`` may be stored and shown; they contain no secrets."""
 
     name: str
     kind: str
@@ -32,7 +32,7 @@ class SourceEntry:
 
     @classmethod
     def found(cls, name: str, kind: str, options: Mapping[str, str], secrets: Secrets) -> SourceEntry:
-        """The source as it is now; raises where it cannot be reached, or its options are wrong."""
+        """The entry of a source from its present schema; raises if it cannot be reached or its options are wrong."""
         sync_interval(options)
         source = open_source(name, kind, _of_source(options), secrets)
         try:
@@ -42,28 +42,28 @@ class SourceEntry:
 
     @property
     def relations(self) -> dict[str, tuple[Field, ...]]:
-        """The fields of its tables, by the names that queries have for them."""
+        """The fields of its tables, by their names in queries."""
         return {f"{self.name}.{table.name}": table.fields for table in self.tables.values()}
 
     @property
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """The primary keys of its tables, by the names that queries have for them."""
+        """The primary keys of its tables, by their names in queries."""
         return {f"{self.name}.{t.name}": t.primary_key for t in self.tables.values() if t.primary_key}
 
     @property
     def sync(self) -> str:
-        """When views over it are synced, as its options say it."""
+        """The option ``sync``: when views over it are synced."""
         return self.options.get("sync", MANUAL)
 
     def open(self, reader: str, secrets: Secrets, patience: float | None = None) -> Source:
-        """A connection that follows the source for ``reader``, who is somebody else for each view.
+        """A connection that follows the changes of the source for ``reader``, which is different for each view.
 
-        ``patience``, where it is given, is the longest for which a lost connection is tried again.
+        ``patience``, if given, is the longest time in seconds for which a lost connection is retried.
         """
         return open_source(self.name, self.kind, self._given(reader, patience), secrets)
 
     def look(self, reader: str, secrets: Secrets) -> Source:
-        """A connection for a short question about how ``reader`` asks; it makes nothing there."""
+        """A short-lived connection to describe the queries of ``reader``; it creates nothing in the source."""
         return open_source(self.name, self.kind, self._given(reader, 2.0) | {"setup": "exists"}, secrets)
 
     def _given(self, reader: str, patience: float | None) -> dict[str, str]:
@@ -74,18 +74,18 @@ class SourceEntry:
         return given
 
     def to_json(self) -> dict[str, Any]:
-        """The source as it stands in the catalog."""
+        """The source in the form that the catalog stores."""
         tables = [ddl(table) for table in self.tables.values()]
         return {"name": self.name, "kind": self.kind, "options": dict(self.options), "tables": tables}
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> SourceEntry:
-        """The source that the catalog has."""
+        """The source from its stored form."""
         return cls(item["name"], item["kind"], item["options"], {t.name: t for t in map(_table, item["tables"])})
 
 
 def _of_source(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are the source's own; ``sync`` says what the warehouse does."""
+    """The options of the source itself, without ``sync``, which is for the warehouse."""
     return {name: text for name, text in options.items() if name != "sync"}
 
 

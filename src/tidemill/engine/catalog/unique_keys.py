@@ -1,6 +1,6 @@
-"""Keys of views: columns of which no two rows have the same values.
+"""Unique keys of views: columns on which no two rows agree.
 
-With a key, an old row that leaves and a new row that comes are known to be one row that changed.
+With a key, a deleted row and an inserted row with the same key values are recognized as one update.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ KeyColumns = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class _KnownKey:
-    """The key of a relation, and which of its columns are equal in every row."""
+    """The key of a relation, and groups of columns that are equal in every row."""
 
     key: KeyColumns
     equal: tuple[KeyColumns, ...] = ()
 
     def equals(self, column: str) -> KeyColumns:
-        """The columns that always have the value of ``column``, itself among them."""
+        """The columns that always have the value of ``column``, itself included."""
         return next((group for group in self.equal if column in group), frozenset((column,)))
 
 
 def key_of_view(view: View, catalog: Catalog) -> tuple[int, ...] | None:
-    """The places of the columns that tell the rows of a view apart; None where no such columns are known."""
+    """The positions of the columns that identify the rows of a view; None if no such columns are known."""
     return key_of(view.relation, {name: key for name in view.inputs for key in _key_columns(name, catalog)})
 
 
 def _key_columns(name: str, catalog: Catalog) -> Iterator[tuple[str, ...]]:
-    """The names of the key's columns of a table or view, if it has one. The keys of a stream are not checked."""
+    """The names of the key columns of a table or view, if it has a key. Keys of streams are not checked."""
     entry = catalog.entry(name)
     if isinstance(entry, Table):
         places = entry.key_positions if entry.primary_key and entry.kept else None
@@ -48,10 +48,10 @@ def _key_columns(name: str, catalog: Catalog) -> Iterator[tuple[str, ...]]:
 
 
 def key_of(relation: Relation, keys: Mapping[str, Iterable[str]]) -> tuple[int, ...] | None:
-    """The places of the columns that tell the rows of ``relation`` apart; None where no such columns are known.
+    """The positions of the columns that identify the rows of ``relation``; None if no such columns are known.
 
-    ``keys`` are those of the tables and views that it reads. NULL is a value like any other here, so the columns of an
-    outer join and of groups may be among them. A relation of one row has the empty key.
+    ``keys`` are those of the tables and views that it reads. NULL counts as an ordinary value here, so columns of an
+    outer join and of groups may be part of the key. A relation of one row has the empty key.
 
     >>> from tidemill.model.types import INT, Field
     >>> orders = r.Scan("orders", "o", (Field("id", INT), Field("amount", INT)))
@@ -85,7 +85,7 @@ def _known(node: Relation, keys: Mapping[str, Iterable[str]]) -> _KnownKey | Non
             return _of_join(node, keys)
         case r.Unnest(columns=columns):
             below = _known(node.input, keys)
-            # Only the position tells two equal elements apart.
+            # Only the position distinguishes two equal elements.
             return None if below is None or len(columns) == 1 else _KnownKey(below.key | {columns[0].name}, below.equal)
         case r.Filter(condition=condition):
             below = _known(node.input, keys)
@@ -105,7 +105,7 @@ def _names(node: Relation) -> KeyColumns:
 
 
 def _of_join(node: r.Join | r.OuterJoin, keys: Mapping[str, Iterable[str]]) -> _KnownKey | None:
-    """The keys of both sides; that of one alone where each of its rows finds at most one row of the other side."""
+    """The keys of both sides; that of one side alone if each of its rows matches at most one row of the other."""
     left, right = _known(node.left, keys), _known(node.right, keys)
     if left is None or right is None:
         return None
@@ -117,7 +117,7 @@ def _of_join(node: r.Join | r.OuterJoin, keys: Mapping[str, Iterable[str]]) -> _
         inner = _KnownKey(left.key, equal)
     elif not kept_left and all(inner.equals(key) & _names(node.right) for key in left.key):
         inner = _KnownKey(right.key, equal)
-    # A row that is kept without a partner has NULLs where it would have had equal values.
+    # An unmatched row of an outer join has NULLs in place of the equal values.
     return _KnownKey(inner.key) if kept_left or kept_right else inner
 
 
@@ -129,7 +129,7 @@ def _equalities(condition: Scalar) -> Iterable[KeyColumns]:
 
 
 def _merged(groups: Iterable[KeyColumns]) -> tuple[KeyColumns, ...]:
-    """Groups of equal columns, those that overlap as one."""
+    """Groups of equal columns, overlapping ones merged."""
     merged: list[KeyColumns] = []
     for group in groups:
         apart = [other for other in merged if not other & group]
@@ -138,7 +138,7 @@ def _merged(groups: Iterable[KeyColumns]) -> tuple[KeyColumns, ...]:
 
 
 def _shown(below: _KnownKey, outputs: tuple[Named, ...]) -> _KnownKey | None:
-    """The key under the names that a projection gives it, or gives to columns equal to it."""
+    """The key under the output names of a projection, of its own columns or of columns equal to them."""
     names: dict[str, str] = {}
     for output in outputs:
         if isinstance(output.scalar, Column):

@@ -1,4 +1,4 @@
-"""Functions that users bring to a warehouse: registered by name, remembered by their types."""
+"""User-defined functions and aggregates: registered by name, stored in the catalog by signature."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register_function(
     returns: str,
     strict: bool,
 ) -> None:
-    """Register ``function`` under ``name`` for views and queries; keys ``used`` by views keep their types."""
+    """Register ``function`` under ``name`` for views and queries; signatures ``used`` by views cannot change."""
     signature = FunctionSignature(
         check_function_name(name), tuple(map(read_type, arguments)), read_type(returns), strict
     )
@@ -58,12 +58,12 @@ def register_aggregate(
 
 
 def state_factory(zero: Any) -> Callable[[], Any]:
-    """What gives each group a state of its own: ``zero`` is a function that makes one, or the state itself."""
+    """Factory of the initial state of each group: ``zero`` is such a function, or a state that is copied."""
     return zero if callable(zero) else lambda: deepcopy(zero)
 
 
 def signature_to_json(signature: FunctionSignature) -> dict[str, Any]:
-    """A signature as the catalog keeps it."""
+    """A signature in the form that the catalog stores."""
     return {
         "name": signature.name,
         "arguments": [str(of) for of in signature.arguments],
@@ -74,6 +74,6 @@ def signature_to_json(signature: FunctionSignature) -> dict[str, Any]:
 
 
 def signature_from_json(item: Mapping[str, Any]) -> FunctionSignature:
-    """A signature that the catalog has kept."""
+    """A signature from its stored form."""
     types = tuple(map(read_type, item["arguments"]))
     return FunctionSignature(item["name"], types, read_type(item["returns"]), item["strict"], item["aggregate"])

@@ -26,7 +26,7 @@ __all__ = ["ANY_RUNTIME", "RuntimeNeeds", "View", "unpublished_error"]
 
 
 class RuntimeNeeds(NamedTuple):
-    """What a view asks of the runtime that runs it: views that ask the same are placed alike."""
+    """Requirements of a view on its runtime: views with equal requirements are placed on the same runtime."""
 
     option: str = "auto"
     row_wise: bool = False
@@ -39,10 +39,10 @@ ANY_RUNTIME = RuntimeNeeds()
 
 @dataclass(frozen=True)
 class View:
-    """A materialized view: what it means, what keeps it fresh, and since when it is known.
+    """A materialized view: its query, its program and its options.
 
-    ``created`` is the epoch that filled it, ``fresh`` the one that a deferred view shows. What of it lies in sources
-    are its ``cores``, each kept by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
+    ``created`` is the epoch that filled it, ``fresh`` the epoch that a deferred view shows. Its remote subplans are
+    ``cores``, each maintained by a protocol; ``relation`` reads them as tables. Stages that it ``shares`` with other
     views are not in its ``program``, but in the ``whole`` one (see ``with_shared_stages``). Its rows are read in
     ``order``, if it has one.
     """
@@ -67,12 +67,12 @@ class View:
 
     @property
     def serve(self) -> Serve:
-        """What the view is for."""
+        """The use of the view: reads, subscriptions or both."""
         return self.program.stages[-1].serve
 
     @property
     def served_text(self) -> str:
-        """Who is served, and from what, as EXPLAIN says it."""
+        """The option ``serve`` in words, for EXPLAIN: who is served, and from what."""
         match self.serve:
             case Serve.READ:
                 return "readers (serve = 'read'): rows are made from its maps when read, changes are not published"
@@ -83,39 +83,39 @@ class View:
 
     @property
     def computed_on_read(self) -> bool:
-        """Whether its rows are not stored, but made from its maps."""
+        """True if its rows are not stored, but computed from its maps when read."""
         return self.serve is not Serve.BOTH
 
     @property
     def keep(self) -> int | None:
-        """Of how many epochs its changes are kept; None: as far back as everything else."""
+        """Number of epochs whose changes are kept; None: as many as of all other relations."""
         return kept_epochs(self.options, self.name) if self.serve is Serve.SUBSCRIBE else None
 
     def reach(self, oldest: int, epoch: int) -> int:
-        """The epoch after which its changes are kept, in a warehouse that reaches from ``oldest`` to ``epoch``.
+        """The epoch after which its changes are kept, in a warehouse that holds epochs ``oldest`` to ``epoch``.
 
-        The rows that a view began with are a change as well, but not where rows are not stored.
+        The initial rows of a view count as a change too, except if its rows are not stored.
         """
         return oldest if self.keep is None else max(oldest, epoch - self.keep, self.created)
 
     @property
     def forgets(self) -> bool:
-        """Whether its rows are forgotten after a while."""
+        """True if it has retention: old partitions are dropped."""
         return self.partitioning is not None and self.partitioning.retain is not None
 
     @cached_property
     def refresh(self) -> RefreshMode:
-        """When the view follows its inputs."""
+        """When the view is refreshed."""
         return RefreshMode.parse(self.options.get("refresh", "immediate"))
 
     @property
     def full_program(self) -> Program:
-        """Its program with all stages, also those that another view keeps for it."""
+        """Its program with all stages, including shared ones that another view owns."""
         return self.whole or self.program
 
     @property
     def weight(self) -> float:
-        """How much its staleness counts beside that of other scheduled views."""
+        """The weight of its staleness relative to other scheduled views."""
         return staleness_weight(self.options, self.name)
 
     @cached_property
@@ -127,7 +127,10 @@ class View:
 
     @cached_property
     def runtime_needs(self) -> RuntimeNeeds:
-        """What decides, beside the work, which runtime runs it; row by row if some stage takes one row at a time."""
+        """Its requirements on the runtime, which is chosen by them and by the amount of work.
+
+        It is row-wise if some stage takes one row at a time.
+        """
         by_row = any(map(row_wise, self.program.stages))
         return RuntimeNeeds(self.options.get("runtime", "auto"), by_row, self.partitioning is not None)
 
@@ -138,20 +141,20 @@ class View:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever the layout of the view's state would: stored state with another one is built again.
+        """Hash of the layout of the view's state: stored state with another fingerprint is rebuilt.
 
-        Every DDL statement writes those of all views, so each is computed once.
+        Every DDL statement writes the fingerprints of all views, so each is cached.
         """
         return hashlib.sha256(text_of_program(self.program).encode()).hexdigest()[:16]
 
     @cached_property
     def functions(self) -> frozenset[str]:
-        """The names by which its calls know their functions; asked by every DDL statement."""
+        """The keys of the functions that it calls; cached, since every DDL statement needs them."""
         return frozenset(functions_in(self.relation))
 
 
 def unpublished_error(view: str, what: str) -> Unsupported:
-    """The error for asking ``what`` of a view that is only read."""
+    """The error for requesting ``what`` of a view that publishes no changes."""
     return Unsupported(
         what,
         detail=f"View \"{view}\" was created with serve = 'read': its changes are not worked out.",

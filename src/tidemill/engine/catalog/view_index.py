@@ -1,4 +1,4 @@
-"""The views of a catalog by what an epoch asks of them: made after DDL, so that no epoch goes over all views."""
+"""Index of the views of a catalog for epochs: built after DDL, so that no epoch iterates over all views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ViewIndex"]
 
 
 class ViewIndex:
-    """The views by the relations that they read and by how they are refreshed, in their order."""
+    """The views by the relations that they read and by refresh mode, in catalog order."""
 
     def __init__(self, views: Mapping[str, View]) -> None:
         self._views = views
@@ -21,13 +21,13 @@ class ViewIndex:
             for relation in view.inputs:
                 self._readers.setdefault(relation, []).append(view)
         self.deferred = [view for view in views.values() if view.refresh.deferred]
-        """Views that do not follow every epoch."""
+        """Views that are not refreshed in every epoch."""
         self.periodic = [view for view in self.deferred if math.isfinite(view.refresh.every or 0.0)]
         """Views that are refreshed once an interval has passed."""
         self.subscribe_only = [view for view in views.values() if view.keep is not None]
         """Views that are only subscribed to."""
         self.runtime_needs = {view.runtime_needs for view in views.values()}
-        """All that views ask of the runtime that runs them."""
+        """The distinct runtime requirements of all views."""
 
     def deferred_readers(self, relation: str) -> list[View]:
         """The deferred views that read a relation."""

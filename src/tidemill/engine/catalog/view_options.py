@@ -1,4 +1,4 @@
-"""The options of a view: what may be said in WITH, and what it means."""
+"""The options of a view, given in WITH: their names, values and meaning."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def view_options() -> dict[str, str]:
 
 
 DEFAULT_KEPT_EPOCHS = 1_000
-"""Of how many epochs a view that is only subscribed to keeps the changes, where its option ``keep`` does not say."""
+"""Default of the option ``keep``: the number of epochs whose changes a subscribe-only view keeps."""
 
 
 def kept_epochs(options: Mapping[str, str], name: str) -> int:
-    """How many epochs of changes an option says to keep.
+    """The number of epochs of changes to keep, by the option ``keep``.
 
     >>> kept_epochs({"keep": "50"}, "v")
     50
@@ -48,7 +48,7 @@ def kept_epochs(options: Mapping[str, str], name: str) -> int:
 
 
 def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | None) -> Partitioning | None:
-    """How a view is cut, with how long an option says that its partitions stay."""
+    """The partitioning of a view, with the retention of the option ``retain``."""
     if "retain" not in options:
         return cut
     count, _, unit = options["retain"].strip().partition(" ")
@@ -65,15 +65,19 @@ def with_retention(options: Mapping[str, str], name: str, cut: Partitioning | No
 
 
 def requires_incremental(options: Mapping[str, str], name: str) -> bool:
-    """Whether a view must be incremental."""
+    """True if a view must be incremental, by the option ``require``."""
     wanted = options.get("require", "")
     if wanted not in ("", "incremental"):
-        raise Unsupported(f'view "{name}" requires "{wanted}", which nobody knows', hint="Use require = 'incremental'.")
+        raise Unsupported(
+            f'unknown requirement "{wanted}"',
+            detail=f'It is the option require of view "{name}".',
+            hint="Known: incremental.",
+        )
     return wanted == "incremental"
 
 
 def static_tables(options: Mapping[str, str]) -> frozenset[str]:
-    """The tables that an option says to be static.
+    """The tables that the option ``static`` declares to never change.
 
     >>> sorted(static_tables({"static": "nation, Region"}))
     ['nation', 'region']

@@ -1,5 +1,5 @@
-"""Tables, views, sources and feeds created, replaced and dropped; each commits the catalog.
+"""DDL: tables, views, sources and feeds created, replaced and dropped; each commits the catalog.
 
-- ``tables_and_views``: tables and views created, replaced and dropped; shared stages are transferred
-- ``sources_and_feeds``: sources and feeds created and dropped
+- ``tables_and_views``: tables and views; shared stages of a dropped view are transferred
+- ``sources_and_feeds``: sources and feeds
 """

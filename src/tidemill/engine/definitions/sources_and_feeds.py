@@ -1,4 +1,4 @@
-"""Sources and folder feeds created and dropped. The catalog is committed with each of them."""
+"""DDL of sources and folder feeds. Each statement commits the catalog."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SourceDefinitions:
                 self._epochs.commit_catalog()
 
     def create_feed(self, feed: FeedEntry) -> None:
-        """Add a feed, which begins to read files if it does so by itself."""
+        """Add a feed, and start it if it is not manual."""
         with self._settled():
             self._state.require_writable()
             with self._epochs.changing_catalog() as catalog:
@@ -48,7 +48,7 @@ class SourceDefinitions:
         self._feeds.follow(feed)
 
     def drop_feed(self, name: str) -> None:
-        """Remove a feed; its folder stays as it is."""
+        """Remove a feed; its folder is left unchanged."""
         with self._settled():
             self._state.require_writable()
             with self._epochs.changing_catalog() as catalog:

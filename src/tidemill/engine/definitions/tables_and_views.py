@@ -1,4 +1,4 @@
-"""Tables and views created, replaced and dropped. A view that goes leaves the stages that it shares to others."""
+"""DDL of tables and views. Shared stages of a dropped view are transferred to the views that use them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RelationDefinitions:
                 self._epochs.commit_catalog(positions=initial_head(table))
 
     def create_view(self, view: View) -> None:
-        """Add a view and fill it from what its inputs hold."""
+        """Add a view and fill it from the contents of its inputs."""
         store = self._state.store
         with self._settled():
             self._state.require_writable()
@@ -69,7 +69,7 @@ class RelationDefinitions:
                     view = share_stages(view, catalog.views, store)
                     catalog.add(view)
                     begun = tuple(filter(store.rows, view.map_names))
-                    if begun:  # by a process that died before the view was whole
+                    if begun:  # by a process that died before the view was complete
                         self._epochs.commit(Epoch(store.epoch, dropped=begun), ends=False)()
                     self._filler.fill(view, pending)
             except REVERTIBLE_ERRORS:
@@ -84,10 +84,10 @@ class RelationDefinitions:
                 raise
 
     def replace_view(self, view: View) -> None:
-        """Put a view in the place of the one of its name, which no other view may read: built first, then swapped.
+        """Replace the view of the same name, which no other view may read: the new one is built first, then swapped in.
 
-        Whatever fails on the way, a query that cannot be maintained, a row that it cannot take, an interrupt, the old
-        view is as it was. The store has not changed until the commit, so memory is read anew from there.
+        Whatever fails before the commit (a query that cannot be maintained, a faulty row, an interrupt), the old view
+        stays as it was: the store has not changed, so memory is reloaded from it.
         """
         with self._source_views.alone(view.name), self._settled():
             self._state.require_writable()
@@ -105,7 +105,7 @@ class RelationDefinitions:
                     catalog.add(view)
                     self._filler.fill(view, pending, left=left, dropped=dropped)
             except REVERTIBLE_ERRORS:
-                self._state.reload()  # what runtimes have under this name is of the new view
+                self._state.reload()  # runtimes hold state of the new view under this name
                 raise
             self._source_views.drop(old)
 
@@ -121,7 +121,7 @@ class RelationDefinitions:
                 self._source_views.drop(view)
 
     def unshare(self, view: View) -> None:
-        """Give a view stages of its own: it, and those who follow it, have copies of what was shared."""
+        """Give a view its own stages: it and the views that use its stages get copies of the shared contents."""
         with self._settled():
             if not view.shares and not shared_stage_users(view, self._state.catalog.views.values()):
                 return
@@ -134,7 +134,7 @@ class RelationDefinitions:
                 self._epochs.commit_catalog(left)
 
     def _remove(self, catalog: Catalog, name: str) -> tuple[dict[str, ChangeSet], tuple[str, ...]]:
-        """Remove a table or view from the catalog; returns what is to be stored for others, and the maps that end."""
+        """Remove a table or view from the catalog; returns contents to store for other views, and the maps to drop."""
         late, view = name in catalog.late, catalog.views.get(name)
         catalog.drop(name)
         if view is None:
@@ -142,7 +142,7 @@ class RelationDefinitions:
         return self._transfer_shared_stages(view), (*view.map_names, *(kept.core.name for kept in view.cores))
 
     def _release(self, name: str, relations: Iterable[str]) -> None:
-        """Release what is in memory of a table or view that is gone, or is about to be replaced."""
+        """Release the memory of a table or view that is dropped or about to be replaced."""
         self._state.pipeline.remove(name)
         self._logs.forget(name)
         for relation in relations:
@@ -150,7 +150,7 @@ class RelationDefinitions:
         self._state.count_rows()
 
     def _transfer_shared_stages(self, view: View) -> dict[str, ChangeSet]:
-        """Transfer the stages of a view that goes to those who share them; returns what these hold, to be stored."""
+        """Transfer the shared stages of a view to their users; returns their contents, to be stored."""
         catalog = self._state.catalog
         users, owners = transfer_shared_stages(view, shared_stage_users(view, catalog.views.values()))
         for user in users:

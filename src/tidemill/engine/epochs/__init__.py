@@ -1,15 +1,15 @@
 """One epoch, from changes to commit: all tables and all views together, or nothing.
 
-- ``state``: ``EngineState``: the store, and what is in memory of it (catalog, pipeline, runtimes, lock)
-- ``transaction``: the state machine of an epoch, and the way back after an exception
+- ``state``: ``EngineState``: the store, and its in-memory state (catalog, pipeline, runtimes, lock)
+- ``transaction``: the state machine of an epoch, and the rollback after an exception
 - ``apply``: one epoch of changes
 - ``events``: events one at a time, gathered in an open epoch; ``event_order``: the order of replayed events
-- ``open_epoch``: an epoch that changes are handed to one by one
+- ``open_epoch``: an epoch that takes changes one by one
 - ``pipeline``: changes propagated through the stages of all views, in topological order
 - ``commit``: begins, collects and commits an epoch; a changed catalog is committed the same way
 - ``reader``: rows of tables and views, and answers to queries, now or as of an epoch
-- ``placement``: which runtime runs which view
-- ``memory_budget``: the limit on what this process holds
-- ``weights``: weights that 64 bits cannot count are refused
+- ``placement``: the choice of a runtime for each view
+- ``memory_budget``: the memory limit of this process
+- ``weights``: refuses weights that exceed 64 bits
 - ``staleness_marks``: the oldest change that a deferred view does not show, stored among the positions
 """

@@ -1,4 +1,4 @@
-"""One epoch of changes, from what tables are given to the commit of all views together."""
+"""One epoch of changes, from the changes of tables to the commit of all views together."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def apply_changes(
 ) -> tuple[int, WaitUntilDurable]:
     """Commit one epoch: all changes and all views together, or nothing. Returns its number.
 
-    Tables of ``objects`` are changed by these alone, which have seen to it that all references are right. With ``late``
-    changes are applied however late they are: whoever asks for it knows what is retained.
+    Tables that hold objects change only with ``objects``, whose callers have checked all references. With ``late``
+    changes are applied however late they are; callers have checked that their partitions are retained.
     """
     state.require_writable()
     state.catalog.require_not_static(changes)
@@ -38,7 +38,7 @@ def apply_changes(
     try:
         stored = _run(state, epochs, number, changes)
     except ArithmeticFault:
-        # The fault may be of two rows that never stood beside each other: one leaves as the other comes.
+        # The fault may come from two rows that never coexist: one is deleted as the other is inserted.
         stored = _run(state, epochs, number, changes, in_turn=True)
     return number, epochs.commit(Epoch(number, stored, {**positions, **gate.moved}))
 
@@ -51,7 +51,7 @@ def _run(
     *,
     in_turn: bool = False,
 ) -> dict[str, ChangeSet]:
-    """What epoch ``number`` stores, or an error that leaves all runtimes as they were."""
+    """The changes that epoch ``number`` stores; an error leaves all runtimes as they were."""
     catalog, pipeline = state.catalog, state.pipeline
     with epochs.running(number, sum(map(len, changes.values()))) as runtimes:
         pipeline.announce(changes, catalog.tables, catalog.constraints, runtimes)

@@ -21,16 +21,14 @@ from tidemill.runtimes.runtime import Runtime
 __all__ = ["EpochCommitter", "Settled", "WaitUntilDurable"]
 
 Settled = Callable[[], AbstractContextManager[None]]
-"""Alone, with every event that was fed in an epoch, and after an exception back at the last commit."""
+"""Context that holds the warehouse lock, with all fed events committed, and after an exception the state recovered."""
 
 WaitUntilDurable = Callable[[], None]
-"""Waits until an epoch is safe on disk, and tells those who listen."""
+"""Waits until an epoch is durable on disk, and then notifies subscribers."""
 
 
 class EpochCommitter:
-    """Commits epochs of a warehouse. An epoch is offered to ``committed`` at once, and its number to ``publish`` when
-    it is durable.
-    """
+    """Commits epochs of a warehouse; calls ``committed`` at once, and ``publish`` when the epoch is durable."""
 
     def __init__(
         self,
@@ -46,10 +44,10 @@ class EpochCommitter:
 
     @contextmanager
     def running(self, number: int, work: int) -> Iterator[list[Runtime]]:
-        """The runtimes for work on so many rows, between begin and the end of epoch ``number``.
+        """The runtimes for work on this many rows, while epoch ``number`` runs.
 
-        A change that is refused is undone by them. After any other error they are not trusted to: see ``transaction``.
-        The first one checks tables. What others hold waits until it is next used.
+        They roll back a change that is refused. After any other error their state is not trusted: see ``transaction``.
+        The first one checks tables. Runtimes that do not take part catch up when they are next used.
         """
         state, before = self._state, self._transaction.phase
         self._transaction.begin()
@@ -67,7 +65,7 @@ class EpochCommitter:
             raise
 
     def collect(self, walk: Propagation, runtimes: Sequence[Runtime]) -> dict[str, ChangeSet]:
-        """What an epoch stores: changes of relations that are kept, and of the maps behind the views."""
+        """The changes that an epoch stores: of relations that are kept, and of the maps of views."""
         catalog = self._state.catalog
         stored = {name: change for name, change in walk.stored.items() if catalog.keeps_rows_of(name)}
         for runtime in runtimes:
@@ -85,8 +83,8 @@ class EpochCommitter:
     ) -> WaitUntilDurable:
         """Make the epoch visible; the returned function waits until it is durable and wakes subscribers.
 
-        The store commits it in one step. What follows from that in memory, also what is to be done ``then``, is part of
-        the epoch. ``refreshed`` are late views that catch up. Unless it ``ends`` what was begun, memory is still ahead.
+        The store commits it in one step. The updates of memory that follow, including ``then``, belong to the epoch.
+        ``refreshed`` are deferred views that catch up. Without ``ends`` the transaction stays open for further commits.
         """
         state = self._state
         self._transaction.begin()
@@ -103,7 +101,7 @@ class EpochCommitter:
         return partial(self._settle, epoch.number, durable)
 
     def _settle(self, number: int, durable: Callable[[], None]) -> None:
-        """Wait until an epoch is durable, and tell those who listen. It is committed, whatever happens here."""
+        """Wait until an epoch is durable, and notify subscribers. It is committed, whatever happens here."""
         try:
             durable()
             self._publish(number)
@@ -113,7 +111,7 @@ class EpochCommitter:
 
     @contextmanager
     def changing_catalog(self) -> Iterator[Catalog]:
-        """The catalog, to be changed and committed within. Where that is refused, it is as before."""
+        """A copy of the catalog, to be changed and committed in the block; the old one is restored if that fails."""
         before = self._state.catalog
         self._transaction.begin()
         self._state.catalog = before.copy()
@@ -132,6 +130,6 @@ class EpochCommitter:
         dropped: tuple[str, ...] = (),
         then: Callable[[], None] | None = None,
     ) -> None:
-        """Commit the catalog as it is, within the present epoch."""
+        """Commit the catalog without a new epoch."""
         catalog = catalog_to_json(self._state.catalog)
         self.commit(Epoch(self._state.store.epoch, changes, positions, catalog, dropped), then=then)()

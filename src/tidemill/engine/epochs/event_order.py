@@ -1,4 +1,4 @@
-"""The order of replayed events, checked: each turn is that of a table, and each table has as many turns as rows."""
+"""The order of replayed events, checked: each entry names a table, and each table occurs once for each of its rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidemill.model.errors import InvalidArgument, UnknownName
 __all__ = ["EventOrder", "parse_event_order"]
 
 EventOrder = npt.NDArray[np.integer[Any]]
-"""Event by event, the place of its relation among those replayed."""
+"""For each event the index of its relation among those replayed."""
 
 
 def parse_event_order(order: Sequence[str] | EventOrder, changes: Mapping[str, ChangeSet]) -> EventOrder:
-    """``order``, names of tables or their places among ``changes``, as places.
+    """``order``, given as names of tables or their indexes in ``changes``, as indexes.
 
     >>> from tidemill.model.types import INT, Field
     >>> change = ChangeSet.of([((1,), 1), ((2,), 1)], (Field("a", INT),))

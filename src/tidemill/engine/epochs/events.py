@@ -1,14 +1,13 @@
-"""Events, one at a time: views are fresh after each, epochs hold many.
+"""Events, one at a time: views are fresh after each event, an epoch holds many.
 
-A commit costs microseconds at best, an event a tenth of one. So events move the views at once, but in an epoch that
-stays open. It closes when somebody looks: reading a view, another ``apply``, any statement, ``flush`` or the end of the
-warehouse. So a reader sees every event before it, and whoever feeds a million events and looks once has paid for a few
-commits.
+A commit costs microseconds at best, an event a tenth of one. So events update the views at once, but in an epoch that
+stays open. It closes at the next access: reading a view, another ``apply``, any statement, ``flush`` or closing the
+warehouse. So a reader sees every earlier event, and a million events followed by one read cost only a few commits.
 
-An event that cannot be (a row that leaves and is not there, an overflow) is refused alone, as if each event had been
-applied by itself. There are two ways in. Where everything that reads a stream is compiled, its feed is machine code
-(``runtimes.native.llvm.stage.event_entry``), and the events of an epoch stand in a buffer. Otherwise they stand in a
-list. Events that come as columns (``replay``) go to machine code as they are, and are refused together.
+An invalid event (a delete of a row that does not exist, an overflow) is refused alone, as if each event had been
+applied by itself. There are two paths. If all stages that read a stream are compiled, its feed is machine code
+(``runtimes.native.llvm.stage.event_entry``), and the events of an epoch are in a buffer. Otherwise they are in a list.
+Events that come as columns (``replay``) go to machine code as they are, and are refused together.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.stage.event_entry import EventBuffer, EventEntry
 
 MAX_OPEN_EVENTS = 100_000
-"""So many events close an epoch by themselves, so that what a crash could lose is bounded, and memory too."""
+"""Number of events after which an epoch is closed, to bound memory and the loss in a crash."""
 
 MAX_PENDING_ROWS = 2_000_000
-"""So many rows that wait to be published close an epoch as well."""
+"""Number of rows waiting to be published after which an epoch is closed."""
 
 REPLAY_SLICE = 8_192
-"""So many events are replayed before somebody counts the rows that they publish."""
+"""Number of events replayed between two counts of the rows waiting to be published."""
 
 
 class EventFeed:
@@ -66,14 +65,14 @@ class EventFeed:
         self._events = events
 
     def __call__(self, weight: int, *row: Any) -> None:
-        """Take one event in."""
+        """Apply one event."""
         if type(weight) is not int or not -LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT:
             raise BadValue(f"{weight!r} is not a weight", where=self._name, hint="An insert is +1, a delete -1.")
         self._events.take((self._name, self._convert(row), weight))
 
 
 class EventWriter:
-    """The epoch that events go to, while it is open. What is due ``after`` a commit is done outside the lock."""
+    """Writes events into an epoch that stays open. ``after`` is called outside the lock after a commit."""
 
     def __init__(
         self,
@@ -94,9 +93,9 @@ class EventWriter:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Alone, with every event that was fed in an epoch, and after an exception back at the last commit.
+        """Hold the warehouse lock, with all fed events committed, and after an exception the state recovered.
 
-        So begins whatever looks at the warehouse or changes it.
+        Every read or change of the warehouse runs inside this context.
         """
         with self._state.lock:
             self._transaction.recover()
@@ -104,7 +103,7 @@ class EventWriter:
             yield
 
     def feed(self, table: Table) -> Callable[..., None]:
-        """The quickest way in for events of ``table``."""
+        """The fastest entry for events of ``table``."""
         with self.settled():
             stages = self._machine_code(table)
             if not stages:
@@ -112,7 +111,7 @@ class EventWriter:
             return self._entry(table, stages).call
 
     def take(self, event: RowEvent) -> None:
-        """Let all views follow one event; a full epoch is closed."""
+        """Propagate one event to all views; a full epoch is closed."""
         with self._state.lock:
             self._transaction.recover()
             if self._fed or (self._tape is not None and self._tape.used):
@@ -122,7 +121,7 @@ class EventWriter:
                 self.flush()
 
     def replay(self, changes: Mapping[str, ChangeSet], turns: EventOrder) -> None:
-        """Take in many events: for each of ``turns`` the next row of the relation at that place among ``changes``."""
+        """Apply many events: for each of ``turns`` the next row of the relation at that index in ``changes``."""
         with self._state.lock:
             self._transaction.recover()
             if not self._fed:
@@ -140,13 +139,13 @@ class EventWriter:
 
     @property
     def busy(self) -> bool:
-        """Whether an epoch is open."""
+        """True if an epoch is open."""
         return self._open is not None
 
     def flush(self) -> None:
-        """Close the open epoch, if there is one; after an exception, first go back to the last commit.
+        """Commit the open epoch, if there is one; after an exception, first recover the last commit.
 
-        Another thread's epoch that is under way is not waited for: who must, has the lock.
+        A running epoch of another thread is not waited for: callers that need it hold the lock.
         """
         if self._transaction.settled or self._transaction.elsewhere:
             return
@@ -183,9 +182,9 @@ class EventWriter:
         return _nothing
 
     def resume(self) -> None:
-        """Take in again what was fed and is in no epoch, after an exception. The warehouse is at the last commit.
+        """Apply fed events that are in no committed epoch again, after an exception and recovery of the last commit.
 
-        Events that went to machine code are nowhere else: that they are undone is said to whoever comes next.
+        Events that went to machine code are stored nowhere else: an error says that they are undone.
         """
         moving = self._moving or _InFlightEvents(self._state.store.epoch, self._taken, fed=self._is_fed)
         left = moving.left(self._state.store.epoch)
@@ -205,7 +204,7 @@ class EventWriter:
 
     @property
     def _is_fed(self) -> bool:
-        """Whether the open epoch has events that went to machine code."""
+        """True if the open epoch has events that went to machine code."""
         return self._open is not None and bool(self._fed or (self._tape is not None and self._tape.used))
 
     # -- events in a list ---------------------------------------------------------------------------------------
@@ -229,7 +228,7 @@ class EventWriter:
         return self._open
 
     def _go_back(self) -> None:
-        """Leave out an event that may have done half of its work: the others go through the epoch from its start."""
+        """Roll back an event that may be half applied: the epoch is undone, and earlier events are applied again."""
         assert self._open is not None
         self._moving = _InFlightEvents(self._state.store.epoch, self._taken)
         taken, self._taken = self._taken, []
@@ -248,7 +247,7 @@ class EventWriter:
         return self._close_each(taken)
 
     def _close_each(self, taken: list[RowEvent]) -> WaitUntilDurable:
-        """Find the event whose row of some view cannot be: each gets an epoch of its own, up to that one."""
+        """Find the event that leads to an invalid row of a view: each event up to it is committed as its own epoch."""
         durable: WaitUntilDurable = _nothing
         self._moving = _InFlightEvents(self._state.store.epoch, taken, each=True)
         for place, event in enumerate(taken):
@@ -267,7 +266,7 @@ class EventWriter:
     # -- events in a buffer ---------------------------------------------------------------------------------------
 
     def _machine_code(self, table: Table) -> list[MachineCode]:
-        """The stages that read ``table``, compiled; none where one is not, or somebody else must see its rows too."""
+        """The compiled stages that read ``table``; none if one is not compiled, or rows must be stored or checked."""
         if (
             table.kept
             or late_table(table) is not None
@@ -293,9 +292,9 @@ class EventWriter:
         return known[0] if known else EventEntry(table, stages, self._tape, partial(self._begin_tape, table, stages))
 
     def _begin_tape(self, table: Table, stages: list[MachineCode]) -> None:
-        """Make room for an event of ``table``: close the epoch that is open, and begin another.
+        """Commit the open epoch and begin another, to make room for an event of ``table``.
 
-        A feed whose stages are gone must not run again, neither the one that asks for room nor any other.
+        A feed whose stages are gone must not run again, neither the caller nor any other.
         """
         assert self._tape is not None
         with self.settled():
@@ -305,7 +304,7 @@ class EventWriter:
             if not self._is_current(table, stages):
                 _refuse_outdated(table.name)
             self._open = OpenEpoch(self._state, self._epochs)
-            for entry in self._tape.entries:  # events of all of them may come until the epoch is closed
+            for entry in self._tape.entries:  # any of them may take events until the epoch is closed
                 for stage in entry.stages:
                     stage.prepare()
             self._tape.open()
@@ -319,7 +318,7 @@ class EventWriter:
     def _replay_columns(
         self, changes: Mapping[str, ChangeSet], turns: EventOrder, stages: Iterable[MachineCode]
     ) -> None:
-        """Hand the events to machine code; where their views publish every row, some at a time, to bound what waits."""
+        """Pass the events to machine code; in slices if views publish every row, to bound the rows that wait."""
         own = list({stage.stage.name: stage for stage in stages}.values())
         tables = {name: change.arrow() for name, change in changes.items()}
         publishing = any(stage.stage.serve is Serve.SUBSCRIBE for stage in own)
@@ -345,7 +344,7 @@ class EventWriter:
 def _slices(
     turns: EventOrder, tables: Mapping[str, pa.Table], size: int
 ) -> Iterator[tuple[EventOrder, dict[str, pa.Table]]]:
-    """So many events at a time, with their rows."""
+    """Slices of ``size`` events, with their rows."""
     done = np.zeros(len(tables), dtype=np.int64)
     for start in range(0, len(turns), max(size, 1)):
         some = turns[start : start + size]
@@ -356,9 +355,9 @@ def _slices(
 
 @dataclass(frozen=True, slots=True)
 class _InFlightEvents:
-    """Events on their way into epochs, or once more into the open one: what an exception must not lose.
+    """Events being committed or applied again, which an exception must not lose.
 
-    ``epoch`` is the one before them; they get one together, or ``each`` its own. Those ``fed`` went to machine code.
+    ``epoch`` precedes them; they share one epoch, or ``each`` has its own. With ``fed`` some went to machine code.
     """
 
     epoch: int
@@ -367,18 +366,18 @@ class _InFlightEvents:
     fed: bool = False
 
     def left(self, epoch: int) -> list[RowEvent]:
-        """Those that are in no epoch, now that the last one is ``epoch``."""
+        """The events that are in no epoch, if the last one is ``epoch``."""
         if self.each:
             return self.events[epoch - self.epoch :]
         return [] if epoch > self.epoch else list(self.events)
 
     def lost(self, epoch: int) -> bool:
-        """Whether there are some that cannot be had again."""
+        """True if some of them cannot be applied again."""
         return self.fed and epoch == self.epoch
 
 
 def _nothing() -> None:
-    """There was no epoch to wait for."""
+    """Wait for nothing: no epoch was committed."""
 
 
 def _close_fed(open_: OpenEpoch, relations: Iterable[str]) -> WaitUntilDurable:
@@ -389,7 +388,7 @@ def _close_fed(open_: OpenEpoch, relations: Iterable[str]) -> WaitUntilDurable:
 
 
 def _all_undone(error: DataError) -> DataError:
-    """The error of an epoch whose events nobody has kept one by one."""
+    """The error of an epoch whose events are not kept one by one."""
     error.detail = f"{error.detail or ''} All events since the last look are undone.".strip()
     return error
 

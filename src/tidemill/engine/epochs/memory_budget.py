@@ -1,10 +1,9 @@
-"""How much memory this process may use, and the refusal of an epoch that would need more.
+"""Memory limit of this process: an epoch that would exceed it is refused.
 
-The limit is on what the process holds, native maps included; a Spark JVM has limits of its own. An epoch is refused
-before it starts where the rows that it brings would not fit, by what rows have cost so far, and undone at its end where
-it grew beyond the limit all the same. The maps of machine code count what they take, and are told the ``room`` there is
-when an epoch begins: there it ends before memory is taken that is not to be had. In each case the warehouse is as it
-was, and the machine has not begun to swap.
+The limit is on the resident memory of the process, native maps included; a Spark JVM has limits of its own. An epoch is
+refused before it starts if its rows would not fit, by the measured cost of a row, and rolled back at its end if it
+exceeds the limit nevertheless. The maps of machine code count their memory and get the available ``room`` when an epoch
+begins, so they stop before they allocate more. In each case the warehouse is unchanged, and the machine does not swap.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from tidemill.model.errors import OutOfBudget, SetupError
 UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 INITIAL_BYTES_PER_ROW = 200.0
-"""Bytes that a row of a change costs, until epochs have shown better."""
+"""Estimated bytes of a row of a change, until epochs have been measured."""
 
 MEASURED_ROWS = 10_000
-"""Only epochs of so many rows teach what a row costs: below, the noise of the allocator is larger."""
+"""Smallest number of rows of an epoch from which the cost of a row is measured: below, allocator noise dominates."""
 
 _UNLIMITED = nullcontext()
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATM = "/proc/self/statm"
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only GNU's library has it
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only in GNU libc
 
 
 def parse_size(size: str | int) -> int:
-    """Bytes from a size as people write it.
+    """Parse a size with an optional unit into bytes.
 
     >>> parse_size("4GB"), parse_size("512 mb"), parse_size(1000)
     (4294967296, 536870912, 1000)
@@ -49,9 +48,9 @@ def parse_size(size: str | int) -> int:
 
 
 def resident_bytes() -> int:
-    """The bytes that this process holds in memory; where the system does not say, the most it ever held."""
+    """Resident memory of this process in bytes; its peak if the system does not report the present value."""
     try:
-        file = os.open(_STATM, os.O_RDONLY)  # asked for several times an epoch, so without the layers above
+        file = os.open(_STATM, os.O_RDONLY)  # called several times an epoch, so without buffered I/O
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     try:
@@ -61,23 +60,23 @@ def resident_bytes() -> int:
 
 
 def return_free_memory() -> None:
-    """Let the system have what this process has freed: allocators keep it, most of all where small pieces lay."""
+    """Return freed memory to the system: allocators keep it otherwise, mostly that of small blocks."""
     pa.default_memory_pool().release_unused()
     if _trim is not None:
         _trim(0)
 
 
 class MemoryBudget:
-    """A limit in bytes, None for none, and what a row of a change has been found to cost."""
+    """A limit in bytes, None for none, and the measured cost of a row of a change."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.release: Callable[[], None] = lambda: None
-        """Gives back what is in memory only because it may be needed again."""
+        """Releases cached state."""
         self._row = INITIAL_BYTES_PER_ROW
 
     def room(self) -> int | None:
-        """How many bytes more this process may hold now, None for any number."""
+        """Bytes that this process may still allocate; None without a limit."""
         if self.limit is None:
             return None
         held = resident_bytes()
@@ -87,7 +86,7 @@ class MemoryBudget:
         return max(self.limit - held, 0)
 
     def epoch(self, rows: int) -> AbstractContextManager[None]:
-        """Refuse an epoch of so many rows where it would not fit, or did not."""
+        """Context that refuses an epoch of this many rows if it does not fit, before it or after it."""
         return _UNLIMITED if self.limit is None else self._limited(rows)
 
     @contextmanager

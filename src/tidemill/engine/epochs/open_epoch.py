@@ -1,4 +1,4 @@
-"""An epoch that changes are handed to one by one."""
+"""An epoch that takes changes one by one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tidemill.runtimes.runtime import Runtime
 __all__ = ["OpenEpoch", "RowEvent"]
 
 RowEvent = tuple[str, Row, int]
-"""A relation, a row in its inner form, and how often it comes."""
+"""A relation, a row in stored form, and its weight."""
 
 
 class OpenEpoch:
-    """An epoch that changes are handed to one by one. Until it is closed nobody else sees it."""
+    """An epoch that takes changes one by one. It is invisible until it is closed."""
 
     def __init__(self, state: EngineState, epochs: EpochCommitter) -> None:
         state.require_writable()
@@ -36,7 +36,7 @@ class OpenEpoch:
         self._taken: dict[str, list[tuple[Row, int]]] = {}
 
     def take(self, event: RowEvent) -> None:
-        """Carry one event to every view."""
+        """Propagate one event to every view."""
         name, row, weight = event
         if name in self._static:
             self._state.catalog.require_not_static([name])
@@ -49,12 +49,12 @@ class OpenEpoch:
             self._taken.setdefault(taken, []).extend(admitted[taken].pairs())
 
     def undo(self) -> None:
-        """Leave everything as it was before the epoch."""
+        """Roll back to the state before the epoch."""
         with suppress(_RollBack), self._stack:
             raise _RollBack("undone")
 
     def close(self) -> WaitUntilDurable:
-        """Commit the epoch with all that it has taken; what is returned waits until it is durable."""
+        """Commit the epoch with all its changes; the returned function waits until it is durable."""
         fields_of = self._state.fields_of
         return self._finish({name: ChangeSet.of(pairs, fields_of(name)) for name, pairs in self._taken.items()})
 
@@ -73,4 +73,4 @@ class OpenEpoch:
 
 
 class _RollBack(DataError):
-    """Ends an epoch as a change that is refused would."""
+    """Raised to roll an epoch back, like a refused change."""

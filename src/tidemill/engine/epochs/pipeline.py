@@ -1,4 +1,4 @@
-"""The way of an epoch: every changed relation once, in topological order, through the stages that read it."""
+"""Propagation of an epoch: each changed relation goes once, in topological order, through the stages that read it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidemill.runtimes.runtime import Runtime
 
 @dataclass
 class RefreshCosts:
-    """What keeping one view fresh has cost so far."""
+    """Measured costs of maintaining one view."""
 
     epochs: int = 0
     seconds: float = 0.0
@@ -30,7 +30,7 @@ class RefreshCosts:
     last_work: int = 0
 
     def note(self, seconds: float, rows: int, work: int) -> None:
-        """Count one epoch that touched the view: ``rows`` of it changed, ``work`` rows had come in."""
+        """Count one epoch that changed ``rows`` rows of the view, for ``work`` input rows."""
         self.last_work = work
         self.epochs += 1
         self.seconds += seconds
@@ -38,7 +38,7 @@ class RefreshCosts:
         self.last_rows = rows
 
     def summary(self) -> str:
-        """The figures as EXPLAIN shows them."""
+        """The costs as text for EXPLAIN."""
         if not self.epochs:
             return "not refreshed yet since the warehouse was opened"
         mean, last = (1e3 * seconds for seconds in (self.seconds / self.epochs, self.last_seconds))
@@ -47,9 +47,9 @@ class RefreshCosts:
 
 @dataclass
 class PlacedProgram:
-    """A program and the runtime that runs it. A deferred one is run only when it is asked for by name.
+    """A program and the runtime that runs it. A deferred one runs only when it is named.
 
-    ``paused`` are runtimes that have run it before, and may again.
+    ``paused`` are runtimes that have run it before and still hold its state.
     """
 
     program: Program
@@ -60,12 +60,12 @@ class PlacedProgram:
 
     @cached_property
     def looked_up(self) -> set[str]:
-        """The relations whose stored rows its triggers read."""
+        """The relations that its triggers look up."""
         return reads_state(self.program)
 
 
 class StageReader(NamedTuple):
-    """A stage that reads some relation, with its program and the place of that among all programs."""
+    """A stage that reads some relation, with its program and the index of that among all programs."""
 
     place: int
     placed: PlacedProgram
@@ -74,7 +74,7 @@ class StageReader(NamedTuple):
 
 @dataclass(frozen=True)
 class PipelineIndex:
-    """What an epoch asks of all programs at once. It follows from where they are placed, so epochs share it."""
+    """Index over all programs for epochs. It depends only on their placement, so epochs share it."""
 
     order: tuple[PlacedProgram, ...]
     readers: Mapping[str, Sequence[StageReader]]
@@ -83,7 +83,7 @@ class PipelineIndex:
 
     @classmethod
     def of(cls, order: Iterable[PlacedProgram]) -> PipelineIndex:
-        """The index of programs, each of which comes after everything that it reads."""
+        """The index of programs in topological order."""
         order = tuple(order)
         readers: dict[str, list[StageReader]] = defaultdict(list)
         for place, placed in enumerate(order):
@@ -96,10 +96,10 @@ class PipelineIndex:
 
 
 class Pipeline:
-    """The programs of all views, in the order of their making: a view comes after everything that it reads.
+    """The programs of all views, in the order of their creation: a view comes after everything that it reads.
 
-    An epoch costs what its changes reach, however many views there are: what concerns all of them is in an index, which
-    is made again only after a view was placed elsewhere or removed.
+    An epoch costs only the views that its changes reach, however many there are: facts about all views are in an index,
+    which is rebuilt only after a view was placed elsewhere or removed.
     """
 
     def __init__(self) -> None:
@@ -109,13 +109,13 @@ class Pipeline:
 
     @property
     def index(self) -> PipelineIndex:
-        """The index of all programs as they are placed now."""
+        """The index of all programs in their present placement."""
         if self._made is None:
             self._made = PipelineIndex.of(self._placed.values())
         return self._made
 
     def place(self, program: Program, runtime: Runtime, *, deferred: bool) -> None:
-        """Let ``runtime`` run ``program`` from now on; where another one did, the figures stay."""
+        """Place ``program`` on ``runtime``; the costs measured on another runtime are kept."""
         before = self._placed.get(program.view)
         if before is not None and before.program is program:
             if before.runtime is not runtime:
@@ -124,7 +124,7 @@ class Pipeline:
         if before is not None:
             self._uninstall(before)
         measured = before.measured if before is not None else RefreshCosts()
-        # Placed first: a stage that is installed asks for the fields of the stages before it.
+        # Placed first, since installing a stage needs the fields of earlier stages.
         self._made = None
         self._placed[program.view] = PlacedProgram(program, runtime, deferred, measured)
         self._fields |= {stage.name: stage.output for stage in program.stages}
@@ -132,12 +132,12 @@ class Pipeline:
             runtime.install(stage)
 
     def _move(self, placed: PlacedProgram, runtime: Runtime) -> None:
-        """Let another runtime run a program; what the one before holds waits until it is back."""
+        """Move a program to another runtime; the former one keeps its state for later."""
         self._made = None
         if not placed.deferred:
             placed.paused.append(placed.runtime)
         for stage in placed.program.stages:
-            if placed.deferred:  # it shows an epoch of its own
+            if placed.deferred:  # its state is of an earlier epoch
                 placed.runtime.remove(stage)
             else:
                 placed.runtime.pause(stage)
@@ -149,11 +149,11 @@ class Pipeline:
         placed.runtime = runtime
 
     def readers(self, relation: str) -> Sequence[StageReader]:
-        """Every stage that reads ``relation``, of deferred views too."""
+        """Every stage that reads ``relation``, including those of deferred views."""
         return self.index.readers.get(relation, ())
 
     def remove(self, view: str) -> None:
-        """Forget a view, if it was placed."""
+        """Remove a view, if it was placed."""
         placed = self._placed.pop(view, None)
         if placed is not None:
             self._made = None
@@ -166,7 +166,7 @@ class Pipeline:
                 runtime.remove(stage)
 
     def keep(self, views: Collection[str]) -> None:
-        """Forget all views but these."""
+        """Remove all views but these."""
         for name in self._placed.keys() - set(views):
             self.remove(name)
 
@@ -178,11 +178,11 @@ class Pipeline:
         return self._fields[relation]
 
     def stored(self, relation: str) -> bool:
-        """Whether the rows of a stage must be kept: those of views always, others where a trigger looks them up."""
+        """True if the rows of a stage must be stored: those of views always, others if a trigger looks them up."""
         return relation in self._placed or relation in self.index.looked_up
 
     def runtimes(self, always: Runtime) -> list[Runtime]:
-        """Every runtime that takes part in an epoch, once; the one that ``always`` does is the first."""
+        """Every runtime that takes part in an epoch, once; ``always`` is the first."""
         return [always, *(runtime for runtime in self.index.runtimes if runtime is not always)]
 
     def announce(
@@ -192,7 +192,7 @@ class Pipeline:
         constraints: Constraints,
         runtimes: list[Runtime],
     ) -> None:
-        """Tell every runtime what is to come; the first of ``runtimes`` will check tables and enforce constraints."""
+        """Announce the changes of an epoch to every runtime; the first will check tables and enforce constraints."""
         reading = {id(r.stage): r for name in changes for r in self.readers(name) if not r.placed.deferred}
         ordered = sorted(reading.values(), key=lambda reader: reader.place)
         checked = {name: tables[name] for name in changes if tables[name].kept}
@@ -208,10 +208,10 @@ class Pipeline:
         only: frozenset[str] | None = None,
         in_turn: bool = False,
     ) -> Propagation:
-        """Carry changes of tables (or, to catch up the views ``only``, of their inputs) to all views that follow them.
+        """Propagate changes of tables to all views (or, to refresh the views ``only``, changes of their inputs).
 
-        With ``in_turn`` all rows that leave are handled before all that come, table after table. The sum is the same,
-        but then no row is ever joined with one that it never stood beside.
+        With ``in_turn`` all deletes are handled before all inserts, table after table. The sum is the same, but no row
+        is joined with one that it never coexisted with.
         """
         walk = self.start(runtimes, only)
         for relation, change in _deletes_before_inserts(changes) if in_turn else changes.items():
@@ -222,14 +222,14 @@ class Pipeline:
         return walk
 
     def start(self, runtimes: list[Runtime], only: frozenset[str] | None = None) -> Propagation:
-        """An epoch that changes can be handed to one after the other, until it is finished."""
+        """A propagation that takes changes one after the other, until it is finished."""
         return Propagation(self, runtimes, only)
 
 
 class Propagation:
-    """One epoch under way: which changes have come out so far, and which stages have been fired.
+    """One running epoch: the changes emitted so far, and the stages that have been fired.
 
-    What is handed in goes to all immediate views, or to the views ``only``. Their own changes go to both.
+    Input changes go to all immediate views, or to the views ``only``. Changes of views go to both.
     """
 
     def __init__(self, pipeline: Pipeline, runtimes: list[Runtime], only: frozenset[str] | None) -> None:
@@ -246,33 +246,33 @@ class Propagation:
         self.stored: dict[str, ChangeSet] = {}
 
     def take(self, relation: str, change: ChangeSet) -> None:
-        """Hand in a change of a table, or of an input of the view that is caught up; what is stored is not noted."""
+        """Take a change of a table, or of an input of a view that is refreshed; ``stored`` does not include it."""
         self._work += len(change)
         self._handle(relation, change, self._handed_to(relation))
 
     def recompute_pending(self, relation: str) -> None:
-        """Let every stage that reads ``relation`` be as fresh as if the epoch ended here."""
+        """Bring every stage that reads ``relation`` to the state it would have if the epoch ended here."""
         for reader in self._handed_to(relation):
             reader.placed.runtime.recompute_pending(reader.stage)
 
     def fed(self, relation: str) -> None:
-        """Rows of ``relation`` have gone to the stages that read it by a way of their own."""
+        """Record that rows of ``relation`` went to the stages that read it directly, as machine code does."""
         for reader in self._handed_to(relation):
             self._note_fired(reader)
 
     def finish(self) -> None:
-        """Let the changes go through all views that they reach, in their order."""
+        """Propagate the changes through all views that they reach, in topological order."""
         while self._waiting:
             self._run(self._index.order[heappop(self._waiting)])
 
     def _handed_to(self, relation: str) -> list[StageReader]:
-        """The stages that changes go to which come from outside."""
+        """The stages that read input changes of ``relation``."""
         if self._only is None:
             return self._following(relation)
         return [r for r in self._index.readers.get(relation, ()) if r.placed.program.view in self._late]
 
     def _following(self, relation: str) -> list[StageReader]:
-        """The stages that changes go to which come out of others."""
+        """The stages that read changes of ``relation`` emitted by other stages."""
         return [
             reader
             for reader in self._index.readers.get(relation, ())
@@ -280,7 +280,7 @@ class Propagation:
         ]
 
     def _handle(self, relation: str, change: ChangeSet, readers: Iterable[StageReader]) -> None:
-        """Fire every stage that reads ``relation``, then let its contents absorb the change."""
+        """Fire every stage that reads ``relation``, then apply the change to its contents."""
         if not len(change):
             return
         for reader in readers:
@@ -297,7 +297,7 @@ class Propagation:
             heappush(self._waiting, reader.place)
 
     def _run(self, placed: PlacedProgram) -> None:
-        """Let each fired stage of a view emit, and hand its change on."""
+        """Emit the change of each fired stage of a view, and propagate it."""
         rows = 0
         for stage in placed.program.stages:
             if stage.name not in self._fired:
@@ -315,7 +315,7 @@ class Propagation:
 
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
-    """The rows that leave each relation, then the rows that come to each."""
+    """The deletes of each relation, then the inserts of each."""
     signed = {relation: change.signed() for relation, change in changes.items()}
     return [(relation, parts[turn]) for turn in (0, 1) for relation, parts in signed.items()]
 
@@ -335,9 +335,9 @@ class _Timer:
 def check_tables(
     changes: Mapping[str, ChangeSet], tables: Mapping[str, Table], constraints: Constraints, runtime: Runtime
 ) -> dict[str, ChangeSet]:
-    """Each change summed and found possible, and all of them together found to violate no constraint.
+    """Each change summed and checked against its table, and all of them together against the constraints.
 
-    Streams keep no rows, so there is nothing to check them against but the conditions of their rows.
+    Streams keep no rows, so only the CHECK conditions of their rows apply.
     """
     possible = {
         name: runtime.check(tables[name], change) if tables[name].kept else change for name, change in changes.items()

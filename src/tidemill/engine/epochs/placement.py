@@ -1,7 +1,7 @@
-"""Which runtime runs what. All read the same store, so a view may move between them at any epoch.
+"""Placement of views on runtimes. All runtimes read the same store, so a view may move between them at any epoch.
 
-This module alone knows which runtimes there are, and what users call them (``RUNTIMES``); whoever else has one knows
-its protocol.
+Only this module knows the concrete runtimes and their user-visible names (``RUNTIMES``); all others use the protocol
+``Runtime``.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
 
 DRIVER_WORK = choose.NATIVE_WORK
-"""On Spark, work on up to this many rows is done by the driver, over the rows that Spark finds for it."""
+"""Number of rows up to which, on Spark, work is done by the driver, over rows that Spark looks up for it."""
 
 AUTO, NATIVE, SPARK = RUNTIMES = ("auto", "native", "spark")
-"""What users can ask for."""
+"""The values of the option ``runtime``."""
 
 
 class Placement:
-    """The runtimes of a warehouse, each started when it is first needed. ``rows`` are the stored rows of its tables."""
+    """The runtimes of a warehouse, each started on first use. ``rows`` is the number of stored rows of its tables."""
 
     def __init__(
         self, store: Store, wanted: str, session: SparkSession | None, in_memory: bool, backend: str | None = None
@@ -53,12 +53,12 @@ class Placement:
         self.room: Callable[[], int | None] = lambda: None
 
     def work_class(self, work: int) -> tuple[bool, ...]:
-        """All that the choice of a runtime depends on beside the needs of a view, for work on so many rows."""
+        """Everything that the choice of a runtime depends on beside the needs of a view, for this many rows of work."""
         limits = (choose.NATIVE_WORK, choose.PARTITION_WORK, DRIVER_WORK)
         return (self.rows > choose.NATIVE_ROWS, *(work > most for most in limits))
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
-        """The runtime for work on so many rows, for a view with these needs, and why."""
+        """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
         wanted = check_runtime_name(needs.option) if needs.option != AUTO else self._wanted
         if needs.row_wise:
             return NATIVE, choose.ROW_WISE.text
@@ -67,41 +67,41 @@ class Placement:
         )
 
     def runtime_for(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> Runtime:
-        """The chosen runtime, started if need be."""
+        """The chosen runtime, started if necessary."""
         if not self.is_on_spark(work, needs):
             return self.native
         return self.driver if work <= DRIVER_WORK else self.dataframes
 
     def is_on_spark(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
-        """True if work on so many rows is done by Spark, or over rows that Spark finds."""
+        """True if work on this many rows is done by Spark, or over rows that Spark looks up."""
         return self.choose(work, needs)[0] == SPARK
 
     def scanning(self, runtime: Runtime, rows: int) -> Runtime:
-        """The runtime that goes through all of so many rows for ``runtime``.
+        """The runtime that scans this many rows for ``runtime``.
 
-        The driver takes small changes to state of any size, but not all of its rows.
+        The driver applies small changes to state of any size, but does not scan large state.
         """
         return self.dataframes if runtime is self._driver and rows > DRIVER_WORK else runtime
 
     @property
     def lookup(self) -> RowLookup:
-        """Finds single rows at the cost of these rows: in this process, or by a job of Spark."""
+        """Index lookup of single rows: in this process, or by a Spark job."""
         return self.driver if self.is_on_spark(0) else self.native
 
     def past(self, epoch: int) -> Runtime:
-        """A runtime over what the store had at an epoch, to be read and let go of."""
+        """A temporary runtime over the snapshot of the store at an epoch."""
         return NativeRuntime(AsOf(self._store, epoch), self.fields_of, backend="python")
 
     @property
     def native(self) -> NativeRuntime:
-        """The program in this process."""
+        """The runtime in this process."""
         if self._native is None:
             self._native = NativeRuntime(self._store, self.fields_of, backend=self._backend, room=self.room)
         return self._native
 
     @property
     def dataframes(self) -> DataFrameRuntime:
-        """The program as DataFrames on Spark: the session that was given, or a local one that starts now."""
+        """The runtime that runs programs as Spark DataFrames, in the given session or a local one."""
         if self._dataframes is None:
             from tidemill.runtimes.spark.dataframe_runtime import DataFrameRuntime
             from tidemill.runtimes.spark.execution.session import given_session
@@ -111,7 +111,7 @@ class Placement:
 
     @property
     def driver(self) -> DriverRuntime:
-        """The program in the driver, over rows that Spark finds: for small work."""
+        """The runtime in the Spark driver, over rows that Spark looks up: for small changes."""
         if self._driver is None:
             from tidemill.runtimes.spark.driver_runtime import DriverRuntime
             from tidemill.runtimes.spark.execution.session import given_session
@@ -121,7 +121,7 @@ class Placement:
 
     @property
     def session(self) -> SparkSession:
-        """The user's Spark session, or a local one, started if need be."""
+        """The user's Spark session, or a local one, started if necessary."""
         if self._given is None:
             from tidemill.runtimes.spark.execution.session import local_session
 
@@ -129,18 +129,18 @@ class Placement:
         return self._given
 
     def spark_counters(self) -> tuple[int, int, int]:
-        """Jobs, bytes read and bytes written of the last epoch on Spark; nothing where Spark was not asked."""
+        """Jobs, bytes read and bytes written of the last epoch on Spark; zeros if Spark was not used."""
         found = [runtime.counters for runtime in (self._dataframes, self._driver) if runtime is not None]
         return sum(c.jobs for c in found), sum(c.bytes_read for c in found), sum(c.bytes_written for c in found)
 
     @property
     def started(self) -> list[Runtime]:
-        """The runtimes that have been needed so far."""
+        """The runtimes that have been used so far."""
         runtimes: tuple[Runtime | None, ...] = (self._native, self._driver, self._dataframes)
         return [runtime for runtime in runtimes if runtime is not None]
 
     def base_reads(self, stage: str) -> Counter[str]:
-        """How many rows of each relation this process has read to keep a stage with lineage fresh."""
+        """The number of rows of each relation that this process has read to maintain a stage with lineage."""
         return sum((Counter(runtime.base_reads(stage)) for runtime in self.started), Counter())
 
     def frame(self, table: pa.Table) -> DataFrame:
@@ -148,14 +148,14 @@ class Placement:
         return self.session.createDataFrame(table.combine_chunks())
 
     def forget_relation(self, name: str) -> None:
-        """Let go of a relation that is dropped."""
+        """Release the state of a dropped relation."""
         for runtime in self.started:
             runtime.forget(name)
 
     def forget_entries(
         self, stages: Sequence[tuple[Stage, Sequence[ExpiredEntries]]], rows: Sequence[ExpiredEntries]
     ) -> None:
-        """Let go of what the store has forgotten: of the state of stages, and of relations."""
+        """Release expired entries that the store has dropped, of the state of stages and of relations."""
         for runtime in self.started:
             for stage, forgotten in stages:
                 runtime.forget_entries(stage, forgotten)
@@ -163,36 +163,36 @@ class Placement:
                 runtime.forget_rows(one)
 
     def forget_files(self, relations: Iterable[str]) -> None:
-        """Let go of what stands on files of the store, for a vacuum may have deleted them; what is in memory stays."""
+        """Release references to files of the store, which a vacuum may have deleted; state in memory stays."""
         for runtime in self.started:
             for name in relations:
                 runtime.forget_files(name)
 
     def take_part(self, runtimes: Sequence[Runtime]) -> None:
-        """The epoch to come runs on ``runtimes``; all others will be behind."""
+        """Record that the next epoch runs on ``runtimes``; all others miss it."""
         for runtime in self.started:
             if runtime not in runtimes:
                 runtime.miss_epoch()
 
     def release_paused(self) -> None:
-        """Give back the memory of all that has missed epochs."""
+        """Release the memory of paused state, which has missed epochs."""
         for runtime in self.started:
             runtime.release_paused()
 
     def forget(self) -> None:
-        """Drop the runtimes: what they hold in memory is read again when next needed."""
+        """Drop the runtimes; their state is loaded again on next use."""
         for runtime in self.started:
             runtime.free()
         self._native = self._dataframes = self._driver = None
 
 
 def check_runtime_name(runtime: str) -> str:
-    """``runtime`` where it is one that exists."""
+    """Return ``runtime`` if it exists, or raise."""
     if runtime not in RUNTIMES:
         raise SetupError(f'there is no runtime "{runtime}"', hint=f"Use one of {', '.join(RUNTIMES)}.")
     return runtime
 
 
 def reads_files_only(runtime: str) -> bool:
-    """True if a runtime that was asked for needs a store in files."""
+    """True if a runtime needs a store in files."""
     return runtime == SPARK

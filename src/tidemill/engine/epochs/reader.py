@@ -1,4 +1,4 @@
-"""Rows of tables and views, and answers to queries, as they are now or were at an epoch."""
+"""Rows of tables and views, and results of queries, now or as of an epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["WarehouseReader"]
 
 
 class WarehouseReader:
-    """Reads a warehouse. ``flush`` commits events that wait, so that a reader sees what was fed before."""
+    """Reads a warehouse. ``flush`` commits the open epoch of events, so that a reader sees all earlier events."""
 
     def __init__(self, state: EngineState, settled: Settled, flush: Callable[[], None]) -> None:
         self._state = state
@@ -28,7 +28,7 @@ class WarehouseReader:
         self._flush = flush
 
     def contents(self, name: str, until: int | None = None) -> ChangeSet:
-        """The rows of a table or view, as they are now or were at an epoch; equal rows may come in several parts."""
+        """The rows of a table or view, now or as of an epoch; weights of equal rows may not be summed."""
         self._flush()
         catalog, store = self._state.catalog, self._state.store
         view = catalog.views.get(name)
@@ -42,7 +42,7 @@ class WarehouseReader:
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
     def _make(self, view: View, until: int | None) -> ChangeSet:
-        """The rows of a view that are not stored, from its maps as they are now or were at an epoch."""
+        """The rows of a view that are not stored, computed from its maps, now or as of an epoch."""
         stage, store = view.program.stages[-1], self._state.store
         if until is not None:
             past = self._state.placement.past(until)

@@ -1,4 +1,4 @@
-"""The state of a warehouse in this process: its store, and what is in memory of it."""
+"""The state of a warehouse in this process: its store, and the in-memory state derived from it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["EngineState"]
 
 
 class EngineState:
-    """A store, the catalog that it has, and the views of that, each placed on a runtime.
+    """A store, its catalog, and the views of the catalog, each placed on a runtime.
 
-    It follows from the store, so ``reload`` makes it again. Nothing here commits. ``lock`` is held by whoever changes
+    It is derived from the store, so ``reload`` can rebuild it. Nothing here commits. ``lock`` must be held to change
     any of it.
     """
 
@@ -50,7 +50,7 @@ class EngineState:
         return known if known is not None else self.pipeline.fields_of(relation)
 
     def reload(self) -> list[View]:
-        """Read everything again that is in memory; returns the views whose stored state has an outdated layout."""
+        """Rebuild the in-memory state from the store; returns the views whose stored state has an outdated layout."""
         self.placement.forget()
         self.pipeline = Pipeline()
         self.catalog, outdated = catalog_from_json(self.store.catalog, self.registry)
@@ -60,16 +60,16 @@ class EngineState:
         return outdated
 
     def restore(self, catalog: Catalog) -> None:
-        """Go back to a catalog as it was before a change of it was refused."""
+        """Restore the catalog from before a refused change."""
         self.catalog = catalog
         self.pipeline.keep(catalog.views)
         for view in catalog.views.values():
             self.place(view)
 
     def place_views(self, work: int) -> Runtime:
-        """Place each view on the runtime for work on so many rows; returns the one that checks tables.
+        """Place each view on the runtime for this many rows of work; returns the one that checks tables.
 
-        The choice is made again only when the catalog or the class of the work has changed.
+        The choice is repeated only when the catalog or the class of the work has changed.
         """
         views, kind = self.catalog.views, self.placement.work_class(work)
         if views is not self._placed_views or kind != self._placed_for:
@@ -84,17 +84,17 @@ class EngineState:
         return self._checking
 
     def place(self, view: View) -> None:
-        """Place a view on the runtime for small work."""
+        """Place a view on the runtime for small changes."""
         self._placed_views = None
         runtime = self.placement.runtime_for(0, view.runtime_needs)
         self.pipeline.place(view.program, runtime, deferred=view.refresh.deferred)
 
     def count_rows(self) -> None:
-        """Count the stored rows of all tables, which decide where views can run."""
+        """Count the stored rows of all tables, which determine the runtimes that views can run on."""
         self.placement.rows = sum(self.store.rows(name) for name in self.catalog.tables)
 
     def require_writable(self) -> None:
-        """Refuse to change a warehouse that is closed or open for reading, and in a process that was forked."""
+        """Refuse to change a warehouse that is closed, read-only, or used in a forked process."""
         if self.closed:
             raise StorageError("the warehouse is closed", hint="Open it again.")
         if self.read_only:

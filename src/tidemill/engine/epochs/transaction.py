@@ -1,21 +1,21 @@
-"""The state machine of an epoch: one point of no return, and one way back from an exception at any moment.
+"""The state machine of an epoch: one commit point, and one way to recover from an exception at any moment.
 
-What is in memory (the state of runtimes, the catalog, the pipeline, what listeners are told) is a copy of what the
-store has. An epoch first changes the copy and then commits it to the store, by one step there: until that step it is
-as if nothing had happened, and after it the epoch is made. In between the copy cannot be trusted.
+The in-memory state (runtimes, catalog, pipeline, published changes) is a copy of the store. An epoch first changes the
+copy and then commits to the store in one step: before that step nothing has happened, after it the epoch is committed.
+While it runs the copy cannot be trusted.
 
 ::
 
     SETTLED ──begin──► UNDER WAY ──the store commits, the copy follows──► SETTLED
-       │                  │  └─ a change is refused (REFUSALS): runtimes undo it ──► SETTLED
+       │                  │  └─ REVERTIBLE_ERRORS: runtimes roll back ──► SETTLED
        │                  └─ any other exception, Ctrl-C included ─┐
        └──an event is fed──► GATHERING ──flush──► UNDER WAY        │
                                                                    ▼
-           whoever comes next reads the copy anew from the store (``recover``)
+           the next access reloads the copy from the store (``recover``)
 
-So no handler has to run for the warehouse to be right: an exception just leaves it UNDER WAY, even one that comes
-while another is handled. Where the store cannot tell what it has (``CommitUnknown``, after a sync that failed), it
-stays so, and every use says that it must be opened again.
+So correctness does not depend on exception handlers: an exception just leaves the phase UNDER WAY, even one raised
+while another is handled. If the store cannot tell what is committed (``CommitUnknown``, after a failed fsync), it stays
+so, and every access raises an error that the warehouse must be opened again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tidemill.storage.store import Store
 __all__ = ["REVERTIBLE_ERRORS", "EpochPhase", "EpochTransaction"]
 
 REVERTIBLE_ERRORS = (DataError, SqlError, SourceError, SetupError)
-"""Errors that are raised where runtimes and catalog can go back by themselves; all others may come at any moment."""
+"""Errors raised only where runtimes and catalog can roll back by themselves; all others may come at any moment."""
 
 
 class EpochPhase(Enum):
-    """How what is in memory stands to what the store has."""
+    """Relation of the in-memory state to the store."""
 
     SETTLED = "the same"
     GATHERING = "ahead, by whole events of an epoch that is not closed yet"
@@ -42,10 +42,10 @@ class EpochPhase(Enum):
 
 
 class EpochTransaction:
-    """The phase of a warehouse. Who changes it has the lock of its state; anybody may look.
+    """The phase of a warehouse. Changing it needs the lock of the state; reading it does not.
 
-    ``reload`` reads what is in memory again from the store, ``republish`` lets listeners look in the store, and
-    ``clean_up`` does what an exception has kept from being done, once the warehouse is back at the last commit.
+    ``reload`` rebuilds the in-memory state from the store, ``republish`` makes subscribers read from the store, and
+    ``clean_up`` finishes work that an exception has interrupted, once the last commit is recovered.
     """
 
     def __init__(
@@ -58,44 +58,44 @@ class EpochTransaction:
         self.phase = EpochPhase.SETTLED
         self._thread = 0
         self.unpublished = False
-        """Whether somebody was interrupted while waiting until an epoch is durable, and so listeners were not told."""
+        """True if waiting for an epoch to become durable was interrupted, so that subscribers were not notified."""
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to do before the warehouse is looked at."""
+        """True if nothing must be done before the warehouse is accessed."""
         return self.phase is EpochPhase.SETTLED and not self.unpublished
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another thread has begun an epoch, and may be about to end it."""
+        """True if another thread has begun an epoch and may still end it."""
         return self.phase is EpochPhase.UNDER_WAY and self._thread != get_ident()
 
     @property
     def abandoned(self) -> bool:
-        """Whether this thread has begun an epoch that it did not end; for those who are not within one."""
+        """True if this thread has begun an epoch and not ended it; for callers outside of an epoch."""
         return self.phase is EpochPhase.UNDER_WAY and self._thread == get_ident()
 
     def begin(self) -> None:
-        """From here on, what is in memory may be ahead of the store."""
+        """Enter the phase in which the in-memory state may be ahead of the store."""
         self._thread = get_ident()
         self.phase = EpochPhase.UNDER_WAY
 
     def undone(self, before: EpochPhase) -> None:
-        """The runtimes have undone what was refused: the phase is that from which it was begun."""
+        """Return to the phase ``before``, after the runtimes have rolled back."""
         self.phase = before
 
     def gather(self) -> None:
-        """Runtimes have taken in whole events, and the next may come."""
+        """Enter the phase between two events of an open epoch."""
         self.phase = EpochPhase.GATHERING
 
     def end(self) -> None:
-        """What is in memory is what the store has."""
+        """Enter the phase in which the in-memory state equals the store."""
         self.phase = EpochPhase.SETTLED
 
     def recover(self) -> None:
-        """Go back to the last commit, if an exception has left an epoch under way; the caller has the lock.
+        """Go back to the last commit, if an exception has left an epoch unfinished; the caller holds the lock.
 
-        The store goes first: it finds out whether the epoch was committed, and makes it durable if it was.
+        The store goes first: it determines if the epoch was committed, and makes it durable if so.
         """
         if self.phase is EpochPhase.UNDER_WAY:
             self._store.recover()
@@ -108,6 +108,6 @@ class EpochTransaction:
             self._publish()
 
     def _publish(self) -> None:
-        """Let listeners look in the store: they may not have been told of the last epochs, or of half of one."""
+        """Make subscribers read from the store: they may have missed the last epochs, or half of one."""
         self._republish()
         self.unpublished = False

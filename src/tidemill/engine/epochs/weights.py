@@ -1,4 +1,4 @@
-"""What is refused before an epoch can be committed, so that nothing has to be undone for it afterwards."""
+"""Overflow check of weights, before an epoch is committed, so that nothing has to be rolled back afterwards."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["require_weights"]
 
 
 def require_weights(changes: Mapping[str, ChangeSet], runtimes: Iterable[Runtime]) -> None:
-    """Refuse what would let a row or a group occur more often than 64 bits can count, also with the epochs before.
+    """Refuse changes after which the weight of a row or group, summed over all epochs, would exceed 64 bits.
 
-    Only a change that is heavy itself can do that. The runtimes, which have run the epoch, then look at the sums.
+    Only a change with a large weight can cause that. Then the runtimes, which have run the epoch, check the sums.
     """
     heavy = False
     for name, change in changes.items():

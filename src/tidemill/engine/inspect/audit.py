@@ -1,8 +1,8 @@
-"""Views over sources held against the sources themselves: what was certified, and what they would answer now.
+"""Audit of views over sources: their certificates, and a comparison with the present answers of the sources.
 
-A database cannot be asked about its past, so what a view showed earlier is taken as its certificates have it. What it
-shows now is compared: the view is brought up to date, the sources are asked, and the view is brought up to date again.
-Where nothing came the second time, the view was the whole time in the state that the sources answered in.
+A database cannot be queried as of an earlier state, so earlier states of a view are reported by its certificates. The
+present state is compared: the view is synced, the sources are queried, and the view is synced again. If the second sync
+brings nothing, the view was in the state in which the sources answered all the time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tidemill.storage.folder_store import FolderStore
 __all__ = ["Audit", "audit_view", "certified"]
 
 AUDIT_READER = "audit"
-"""Part of the name under which sources are asked, so that the view's own place in them stays as it is."""
+"""Reader name of audits in sources, so that the view's own position in them does not move."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A view over sources beside what they answer in the state that it shows.
+    """Comparison of a view over sources with their answers in the state that it shows.
 
-    ``cores`` compares each part of the view that lies in sources with their answer, ``whole`` the view with its
-    recomputation from these parts. Both together say that it is what the sources would show.
+    ``cores`` compares each remote subplan with the answer of its sources, ``whole`` the view with its recomputation
+    from these subplans. Together they show that the view equals its query over the sources.
     """
 
     view: str
@@ -47,7 +47,7 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether everything is equal, duplicates counted."""
+        """True if everything is equal, duplicates counted."""
         return self.whole.ok and all(self.cores)
 
     def __bool__(self) -> bool:
@@ -55,7 +55,7 @@ class Audit:
 
 
 def certified(engine: Engine, view: View) -> dict[int, Mapping[str, Position]]:
-    """Which states of its sources the view showed, by the epoch that it came to show them, as far as is remembered."""
+    """The positions of its sources that the view showed, by the epoch that introduced them, as far as stored."""
     now = engine.source_views.certificate(view).positions
     store = engine.store
     past = store.history() if isinstance(store, FolderStore) else {store.epoch: store.positions}
@@ -73,7 +73,7 @@ def certified(engine: Engine, view: View) -> dict[int, Mapping[str, Position]]:
 
 
 def audit_view(engine: Engine, view: View, patience: float) -> Audit:
-    """Compare a view with its sources; ``SourceSlow`` where they never rest for so long as it takes to ask them."""
+    """Compare a view with its sources; ``SourceSlow`` if these change during every attempt within ``patience``."""
     deadline = time.monotonic() + patience
     engine.source_views.sync(view.name, patience)
     while True:
@@ -89,7 +89,7 @@ def audit_view(engine: Engine, view: View, patience: float) -> Audit:
 
 
 def _audited(engine: Engine, view: View, answers: Mapping[str, ZSet]) -> Audit:
-    """The view as it is beside ``answers``; only who calls knows whether both are of one state."""
+    """Compare the present view with ``answers``; the caller must know that both are of one state."""
     with engine.settled():
         shown = engine.source_views.certificate(view)
         cores = tuple(_compared(engine, view, name, rows) for name, rows in answers.items())
@@ -97,7 +97,7 @@ def _audited(engine: Engine, view: View, answers: Mapping[str, ZSet]) -> Audit:
 
 
 def _answers(engine: Engine, view: View, patience: float) -> dict[str, ZSet]:
-    """The rows of each core, as the sources give them; what they keep for us meanwhile is taken out again."""
+    """The rows of each remote subplan from the sources; state created there for the audit is removed again."""
     names = sorted({name for kept in view.cores for name in kept.homes})
     with ExitStack() as ends:
         sources = {}

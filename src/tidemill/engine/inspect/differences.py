@@ -1,4 +1,4 @@
-"""Two multisets side by side: what one has and the other has not."""
+"""Differences of two multisets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tidemill.changes.zset import Row, ZSet
 from tidemill.model.types import DOUBLE, Field
 
 RELATIVE_TOLERANCE = 1e-9
-"""Doubles that differ by less than this, relatively, are the same answer: SQL fixes no order of addition."""
+"""Relative difference up to which doubles count as equal: SQL does not define the order of addition."""
 
 
 def differences(expected: ZSet, actual: ZSet, fields: Sequence[Field]) -> tuple[ZSet, ZSet]:
-    """Rows of ``expected`` that ``actual`` lacks, and rows of ``actual`` that it should not have.
+    """Rows of ``expected`` that ``actual`` lacks, and rows of ``actual`` that ``expected`` lacks.
 
     >>> differences(ZSet({(1, 0.3): 1}), ZSet({(1, 0.1 + 0.2): 1}), (Field("a", DOUBLE), Field("b", DOUBLE)))
     (ZSet({}), ZSet({}))
@@ -30,7 +30,7 @@ def differences(expected: ZSet, actual: ZSet, fields: Sequence[Field]) -> tuple[
 
 
 def _forgive(missing: ZSet, extra: ZSet, inexact: Sequence[bool]) -> None:
-    """Take out of both sides the rows that differ in the last digits of doubles alone."""
+    """Remove pairs of rows from both sides that differ only by rounding of doubles."""
     by_exact_part: dict[Row, list[Row]] = defaultdict(list)
     for row in extra:
         by_exact_part[_exact_part(row, inexact)].append(row)

@@ -1,4 +1,4 @@
-"""What can be known of a view while it is kept: how it is run and why, what it holds, and what it costs."""
+"""EXPLAIN of a view: its strategy and runtime with the reasons, its maps, and its costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["base_reads_of", "explanation_of", "sizes_of"]
 
 
 def sizes_of(engine: Engine, name: str) -> list[MapSize]:
-    """The maps behind a view; where this process does not hold them, as many entries as are stored."""
+    """The sizes of the maps of a view; stored entries are counted if this process does not hold a map."""
     with engine.lock:
         engine.transaction.recover()
         placed = engine.pipeline[engine.catalog.view(name).name]
@@ -32,7 +32,7 @@ def sizes_of(engine: Engine, name: str) -> list[MapSize]:
 
 
 def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
-    """How many rows of each relation were read to keep a view with lineage fresh, since the warehouse was opened."""
+    """The number of rows of each relation read to maintain a view with lineage, since the warehouse was opened."""
     with engine.lock:
         engine.transaction.recover()
         placed = engine.pipeline[engine.catalog.view(name).name]
@@ -46,7 +46,7 @@ def base_reads_of(engine: Engine, name: str) -> dict[str, int]:
 
 
 def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
-    """What a view with lineage listens to, and what it has read."""
+    """The events that a view with lineage listens to, and the rows that it has read."""
     if any(STRATEGIES[stage.strategy].lists_events for stage in view.program.stages):
         found = event_maintenance(view.program, engine.catalog.tables)
         yield "listens to", "\n".join(map(str, found))
@@ -57,7 +57,7 @@ def _lineage_facts(engine: Engine, view: View) -> Iterator[tuple[str, str]]:
 
 
 def explanation_of(engine: Engine, name: str) -> str:
-    """Strategy, runtime, program, predicted and measured cost of a view, and why."""
+    """Strategy, runtime, program, predicted and measured cost of a view, with reasons."""
     over_sources = source_facts(engine.source_views, engine.catalog.view(name), engine.secrets)
     with engine.settled():
         view = engine.catalog.view(name)

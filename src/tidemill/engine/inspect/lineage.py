@@ -1,4 +1,4 @@
-"""Where a row of a view comes from: the base rows of its derivations, for audits."""
+"""Lineage of a row of a view: the base rows of its derivations, for audits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tidemill.model.coerce import coerce_row
 from tidemill.model.errors import DataError
 
 Lineage = dict[str, list[tuple[Any, ...]]]
-"""For each table the rows of it that a row comes from, each once."""
+"""For each table the rows that a row derives from, each once."""
 
 
 def lineage_of(engine: Engine, name: str, row: Any) -> Lineage:
-    """The base rows that a row of a view comes from; those of views that it reads are looked up in turn."""
+    """The base rows that a row of a view derives from; rows of views that it reads are resolved recursively."""
     view = engine.catalog.view(name)
     wanted = coerce_row(row, view.fields, view.name)
     derived = provenance(view.relation, {other.name: other.relation for other in engine.catalog.views.values()})

@@ -1,4 +1,4 @@
-"""What EXPLAIN says of a view by partitions: how it is partitioned, what it reads of each feed, and what it retains."""
+"""EXPLAIN of a view by partitions: its partitioning, what it reads of each feed, and its retention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["late_rule", "partition_facts"]
 
 
 def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) -> Iterator[tuple[str, str]]:
-    """What EXPLAIN says of a view that is made by partitions: how it is cut, and how far each feed is read.
+    """The facts of EXPLAIN about a view by partitions: its partitioning, and the range that it reads of each feed.
 
     The source lower and upper bound (SLB, SUB) are the first and the last partition of the feed that partition i needs.
     """
@@ -36,7 +36,7 @@ def partition_facts(catalog: Catalog, positions: Mapping[str, str], view: View) 
 
 
 def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View) -> Iterator[tuple[str, str]]:
-    """Which changes are late for a view, which of its partitions can still change, and what its state forgets."""
+    """The lateness of a view's inputs, the partitions that can still change, and the expiry of its state."""
     late = [catalog.late[name] for name in sorted(catalog.ancestors(view)) if name in catalog.late]
     for table in late:
         yield f"late rows of {table.name}", late_rule(table)
@@ -56,7 +56,7 @@ def _retention_facts(catalog: Catalog, positions: Mapping[str, str], view: View)
 
 
 def late_rule(table: Table) -> str:
-    """What becomes of late changes of a table.
+    """How late changes of a table are handled, in words.
 
     >>> from tidemill.model.schema import Partitioning
     >>> late_rule(Table("s", (), partitioning=Partitioning("ts", 60_000_000, lateness=120_000_000, retain=180_000_000)))
@@ -78,5 +78,5 @@ def _bounds(slices: list[PartitionSlice]) -> str:
 
 
 def _offset(subscript: Subscript) -> int:
-    """All subscripts of one feed go along with time, so they differ in this alone."""
+    """The offset of a subscript; all subscripts of one feed move with time, so they differ only in this."""
     return subscript.plus

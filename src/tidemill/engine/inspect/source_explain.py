@@ -1,4 +1,4 @@
-"""What a view over sources asks of them, for EXPLAIN: what goes there as SQL, and what is evaluated here."""
+"""Queries of a view to its sources, for EXPLAIN: the SQL sent there, and what is evaluated here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.sources.source import Source
 
 
 def source_facts(source_views: SourceViews, view: View, secrets: Secrets) -> dict[str, str]:
-    """What EXPLAIN says of a view over sources."""
+    """The facts of EXPLAIN about a view over sources."""
     if not view.cores:
         return {}
     certificate, entries = source_views.certificate(view), source_views.entries_of(view)
@@ -35,9 +35,9 @@ def source_facts(source_views: SourceViews, view: View, secrets: Secrets) -> dic
 
 
 def _asked(view: View, entries: Mapping[str, SourceEntry], secrets: Secrets, *, connect: bool) -> list[str]:
-    """What the sources of a view are asked, as they say it themselves, where they can be reached.
+    """The queries to the sources of a view, as the sources describe them if they can be reached.
 
-    To explain a view of a warehouse that somebody else may have made is no reason to connect anywhere.
+    Explaining a view must not connect anywhere by itself: the warehouse may come from somebody else.
     """
     if not connect:
         return ["told once the warehouse follows its sources, or is synced"]
@@ -49,10 +49,10 @@ def _asked(view: View, entries: Mapping[str, SourceEntry], secrets: Secrets, *, 
 
 
 def source_queries(kept: MaintainedSubplan) -> Iterator[tuple[str, str, SignedQuery]]:
-    """What may be asked about a core: the source, when that is, and the query, with a row of NULLs for changed ones.
+    """The queries for a remote subplan: the source, the occasion, and the query, with a row of NULLs for changed rows.
 
-    Other questions differ in which relations are replaced by changed rows. Of several sources each is asked what joins
-    with the rows that come from the others.
+    Other queries differ only in the relations that are replaced by changed rows. With several sources, each is asked to
+    join the rows that come from the others.
     """
     product = kept.core.product
     if len(kept.homes) == 1:
@@ -68,13 +68,13 @@ def source_queries(kept: MaintainedSubplan) -> Iterator[tuple[str, str, SignedQu
     homes = {relation: source_name_of(relation) for relation in product.relations}
     for source in sorted(kept.homes):
         first = next(other for other in sorted(kept.homes) if other != source)
-        leg = next(leg for leg in sweep_hops(first, product, homes) if leg.source == source)
-        width = next(len(leaf.columns) for leaf in leg.view.leaves if leaf.alias == leg.swept)
-        yield source, f"when {first} changes", leg.query_for(ZSet({(None,) * width: 1}))
+        hop = next(hop for hop in sweep_hops(first, product, homes) if hop.source == source)
+        width = next(len(leaf.columns) for leaf in hop.view.leaves if leaf.alias == hop.swept)
+        yield source, f"when {first} changes", hop.query_for(ZSet({(None,) * width: 1}))
 
 
 def describe_source_queries(kept: MaintainedSubplan, sources: Mapping[str, Source]) -> list[str]:
-    """The questions as text: what is evaluated where, once for each source, and the SQL for each question."""
+    """The queries as text: what is evaluated where, once for each source, and the SQL of each query."""
     lines: list[str] = []
     told: set[str] = set()
     for name, when, query in source_queries(kept):
@@ -95,6 +95,6 @@ def _described(source: Source, query: SignedQuery) -> tuple[list[str], str]:
 def connect_for_explain(
     origins: Mapping[str, SourceEntry], reader: str, secrets: Secrets
 ) -> Iterator[dict[str, Source]]:
-    """Connections to sources that are only to tell what ``reader`` would ask them."""
+    """Connections to sources that only describe the queries of ``reader``."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(closing(origin.look(reader, secrets))) for name, origin in origins.items()}

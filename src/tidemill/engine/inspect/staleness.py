@@ -1,4 +1,4 @@
-"""How far a view is behind: the epochs and time partitions that it does not show, and for how long."""
+"""Staleness of a view: the epochs and time partitions that it does not show, and for how long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Staleness", "staleness_of"]
 
 @dataclass(frozen=True)
 class Staleness:
-    """What a view does not show: epochs of its tables, their partitions (None where they have none), for how long."""
+    """Unseen epochs of a view's tables, their partitions (None without partitioning), and for how long, in seconds."""
 
     epochs: int = 0
     partitions: int | None = None
@@ -28,7 +28,7 @@ class Staleness:
 
 
 def staleness_of(catalog: Catalog, store: Store, view: View) -> Staleness:
-    """How far a view is behind at present; reads the times of what it does not show."""
+    """The present staleness of a view; reads the times of the changes that it does not show."""
     tables = [catalog.tables[name] for name in catalog.ancestors(view) if name in catalog.tables]
     cut = any(table.partitioning is not None for table in tables)
     mark = late_since(catalog, store.positions, view)

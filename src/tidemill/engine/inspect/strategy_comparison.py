@@ -1,4 +1,4 @@
-"""What is stored, as figures for the compiler's predictions."""
+"""Strategy comparison: the compiler's predictions with the stored sizes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidemill.engine.catalog.view import View
 from tidemill.storage.store import Store
 
 MAX_COUNTED_ROWS = 1_000_000
-"""The values of a column are counted in tables of up to so many rows: that takes some hundredths of a second."""
+"""Largest table, in rows, whose distinct values are counted: that takes some hundredths of a second."""
 
 
 def compare_stored_strategies(view: View, catalog: Catalog, store: Store) -> list[str]:
-    """What viewlets and a join graph would keep and cost, for a view that has no other strategy of its own."""
+    """The predicted state and cost of viewlets and of a join graph; empty if the view names another strategy."""
     if view.options.get("strategy", "auto") not in ("auto", *compared_strategies()):
         return []
     sizes = {name: store.rows(name) for name in view.inputs if _is_kept(name, catalog)}
@@ -29,7 +29,7 @@ def _is_kept(name: str, catalog: Catalog) -> bool:
 
 
 def _distinct(catalog: Catalog, store: Store, relation: str, column: str) -> int | None:
-    """How many values a column of a table has, where they are soon counted."""
+    """The number of distinct values of a column, if the table is small enough to count them."""
     table = catalog.tables.get(relation)
     if table is None or not table.kept or store.rows(relation) > MAX_COUNTED_ROWS:
         return None

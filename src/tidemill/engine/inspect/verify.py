@@ -1,12 +1,12 @@
-"""Views beside their recomputation: what must hold, whatever keeps them fresh.
+"""Verification: a view must equal its recomputation, whatever its strategy and runtime.
 
-Who recomputes is an *oracle*, and a ``Verification`` names the one that was asked:
+The recomputation is done by an *oracle*, which a ``Verification`` names:
 
-- Spark, with the text of the view as its author wrote it, over the rows of the base tables. It shares nothing with us,
-  neither parser nor types, so it is the one that can tell that we have misread a text.
-- Spark, with what we have made of the text: where Spark does not take it (our extensions, functions of users), or
-  where SQL leaves open which rows are right and Spark chose others.
-- The evaluator, in this process: the meaning of our algebra, and quick for small tables.
+- Spark, with the original text of the view, over the rows of the base tables. It shares neither parser nor types with
+  Tidemill, so it can detect that a text was misread.
+- Spark, with the translated algebra: if Spark does not accept the text (extensions, user-defined functions), or if SQL
+  leaves open which rows are correct and Spark chose others.
+- The evaluator, in this process: the definition of the algebra, and fast for small tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tidemill.program.stages import Program, Stage
 
 SPARK, EVALUATOR = "spark", "evaluator"
 ORACLES = (SPARK, EVALUATOR)
-"""What a view can be verified against; left out, small views go to the evaluator and large ones to Spark."""
+"""The oracles a view can be verified against; by default small views use the evaluator and large ones Spark."""
 
 OWN_TEXT = "Spark, by the view's own text"
 TRANSLATED = "Spark, by the view's translation"
@@ -50,7 +50,7 @@ IN_PROCESS = "the evaluator"
 
 @dataclass(frozen=True)
 class Recomputation:
-    """The rows that a view must have, who says so, and their columns where these are not ours by construction."""
+    """The rows that a view must have, the oracle, and their columns if the oracle determines these itself."""
 
     rows: ZSet
     oracle: str
@@ -58,7 +58,7 @@ class Recomputation:
 
 
 def verify(engine: Engine, name: str, against: str | None = None) -> Verification:
-    """A view beside its recomputation from the base tables, as of the epoch that it shows; see ``ORACLES``."""
+    """Compare a view with its recomputation from the base tables, as of the epoch that it shows; see ``ORACLES``."""
     if against not in (None, *ORACLES):
         raise SetupError(f'views cannot be verified against "{against}"', hint=f"Use one of {', '.join(ORACLES)}.")
     with engine.settled():
@@ -71,7 +71,7 @@ def verify(engine: Engine, name: str, against: str | None = None) -> Verificatio
 
 
 def recompute(engine: Engine, name: str) -> ZSet:
-    """A view from the base tables alone, as of the epoch that it shows: by Spark itself, or by the evaluator."""
+    """Recompute a view from the base tables alone, as of the epoch that it shows: by Spark or by the evaluator."""
     with engine.settled():
         return _answer(engine, engine.catalog.view(name), None).rows
 
@@ -98,14 +98,14 @@ def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
     if against == EVALUATOR:
         return Recomputation(_evaluated(engine, view, until), IN_PROCESS)
     if not _is_beyond_spark(engine, view):
-        with suppress(Unsupported):  # Spark takes fewer kinds of subqueries than the evaluator
+        with suppress(Unsupported):  # Spark supports fewer kinds of subqueries than the evaluator
             answer = engine.placement.dataframes.recompute(view.query, _definitions(engine, view, until))
             return Recomputation(answer.zset(), OWN_TEXT, answer.fields)
     return _translated(engine, view)
 
 
 def _translated(engine: Engine, view: View) -> Recomputation:
-    """The view by Spark from what we have made of its text; by the evaluator where Spark has no form of that."""
+    """The view computed by Spark from the translated algebra; by the evaluator if Spark cannot express that."""
     until = view.fresh if view.refresh.deferred else None
     if until is None:
         program = Program(view.name, tuple(_stages(engine, view)))
@@ -116,7 +116,7 @@ def _translated(engine: Engine, view: View) -> Recomputation:
 
 
 def _stages(engine: Engine, view: View) -> Iterator[Stage]:
-    """The stages that compute a view from the base tables, those of the views that it reads before its own."""
+    """The stages that compute a view from the base tables; those of the views that it reads come first."""
     for name in view.inputs:
         below = _below(engine, name, view)
         if below is not None and not below.refresh.deferred:
@@ -125,7 +125,7 @@ def _stages(engine: Engine, view: View) -> Iterator[Stage]:
 
 
 def _is_beyond_spark(engine: Engine, view: View) -> bool:
-    """Whether Spark cannot know what the text means: tables of sources, partitions, OQL, functions of users."""
+    """True if Spark cannot run the text: it has source tables, partitions, OQL or user-defined functions."""
     if view.cores or view.partitioning or isinstance(as_oql(view.query, view.name), OqlText):
         return True
     if not functions_in(view.relation).isdisjoint(engine.registry.keys.values()):
@@ -134,7 +134,7 @@ def _is_beyond_spark(engine: Engine, view: View) -> bool:
 
 
 def _is_open(engine: Engine, view: View) -> bool:
-    """Whether SQL leaves open what the rows of a view are: then Spark's choice is as good as ours and may differ."""
+    """True if SQL does not determine the rows of a view: then Spark's result may differ and still be correct."""
     if depends_on_row_order(view.relation) or "any_value" in view.query.lower():
         return True
     return any(_is_open(engine, below) for below in _views_below(engine, view))
@@ -145,7 +145,7 @@ def _views_below(engine: Engine, view: View) -> list[View]:
 
 
 def depends_on_row_order(relation: Relation) -> bool:
-    """Whether ``relation`` depends on an order that it does not fix: of values in a list, or of rows that tie.
+    """True if ``relation`` depends on an order that it does not define: of values in a list, or of tied rows.
 
     >>> from tidemill.algebra.relational.relations import Scan
     >>> from tidemill.model.types import INT, Field
@@ -163,7 +163,7 @@ def depends_on_row_order(relation: Relation) -> bool:
 
 
 def _counts_rows(call: WindowCall) -> bool:
-    """Whether a window function tells rows apart that tie."""
+    """True if a window function distinguishes tied rows."""
     if call.function in RANKINGS:
         return call.function in ("row_number", "ntile")
     over_rows = call.frame.rows and (call.frame.start, call.frame.end) != (None, None)
@@ -178,7 +178,7 @@ def _is_on_spark(engine: Engine, view: View) -> bool:
 
 
 def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:
-    """The view by the plain evaluator: views that it reads are computed anew as well, from tables alone."""
+    """The view computed by the evaluator: views that it reads are recomputed too, from tables alone."""
     inputs = {}
     for name in view.inputs:
         below = _below(engine, name, view)
@@ -190,7 +190,7 @@ def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:
 
 
 def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str | ChangeSet | None]:
-    """What the view stands on, lowest first: a view's query, rows as they were, or None for rows as they are stored."""
+    """The relations below a view, lowest first: a view's query, rows as of an epoch, or None for stored rows."""
     found: dict[str, str | ChangeSet | None] = {}
     for name in view.inputs:
         below = _below(engine, name, view)
@@ -203,7 +203,7 @@ def _definitions(engine: Engine, view: View, until: int | None) -> dict[str, str
 
 
 def _below(engine: Engine, name: str, reader: View) -> View | None:
-    """The view of that name, or None where it is a table; refused where it is a stream to its reader."""
+    """The view of that name, or None for a table; refused if its reader reads it as a stream."""
     below = engine.catalog.views.get(name)
     if below is None:
         table = engine.catalog.table(name)

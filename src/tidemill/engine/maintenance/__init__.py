@@ -1,6 +1,6 @@
-"""What follows epochs: stored changes merged, logs trimmed, old epochs forgotten.
+"""Maintenance after epochs: stored changes compacted, logs trimmed, old epochs dropped.
 
-- ``housekeeping``: what is due after an epoch, compact and vacuum
-- ``compaction_schedule``: which maps have been touched and are due
-- ``change_logs``: how far back the changes of views that are only subscribed to are kept
+- ``housekeeping``: work due after an epoch, compact and vacuum
+- ``compaction_schedule``: maps that have changed and are due for compaction
+- ``change_logs``: how far back the changes of subscribe-only views are kept
 """

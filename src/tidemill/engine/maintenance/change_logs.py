@@ -1,6 +1,7 @@
-"""Logs: changes that are stored and that nobody sums, of views that are only subscribed to and of streams.
+"""Change logs: stored changes that are never summed, of subscribe-only views and of streams.
 
-Those of a view are kept for subscribers, for so many epochs; those of a stream until all late views have seen them.
+Those of a view are kept for subscribers, for a number of epochs; those of a stream until all deferred views have read
+them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from tidemill.engine.catalog.view import View
 from tidemill.storage.store import Store
 
 LOG_ROWS = 1_000_000
-"""About so many rows of a log are held in memory, where its view has no option ``keep``."""
+"""Approximate number of rows of a log that are held in memory if its view has no option ``keep``."""
 
 
 class ChangeLogs:
-    """How far back the changes of each view go."""
+    """The stored range of changes of each view."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -27,9 +28,9 @@ class ChangeLogs:
         return max(view.reach(self._store.oldest, self._store.epoch), self._forgotten.get(view.name, 0))
 
     def trim(self, catalog: Catalog, oldest: int = 0) -> None:
-        """Let go of the changes that logs need not keep any longer; ``oldest`` is the first epoch that stays.
+        """Release the changes that logs need not keep any longer; ``oldest`` is the first epoch that stays.
 
-        A late view that has not seen the changes of one keeps them there.
+        Changes that a deferred view has not read yet are kept.
         """
         oldest = max(oldest, self._store.oldest)
         for log in catalog.view_index.subscribe_only:
@@ -42,10 +43,10 @@ class ChangeLogs:
                 self._store.trim(table.name, min(catalog.unread_epochs(table.name), default=self._store.epoch))
 
     def forget(self, view: str) -> None:
-        """A view is gone."""
+        """Remove a dropped view."""
         self._forgotten.pop(view, None)
 
     def keep(self, views: Collection[str]) -> None:
-        """All views are gone but these."""
+        """Remove all views but these."""
         for name in self._forgotten.keys() - set(views):
             self.forget(name)

@@ -1,4 +1,4 @@
-"""Upkeep: what epochs leave behind is merged now and then, and what lives in memory forgets its distant past."""
+"""Compaction schedule: stored changes of epochs are merged periodically, and old epochs in memory are released."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from tidemill.program.maps import Map
 from tidemill.storage.store import Store
 
 EPOCHS_BETWEEN_PASSES = 64
-"""After so many epochs, the maps that they touched are looked at."""
+"""Number of epochs after which the maps that they changed are considered for compaction."""
 
 ROWS_BETWEEN_PASSES = 10_000
-"""Or after so many rows."""
+"""Number of changed rows after which maps are considered, if that comes first."""
 
 MAX_MERGED_ROWS = 500_000
-"""So many rows of a map are merged at once, at most: less than a second. What is larger waits for ``wh.compact()``."""
+"""Largest number of rows of a map merged at once, in less than a second. Larger maps wait for ``wh.compact()``."""
 
 MERGE_BATCH_ROWS = 100_000
-"""Maps of about so many rows together are merged after one epoch, and others after the next: none waits for all."""
+"""Approximate number of rows merged after one epoch over all maps; the others follow, so no epoch waits for all."""
 
 MEMORY_EPOCHS = 1_000
-"""How many epochs an in-memory warehouse can look back, until ``wh.vacuum(keep)`` says another number."""
+"""Number of epochs that an in-memory warehouse keeps, unless ``wh.vacuum(keep)`` sets another one."""
 
 
 class CompactionSchedule:
-    """Which maps have been touched since they were last looked at, and how many epochs are kept (None: all).
+    """The maps changed since the last pass, and the number of epochs kept (None: all).
 
-    Most epochs only add a few names to a set. The store merges runs of like size, so a row is rewritten a logarithmic
-    number of times, and no map is looked at that has not changed.
+    Most epochs only add a few names to a set. The store merges runs of similar size, so a row is rewritten a
+    logarithmic number of times, and a map that has not changed costs nothing.
     """
 
     def __init__(self, store: Store, keep: int | None) -> None:
@@ -40,18 +40,18 @@ class CompactionSchedule:
         self._rows = 0
 
     def note(self, epoch: Epoch) -> None:
-        """Remember what an epoch has touched."""
+        """Record the maps that an epoch changed."""
         self._touched.update(epoch.changes)
         self._epochs += 1
         self._rows += sum(map(len, epoch.changes.values()))
 
     @property
     def due(self) -> bool:
-        """Whether enough has happened to look."""
+        """True if enough has changed for a pass."""
         return self._epochs >= EPOCHS_BETWEEN_PASSES or self._rows >= ROWS_BETWEEN_PASSES
 
     def run(self, maps: Mapping[str, Map], seen: int) -> bool:
-        """Forget and merge what is due; whether anything was merged. ``seen`` is an epoch that must stay in reach."""
+        """Release old epochs, but not ``seen`` or later ones, and merge maps that are due; true if any was merged."""
         touched, self._touched, self._epochs, self._rows = self._touched, set(), 0, 0
         self._forget_epochs(seen)
         due = [name for name in touched & maps.keys() if self._store.compaction_due(name, MAX_MERGED_ROWS)]
@@ -69,7 +69,7 @@ class CompactionSchedule:
         return [name for (_, name), rows in zip(sizes, before, strict=False) if rows < MERGE_BATCH_ROWS]
 
     def _forget_epochs(self, seen: int) -> None:
-        """Let go of epochs beyond those kept; many at a time, because a folder writes a manifest for it."""
+        """Release epochs that need not be kept; many at a time, because a folder writes a manifest for it."""
         if self.keep is None:
             return
         oldest = min(self._store.epoch - self.keep + 1, seen)

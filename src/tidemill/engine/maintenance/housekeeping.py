@@ -1,4 +1,4 @@
-"""What follows an epoch: stored changes merged, logs trimmed, old partitions and old epochs forgotten."""
+"""Housekeeping after an epoch: stored changes merged, logs trimmed, old partitions and old epochs dropped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Housekeeping"]
 
 
 class Housekeeping:
-    """Merges and forgets what the store of a warehouse need not keep. ``busy`` says whether an epoch is open."""
+    """Compacts the store of a warehouse and drops what it need not keep. ``busy`` is true while an epoch is open."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Housekeeping:
         self._retention = Retention(lambda: state.catalog, state.store, self._drop_expired)
 
     def merge_due(self) -> None:
-        """Merge what has piled up. The epoch is safe already, so trouble here is a warning and not an error."""
+        """Merge maps that are due. The epoch is already committed, so a failure here is a warning and not an error."""
         if not self._schedule.due:
             return
         state = self._state
@@ -58,7 +58,7 @@ class Housekeeping:
                 warnings.warn(f"stored changes could not be merged: {trouble}", RuntimeWarning, stacklevel=4)
 
     def forget_due(self) -> None:
-        """Forget old partitions, if it is enough. The epoch is safe already, so trouble here is a warning."""
+        """Drop old partitions if enough have expired. The epoch is already committed, so a failure is a warning."""
         if not self._retention.due:
             return
         with self._state.lock:
@@ -71,14 +71,14 @@ class Housekeeping:
                 warnings.warn(f"old partitions could not be forgotten: {trouble}", RuntimeWarning, stacklevel=4)
 
     def _drop_expired(self, stages: ExpiredByStage, rows: list[ExpiredEntries], now: bool) -> None:
-        # Runtimes forget what the store does, or are read anew.
+        # If runtimes fail to drop what the store has dropped, they are reloaded from it.
         self._transaction.begin()
         self._state.store.forget([*(one for _, some in stages for one in some), *rows], now=now)
         self._state.placement.forget_entries(stages, rows)
         self._transaction.end()
 
     def compact(self) -> int:
-        """Forget and merge what the store can; returns the bytes that the newest state no longer needs."""
+        """Drop expired entries and merge all maps; returns the bytes that the newest state no longer needs."""
         state = self._state
         with self._settled():
             state.require_writable()
@@ -89,13 +89,13 @@ class Housekeeping:
             return freed
 
     def vacuum(self, keep: int) -> int:
-        """Forget all but the last ``keep`` epochs; where only so many are kept, keep that many from now on."""
+        """Drop all but the last ``keep`` epochs; in a warehouse with a limit on epochs, ``keep`` is the new limit."""
         state = self._state
         with self._settled():
             state.require_writable()
             if self._schedule.keep is not None:
                 self._schedule.keep = max(keep, 1)
-            # What a stream brought is nowhere else, so it stays until late views have seen it.
+            # Changes of a stream are stored nowhere else, so they stay until deferred views have read them.
             streams = [name for name, table in state.catalog.tables.items() if not table.kept]
             behind = [epoch for name in streams for epoch in state.catalog.unread_epochs(name)]
             keep = max(keep, state.store.epoch - min(behind, default=state.store.epoch) + 1)

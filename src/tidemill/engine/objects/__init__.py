@@ -1,10 +1,10 @@
-"""Objects of ODL classes, kept in tables: created, changed and deleted in epochs, with references and keys kept right.
+"""Objects of ODL classes, stored in tables: created, changed and deleted in epochs, with references and keys enforced.
 
-- ``database``: ``Objects``, what users hold
-- ``draft``: an epoch of objects in the making; ``draft_commit``: its checks, and the rows it changes
+- ``database``: ``Objects``, the public class
+- ``draft``: the uncommitted changes of an epoch of objects; ``draft_commit``: its checks, and the rows it changes
 - ``events``: the events of a committed epoch of objects
 - ``stored_objects``: objects as of the last epoch, by identity, key and reference
-- ``bulk_load``: many new objects at once; ``object_columns``: these in columns
+- ``bulk_load``: many new objects at once; ``object_columns``: their columns
 - ``nested_records``: nested records as new objects; ``record_input``: files, frames and dicts as records
 - ``attribute_values``: values of attributes, converted and normalized
 """

@@ -1,4 +1,4 @@
-"""Values that users give for attributes, as they are kept: converted, elements sorted, names of enums looked up."""
+"""Values of attributes converted to their stored form: types converted, elements sorted, enum names resolved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["attribute_value", "collection_element", "collection_elements", "norm
 
 
 def attribute_value(attribute: Attribute, value: Any, where: str) -> Any:
-    """The inner value of an attribute. References are checked by whoever knows the objects."""
+    """The stored value of an attribute. References are not checked here; the caller knows the objects."""
     return (
         collection_elements(attribute, value, where)
         if attribute.collection is not None
@@ -22,14 +22,14 @@ def attribute_value(attribute: Attribute, value: Any, where: str) -> Any:
 
 
 def collection_element(attribute: Attribute, value: Any, where: str) -> Any:
-    """The inner value of an element of a collection."""
+    """The stored value of an element of a collection."""
     if value is None:
         raise NullViolation("a collection has no NULL among its elements", where=where)
     return _one(attribute, value, where)
 
 
 def collection_elements(attribute: Attribute, values: Any, where: str) -> tuple[Any, ...]:
-    """The elements of a collection as they are kept; None is the empty one."""
+    """The stored elements of a collection; None is the empty collection."""
     if values is None:
         return ()
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
@@ -45,7 +45,7 @@ def collection_elements(attribute: Attribute, values: Any, where: str) -> tuple[
 
 
 def normalize_elements(attribute: Attribute, elements: Iterable[Any]) -> tuple[Any, ...]:
-    """Elements in the order in which they are kept: sorted, but for lists; in a set each once.
+    """Elements in stored order: sorted, except in lists; duplicates removed in sets.
 
     >>> from tidemill.model.types import BIGINT
     >>> normalize_elements(Attribute("xs", BIGINT, collection=Collection.SET), [3, 1, 3])
@@ -66,7 +66,7 @@ def _kind(attribute: Attribute) -> Collection:
 
 
 def _rank(value: Any) -> tuple[bool, Any]:
-    """As Spark sorts an array: NaN is above all numbers."""
+    """Sort key with the order of Spark's arrays: NaN is above all numbers."""
     return (True, 0) if value != value else (False, value)
 
 

@@ -1,7 +1,7 @@
-"""Many new objects at once: what single objects are asked one by one is asked here of whole columns.
+"""Bulk load of new objects: the checks of single objects, done on whole columns.
 
-The other ends of relationships are worked out where they are not given, and compared where they are. Objects that were
-there before take part through a draft, as in any other epoch.
+Inverses of relationships are derived if they are not given, and compared if they are. Existing objects take part
+through a draft, as in any other epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["BulkLoad"]
 
 
 class BulkLoad:
-    """New objects, in columns by class, over a draft for those that were there before and are drawn in."""
+    """New objects, in columns by class, over a draft for the existing objects that are related to them."""
 
     def __init__(self, draft: ObjectDraft, given: Mapping[str, pa.Table]) -> None:
         self._draft = draft
@@ -52,7 +52,7 @@ class BulkLoad:
         self._check_oids(known)
 
     def changes(self) -> dict[str, ChangeSet]:
-        """The rows that come, and those that change of objects that were there before; or the first thing wrong."""
+        """The inserted rows, and the changed rows of existing objects; raises at the first violation."""
         columns = [dict(part.values) | {OID: pa.array(part.oids)} for part in self._parts]
         for found in self._module.schema.classes.values():
             for attribute in found.attributes:
@@ -66,7 +66,7 @@ class BulkLoad:
         return self._merged(columns, changes_of_draft(self._draft))
 
     def events(self) -> Iterator[ObjectEvent]:
-        """An insert for each new object, and what follows from it for others."""
+        """An insert event for each new object, and the events of existing objects that follow from it."""
         for part in self._parts:
             for cls in self._module.lines[part.cls]:
                 name = self._module.stored[cls].name
@@ -81,7 +81,7 @@ class BulkLoad:
         below = everything[everything <= last]
         taken: set[int] = set()
         if len(below):
-            # Whatever was given an identity before has one up to the last; above it nobody need be asked.
+            # Existing identities are at most ``last``; greater ones need no lookup.
             taken = set().union(
                 *(self._draft.stored.holding(below.tolist(), top) for top in self._module.children[None])
             )
@@ -97,7 +97,7 @@ class BulkLoad:
 
     @cached_property
     def _new(self) -> dict[str, Oids]:
-        """For each class its new objects, in order; those of classes below it included."""
+        """For each class its new objects, in order, including those of subclasses."""
         schema = self._module.schema
         return {name: self._of([below.name for below in schema.below(name)]) for name in schema.classes}
 
@@ -107,7 +107,7 @@ class BulkLoad:
     # -- references ---------------------------------------------------------------------------------------------
 
     def _linked(self, owner: ObjectClass, attribute: Attribute) -> ReferenceColumns:
-        """All links from new objects by an attribute: as given, or as the other end has them."""
+        """All links of new objects by an attribute: as given, or derived from the inverse."""
         given = self._given(owner.name, attribute)
         links = given if given is not None else ReferenceColumns.together([])
         self._require(owner.name, attribute, links)
@@ -130,12 +130,12 @@ class BulkLoad:
         return links
 
     def _given(self, owner: str, attribute: Attribute) -> ReferenceColumns | None:
-        """The links that were given for an attribute of a class; None where it was not named at all."""
+        """The links that were given for an attribute of a class; None if the attribute was not given at all."""
         parts = [p.links[attribute.name] for p in self._parts if self._is(p.cls, owner) and attribute.name in p.links]
         return ReferenceColumns.together(parts) if parts else None
 
     def _require(self, owner: str, attribute: Attribute, links: ReferenceColumns) -> None:
-        """Refuse references to what is neither new nor there, or is not of the right class."""
+        """Refuse references to objects that are neither new nor stored, or of the wrong class."""
         assert attribute.target is not None
         outside = links.others[~is_among(links.others, self._new[attribute.target])]
         if not len(outside):
@@ -157,7 +157,7 @@ class BulkLoad:
         given: ReferenceColumns | None,
         derived: ReferenceColumns,
     ) -> ReferenceColumns:
-        """What both ends say, where both were given for new objects; else what the other end says."""
+        """The links of both ends, which must agree if both were given for new objects; else those of the inverse."""
         assert attribute.target is not None
         if given is None:
             return derived
@@ -186,7 +186,7 @@ class BulkLoad:
                 )
 
     def _adopt(self, attribute: Attribute, back: Attribute, links: ReferenceColumns) -> None:
-        """Let objects that were there before know of the new ones that are related to them."""
+        """Add new objects to the inverses of the existing objects that they are related to."""
         assert attribute.target is not None
         outside = np.nonzero(~is_among(links.others, self._new[attribute.target]))[0]
         taken: dict[int, int] = {}
@@ -247,13 +247,13 @@ def _kept(links: ReferenceColumns, chosen: np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def _once(links: ReferenceColumns) -> ReferenceColumns:
-    """Each link once; as they are where they already are."""
+    """The links without duplicates; unchanged if there are none."""
     found = distinct_references(links)
     return links if len(found) == len(links) else found
 
 
 def _both_ways(links: ReferenceColumns, new: Oids) -> ReferenceColumns:
-    """The links of a relationship of a class with itself, from both ends; one end is enough to give."""
+    """The links of a self-inverse relationship, from both ends; giving one end is enough."""
     inner = _kept(links, is_among(links.others, new))
     there, back = inner.ordered(), inner.swapped().ordered()
     if np.array_equal(there.owners, back.owners) and np.array_equal(there.others, back.others):

@@ -1,4 +1,4 @@
-"""Objects as users hold them: create, change, delete and look, by identity, in epochs."""
+"""The public interface to objects: create, change, delete and read by identity, in epochs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Objects", "objects", "odl_from"]
 
 LAST_OID = "objects/oid"
-"""Among the positions of a warehouse, under this name, is the last identity that was given to an object."""
+"""Name of the position that stores the last identity given to an object."""
 
 
 @public_class
@@ -82,17 +82,16 @@ class Objects:
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
-        """Let all operations in the block be one epoch: all of it happens, or where an error leaves the block, nothing.
+        """Run all operations in the block as one epoch: it commits as a whole, or not at all if the block raises.
 
-        Whether references and keys are right is looked at in the end. What one operation does and another undoes is
-        never seen by any view.
+        References and keys are checked at the end. Operations that cancel out are not seen by any view.
         """
         with self._drafting():
             yield
 
     @contextmanager
     def _drafting(self) -> Iterator[ObjectDraft]:
-        """The draft of the epoch around, or of one for just this block."""
+        """The draft of the enclosing epoch, or of a new one for this block."""
         with self._engine.lock:
             if self._open is not None:
                 yield self._open
@@ -127,7 +126,7 @@ class Objects:
         self._happened = lambda: events_of(draft)
 
     def _apply(self, changes: Mapping[str, ChangeSet], last: int) -> int:
-        """Commit rows of objects that are known to be right; ``last`` is the last identity that was given."""
+        """Commit checked rows of objects; ``last`` is the last identity given."""
         if not changes:
             return self._engine.store.epoch
         moved = {LAST_OID: str(last)} if last > self._last_oid() else {}
@@ -135,7 +134,7 @@ class Objects:
 
     @property
     def events(self) -> list[ObjectEvent]:
-        """What the last epoch of objects did in the end, the other ends of relationships included."""
+        """The net events of the last epoch of objects, including those of inverses of relationships."""
         with self._engine.lock:
             if not isinstance(self._happened, list):
                 self._happened = list(self._happened())
@@ -144,37 +143,37 @@ class Objects:
     # -- operations ---------------------------------------------------------------------------------------------
 
     def create(self, cls: str, /, **values: Any) -> int:
-        """A new object; returns its identity. References are identities, collections lists."""
+        """Create an object; returns its identity. References are given as identities, collections as lists."""
         with self._drafting() as draft:
             return draft.create(cls.lower(), values)
 
     def modify(self, oid: int, /, **values: Any) -> None:
-        """Give attributes and relationships of an object new values."""
+        """Set attributes and relationships of an object."""
         with self._drafting() as draft:
             draft.modify(_oid(oid), values)
 
     def insert(self, oid: int, collection: str, element: Any, *, at: int | None = None) -> None:
-        """Put an element into a collection; in a list at place ``at``, or at its end."""
+        """Insert an element into a collection; in a list at position ``at``, or at its end."""
         with self._drafting() as draft:
             draft.insert(_oid(oid), collection, element, at)
 
     def remove(self, oid: int, collection: str, element: Any) -> None:
-        """Take an element out of a collection, once."""
+        """Remove one occurrence of an element from a collection."""
         with self._drafting() as draft:
             draft.remove(_oid(oid), collection, element)
 
     def delete(self, oid: int, *, clear: bool = False) -> None:
-        """Let an object go, and its relationships; where plain attributes refer to it only if they are to ``clear``."""
+        """Delete an object and its relationships; refused while other attributes refer to it, unless ``clear``."""
         with self._drafting() as draft:
             draft.delete(_oid(oid), clear=clear)
 
     # -- in bulk ------------------------------------------------------------------------------------------------
 
     def bulk(self, given: Mapping[str, pa.Table]) -> int:
-        """Create many objects in one epoch, which is returned: for each extent, or class, a table with their columns.
+        """Create many objects in one epoch, which is returned; ``given`` has a table for each extent or class.
 
-        References are identities, which are given in a column ``oid``; of a relationship one end will do. All of it is
-        checked column by column.
+        References are identities, as in the column ``oid``; one end of a relationship is enough. All checks are done on
+        columns.
         """
         with self._alone() as draft:
             return self._take(draft, {self._class_called(name): table for name, table in given.items()})
@@ -187,12 +186,12 @@ class Objects:
         spark: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> IntakeEpoch:
-        """Create objects of an extent, or class, from nested records, in one epoch; returned, with how many these are.
+        """Create objects of an extent or class from nested records in one epoch; returns it with the number of objects.
 
         ``given`` are paths of JSON lines or Parquet, or dicts, an Arrow table or a Spark frame; for several extents in
         one epoch, ``extent`` is a dict of these. A reference is a key of the other object, or that object itself, which
-        is then created too. With ``spark``, with runtime ``spark`` and where a path has a scheme, files are read by
-        Spark. ``progress`` is told the bytes read so far and in all.
+        is then created too. Spark reads the files with ``spark``, with runtime ``spark``, and if a path has a scheme.
+        ``progress`` is called with the bytes read so far and in total.
         """
         with self._alone() as draft:
             nested = NestedRecords(draft)
@@ -207,12 +206,12 @@ class Objects:
 
     @contextmanager
     def _alone(self) -> Iterator[ObjectDraft]:
-        """A draft for objects in bulk."""
+        """The draft of a bulk load, which is an epoch of its own."""
         with self._engine.lock:
             yield self._begun()
 
     def _class_called(self, name: str) -> str:
-        """The class that has this name, or an extent of this name."""
+        """The class with this name or extent name."""
         found = self.schema.extents().get(name.lower())
         cls = name.lower() if found is None else found.name
         self._module.attributes_of(cls)
@@ -227,7 +226,7 @@ class Objects:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def get(self, oid: int) -> dict[str, Any]:
-        """The attributes of an object, as the epoch under way has them."""
+        """The attributes of an object, including changes of the open epoch."""
         values, cls = self._look(oid)
         kinds = self._module.attributes[cls]
         return {OID: oid} | {name: present(value, kinds[name].field.type) for name, value in values.items()}
@@ -247,7 +246,7 @@ class Objects:
             return found.values, found.cls
 
     def find(self, cls: str, /, **key: Any) -> int | None:
-        """The identity of the object that has these values of a key; None where there is none."""
+        """The identity of the object with these key values; None if there is none."""
         attributes = self._module.attributes_of(cls.lower())
         names = [name.lower() for name in key]
         for name in names:
@@ -283,9 +282,9 @@ class Objects:
         return TableHandle(self._engine, self._module.stored[classes[name.lower()].name])
 
     def struct(self, cls: str, *, nested: bool = False) -> StructType:
-        """An object of a class as a struct of Spark: the columns of its table, or ``nested`` as files have it.
+        """The Spark struct type of a class: the columns of its table, or with ``nested`` the form of input files.
 
-        Nested, objects stand in the place of plain references to them; relationships stay references.
+        Nested, references without an inverse are replaced by the objects; relationships stay references.
         """
         from tidemill.runtimes.spark.lowering.types import spark_type
 
@@ -295,10 +294,9 @@ class Objects:
     # -- views --------------------------------------------------------------------------------------------------
 
     def define(self, text: str, **options: str) -> ViewHandle:
-        """Make a materialized view of ``define name() as query``, in OQL; ``options`` are those of views in SQL.
+        """Create a materialized view from ``define name() as query``, in OQL; ``options`` are those of views in SQL.
 
-        It is kept with strategy ``lineage`` where ``strategy`` does not say otherwise. Of several definitions the last
-        view is returned.
+        The default strategy is ``lineage``. With several definitions the last view is returned.
         """
         found = read_oql(OqlText(text, "oql"), self._module, self._engine.committed.relations)
         defined = [one for one in found if isinstance(one, OqlView)]
@@ -311,11 +309,11 @@ class Objects:
         return ViewHandle(self._engine, self._engine.committed.view(defined[-1].name))
 
     def query(self, text: str) -> Result:
-        """The answer to a query in OQL, as of the last epoch."""
+        """The result of an OQL query, as of the last epoch."""
         return select_oql(self._engine, OqlText(text, "oql"))
 
     def explain(self, view: str) -> str:
-        """How a view is kept fresh, which events it listens to, and why."""
+        """Explain how a view is maintained, which events it listens to, and why."""
         return explanation_of(self._engine, view.lower())
 
 
@@ -325,10 +323,10 @@ def _oid(value: Any) -> int:
 
 @public_function
 def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[str]] | None = None) -> str:
-    """A module in ODL for nested structs, each by the name of its class: to be read, changed, and declared.
+    """Draft of an ODL module for nested structs, each by the name of its class, to be edited and declared.
 
-    A struct is a frame or a ``StructType`` of Spark. What lies inside of others becomes classes of their own. ``keys``
-    has for classes the attributes of their key.
+    A struct is a Spark frame or ``StructType``. Nested structs become classes of their own. ``keys`` maps classes to
+    the attributes of their key.
     """
     from tidemill.runtimes.spark.lowering.types import fields_of
 
@@ -340,7 +338,7 @@ def odl_from(name: str, structs: Mapping[str, Any], keys: Mapping[str, Sequence[
 def objects(wh: Warehouse, odl: str | Path | None = None) -> Objects:
     """The objects of a warehouse, with the classes that ``odl`` declares: its text, or the path of a file.
 
-    The first time, their tables are made. Later the text need not be given; where it is, it must say the same.
+    The first call creates their tables. Later ``odl`` may be omitted; if given, it must declare the same classes.
     """
     engine = wh._engine
     name = "odl"

@@ -1,7 +1,7 @@
-"""An epoch of objects in the making: what each object that was touched was like, and what it is like now.
+"""Draft of an epoch of objects: the old and the new state of each object that was touched.
 
-Operations change the draft alone. Whatever compensates is gone when old and new are compared at the end, and nothing is
-in the tables before all of it has been found right.
+Operations change only the draft. Old and new are compared at the end, so operations that cancel out leave no change,
+and no table changes before all checks have passed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tidemill.model.classes import Attribute, Collection
 from tidemill.model.errors import BadValue, DanglingReference, UnknownName, Unsupported
 
 Touch = tuple[int, str | None, Any]
-"""An object, one of its attributes (None: the object itself), and an element of it (None: all of it)."""
+"""An object, one of its attributes (None: the object itself), and an element of that (None: all of it)."""
 
 
 @dataclass(slots=True)
 class DraftObject:
-    """An object before the epoch and now; None where it is not there."""
+    """An object before the epoch and now; None while it does not exist."""
 
     oid: int
     cls: str
@@ -33,13 +33,13 @@ class DraftObject:
 
     @property
     def values(self) -> AttributeValues:
-        """What it is like now."""
+        """Its present attributes."""
         assert self.new is not None
         return self.new
 
 
 class ObjectDraft:
-    """The touched objects, by identity. ``explicit`` is what operations named; all else follows from that."""
+    """The touched objects, by identity. ``explicit`` are the changes that operations named; all others follow."""
 
     def __init__(self, module: ObjectModule, stored: StoredObjects, last: int) -> None:
         self.module = module
@@ -52,7 +52,7 @@ class ObjectDraft:
     # -- operations ---------------------------------------------------------------------------------------------
 
     def create(self, cls: str, given: Mapping[str, Any]) -> int:
-        """A new object of a class; attributes that are not given are NULL, collections empty."""
+        """Create an object of a class; attributes that are not given are NULL, collections empty."""
         attributes = self.module.attributes_of(cls)
         values = self._checked(cls, given, f"new {cls}")
         self.last += 1
@@ -64,14 +64,14 @@ class ObjectDraft:
         return record.oid
 
     def modify(self, oid: int, given: Mapping[str, Any]) -> None:
-        """Give attributes new values; of a collection, all elements."""
+        """Set attributes; for a collection, all its elements."""
         record = self.look(oid, having=given)
         attributes = self.module.attributes[record.cls]
         for name, value in self._checked(record.cls, given, _called(record)).items():
             self._assign(record, attributes[name], value)
 
     def insert(self, oid: int, name: str, value: Any, at: int | None) -> None:
-        """Add an element to a collection; in a list at a place, or at its end."""
+        """Insert an element into a collection; in a list at a position, or at its end."""
         record, attribute = self._collection(oid, name)
         where = f"{_called(record)}.{attribute.name}"
         if at is not None and attribute.collection is not Collection.LIST:
@@ -91,7 +91,7 @@ class ObjectDraft:
             record.values[attribute.name] = tuple(elements)
 
     def remove(self, oid: int, name: str, value: Any) -> None:
-        """Take an element out of a collection, once."""
+        """Remove one occurrence of an element from a collection."""
         record, attribute = self._collection(oid, name)
         where = f"{_called(record)}.{attribute.name}"
         element = collection_element(attribute, value, where)
@@ -104,7 +104,7 @@ class ObjectDraft:
             self._drop(record, attribute, element)
 
     def delete(self, oid: int, *, clear: bool) -> None:
-        """Let an object go, and with it its part in relationships; ``clear`` takes back plain references as well."""
+        """Delete an object and its relationships; ``clear`` also removes references to it without an inverse."""
         record = self.look(oid)
         if clear:
             self._clear(record)
@@ -117,7 +117,7 @@ class ObjectDraft:
         record.new = None
 
     def _clear(self, record: DraftObject) -> None:
-        """Let nobody refer to ``record`` by a plain attribute."""
+        """Remove all references without an inverse to ``record``."""
         for other, attribute in list(self.referrers([record])):
             if other.oid == record.oid:
                 continue
@@ -128,14 +128,14 @@ class ObjectDraft:
     # -- objects ------------------------------------------------------------------------------------------------
 
     def look(self, oid: int, having: Iterable[str] = ()) -> DraftObject:
-        """The record of an object that is there; classes that have not all attributes ``having`` are asked last."""
+        """The record of an existing object; classes that lack an attribute of ``having`` are searched last."""
         record = self.seen(oid, having)
         if record is None or record.new is None:
             raise DanglingReference(f"there is no object {oid}", hint=_why_gone(record))
         return record
 
     def seen(self, oid: int, having: Iterable[str] = ()) -> DraftObject | None:
-        """The record of an object, also of one that is gone; None where there never was one."""
+        """The record of an object, even if it was deleted in this draft; None if it never existed."""
         record = self.records.get(oid)
         if record is None:
             found = self.stored.find(oid, self.module.tops_having(frozenset(having))) or self.stored.find(oid)
@@ -144,11 +144,11 @@ class ObjectDraft:
         return record
 
     def is_a(self, record: DraftObject, cls: str) -> bool:
-        """Whether an object is of a class, or of one that extends it."""
+        """True if an object is of a class or one of its subclasses."""
         return any(above.name == cls for above in self.module.schema.line(record.cls))
 
     def referrers(self, gone: Iterable[DraftObject]) -> Iterator[tuple[DraftObject, Attribute]]:
-        """Who refers to some objects by a plain attribute as things stand: found by index, or noted in this draft."""
+        """The present referrers to some objects, by references without an inverse: from the index or this draft."""
         by_class: dict[str, set[int]] = {}
         for record in gone:
             by_class.setdefault(record.cls, set()).add(record.oid)
@@ -164,7 +164,7 @@ class ObjectDraft:
                             yield record, attribute
 
     def _note(self, record: DraftObject, attribute: Attribute, value: Any) -> None:
-        """Remember that an object came to refer to others by a plain attribute; it may have changed its mind since."""
+        """Record a new reference without an inverse; it may change again, so readers check the present value."""
         if attribute.target is not None and attribute.inverse is None and value is not None:
             for oid in [value] if attribute.collection is None else value:
                 self._noted.setdefault(oid, set()).add(record.oid)
@@ -185,7 +185,7 @@ class ObjectDraft:
         return values
 
     def _require(self, attribute: Attribute, oids: Iterable[Any], where: str) -> None:
-        """Refuse references to what is not there, or is not of the right class."""
+        """Refuse references to objects that do not exist or are of the wrong class."""
         if attribute.target is None:
             return
         for oid in oids:
@@ -205,7 +205,7 @@ class ObjectDraft:
                 )
 
     def _referred(self, oid: int, target: str) -> DraftObject | None:
-        """The record of an object that should be of class ``target``; looked for elsewhere only if it is not."""
+        """The record of an object expected in class ``target``; other classes are searched only if it is not there."""
         found = self.stored.find(oid, [target]) or self.stored.find(oid)
         return (
             None
@@ -252,7 +252,7 @@ class ObjectDraft:
     # -- relationships ------------------------------------------------------------------------------------------
 
     def link(self, one: DraftObject, attribute: Attribute, other: DraftObject) -> None:
-        """Let two objects be related, both ends; where an end takes one partner only, the former one is let go."""
+        """Relate two objects, at both ends; an end that takes only one partner releases the former one."""
         back = self.inverse(attribute)
         once = Collection.SET in (attribute.collection, back.collection) or None in (
             attribute.collection,
@@ -269,14 +269,14 @@ class ObjectDraft:
             self._add(other, back, one.oid)
 
     def unlink(self, one: DraftObject, attribute: Attribute, other: DraftObject) -> None:
-        """Let two objects be related once less, both ends."""
+        """Remove one link between two objects, at both ends."""
         back = self.inverse(attribute)
         self._drop(one, attribute, other.oid)
         if not (one is other and attribute is back):
             self._drop(other, back, one.oid)
 
     def adopt(self, attribute: Attribute, one: int, other: DraftObject) -> None:
-        """Let an object know that a new one, which is not in the draft, is related to it by ``attribute``."""
+        """Add a new object, which is not in the draft, to the inverse of ``attribute`` of ``other``."""
         back = self.inverse(attribute)
         if back.collection is None and other.values[back.name] is not None:
             self.unlink(self.look(other.values[back.name]), attribute, other)

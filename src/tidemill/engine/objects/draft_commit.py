@@ -1,4 +1,4 @@
-"""The end of an epoch of objects: what it may not leave behind, and the rows that it changes."""
+"""The commit of an epoch of objects: its checks, and the rows that it changes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tidemill.model.errors import DanglingReference, DuplicateKey
 __all__ = ["changes_of_draft", "check_draft", "duplicate_key"]
 
 _NAMED = 3
-"""So many of those who refer to an object are named; more would not help."""
+"""Largest number of referring objects that an error names."""
 
 
 def check_draft(draft: ObjectDraft) -> None:
-    """Refuse references to what is gone, and keys that two objects would have; order within the epoch is no matter."""
+    """Refuse dangling references and duplicate keys; the order of operations within the epoch does not matter."""
     _check_references(draft)
     _check_keys(draft)
 
 
 def changes_of_draft(draft: ObjectDraft) -> dict[str, ChangeSet]:
-    """The rows that leave and come in each table. What is as it was before costs nothing."""
+    """The deleted and inserted rows of each table. Unchanged objects cost nothing."""
     pairs: dict[str, list[tuple[Row, int]]] = {}
     for record in draft.records.values():
         if record.old == record.new:
@@ -66,7 +66,7 @@ def _referred_to(gone: list[DraftObject], found: list[tuple[DraftObject, Attribu
 
 
 def _check_keys(draft: ObjectDraft) -> None:
-    """Objects that are new or have another key are compared with the extent, by its index, and with each other."""
+    """Compare the keys of new and rekeyed objects with the extent, through its index, and with each other."""
     taken: dict[tuple[str, tuple[str, ...]], dict[Row, int]] = {}
     for record, cls, key in _rekeyed(draft):
         value = tuple([record.values[name] for name in key])
@@ -91,13 +91,13 @@ def _rekeyed(draft: ObjectDraft) -> Iterator[tuple[DraftObject, str, tuple[str, 
 
 
 def _still(draft: ObjectDraft, oid: int, key: tuple[str, ...], value: Row) -> bool:
-    """Whether a stored object has its key also after this epoch."""
+    """True if a stored object still has its key after this epoch."""
     record = draft.records.get(oid)
     return record is None or (record.new is not None and tuple([record.new[name] for name in key]) == value)
 
 
 def duplicate_key(cls: str, key: tuple[str, ...], value: Row, one: int, other: int) -> DuplicateKey:
-    """The error for two objects with one key."""
+    """The error for two objects with the same key."""
     named = ", ".join(f"{name} = {part!r}" for name, part in zip(key, value, strict=True))
     return DuplicateKey(
         f'two objects of class "{cls}" would have the key {named}',

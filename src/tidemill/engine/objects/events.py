@@ -1,4 +1,4 @@
-"""The events of an epoch of objects: what it did in the end, each of the six kinds, and what of it nobody asked for."""
+"""The events of an epoch of objects: its net changes as events of six kinds, including implicit ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["ObjectEvent", "events_of"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """An event that took place: of which kind and where, to which object, and with which element of its collection.
+    """An event: its kind and place, the object, and the element of a collection.
 
-    It is ``implicit`` where it follows from another: the other end of a relationship, or that an element was modified.
+    It is ``implicit`` if it follows from another event: of the inverse of a relationship, or of a modified element.
     """
 
     event: UpdateEvent
@@ -29,7 +29,7 @@ class ObjectEvent:
 
     @property
     def listening(self) -> Listening:
-        """What a view listens to that hears of this event."""
+        """The subscription of views that receive this event."""
         return Listening(self.event, self.place)
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class ObjectEvent:
 
 
 def events_of(draft: ObjectDraft) -> Iterator[ObjectEvent]:
-    """The events of an epoch that is committed, netted. An object of a subclass tells them for each class it is of."""
+    """The net events of a committed epoch. An object of a subclass has them once for each of its classes."""
     for record in draft.records.values():
         if record.old == record.new:
             continue
@@ -80,7 +80,7 @@ def _of_attribute(draft: ObjectDraft, record: DraftObject, attribute: Attribute)
 
 
 def _within_collections(draft: ObjectDraft, record: DraftObject, name: str) -> Iterator[ObjectEvent]:
-    """A modification once more, for the collections that have the object among their elements."""
+    """The implicit events of a modified object for the collections that contain it."""
     for owner in draft.module.stored:
         for collection in draft.module.attributes[owner].values():
             if collection.collection is None or collection.target is None:
@@ -93,7 +93,7 @@ def _within_collections(draft: ObjectDraft, record: DraftObject, name: str) -> I
 
 
 def _holders(draft: ObjectDraft, record: DraftObject, owner: str, collection: Attribute) -> list[int]:
-    """The objects of a class that have the object in a collection: the other end knows, or else the index."""
+    """The objects of a class that have the object in a collection: from the inverse if there is one, or the index."""
     if collection.inverse is None:
         return sorted(row[0] for row in draft.stored.referring(owner, collection, [record.oid]))
     back = draft.inverse(collection)

@@ -1,8 +1,8 @@
-"""Nested records as new objects: what lies inside of another becomes an object, what is a key finds one.
+"""Nested records as new objects: a nested record becomes an object, a key is resolved to one.
 
-A reference is written as the key of the object that it leads to, be that new or there before; as ``{"oid": 17}``; or as
-the object itself, which is then created, too, unless it has nothing but a key and there is one that has it. ``"class"``
-names a class below the declared one.
+A reference is written as the key of a new or existing object; as ``{"oid": 17}``; or as the object itself, which is
+then created too, unless it consists of a key alone and an object has this key. ``"class"`` names a subclass of the
+declared class.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tidemill.sources.ingest.nested_records import LocatedRecord
 __all__ = ["NestedRecords"]
 
 CLASS_ENTRY = "class"
-"""Where a record says of which class it is, unless that has an attribute of this name."""
+"""Entry of a record that names its class, unless the class has an attribute of this name."""
 
 KeyAttributes = tuple[str, tuple[str, ...]]
-"""A class, and the attributes that are a key of it."""
+"""A class and the attributes of one of its keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingReference:
-    """A reference that is known by a key so far; where that was written as ``record``, it may have to be created."""
+    """A reference by key that is not resolved yet; an object written as ``record`` may have to be created."""
 
     target: str
     key: KeyAttributes
@@ -45,7 +45,7 @@ class PendingReference:
 
 
 class NestedRecords:
-    """Collects objects from records, and then makes columns of them."""
+    """Collects objects from records, and converts them to columns."""
 
     def __init__(self, draft: ObjectDraft) -> None:
         self._draft = draft
@@ -57,19 +57,19 @@ class NestedRecords:
         self._converters: dict[str, dict[str, Converter]] = {}
 
     def take(self, cls: str, records: Iterable[LocatedRecord]) -> None:
-        """Take in records of a class."""
+        """Add records of a class."""
         for where, record in records:
             self._object(cls, record, where)
 
     def tables(self) -> dict[str, pa.Table]:
-        """All objects, in columns by class, with identities in the place of keys."""
+        """All objects, in columns by class, with keys resolved to identities."""
         found = self._found()
         return {cls: self._table(cls, rows, found) for cls, rows in self._rows.items()}
 
     # -- records ------------------------------------------------------------------------------------------------
 
     def _object(self, cls: str, record: Mapping[str, Any], where: str) -> int:
-        """A new object; returns its identity."""
+        """Add an object; returns its identity."""
         given = {str(name).lower(): value for name, value in record.items() if value is not None}
         cls = self._class(cls, given, where)
         attributes = self._module.attributes_of(cls)
@@ -82,7 +82,7 @@ class NestedRecords:
                     row[name] = plain[name](value)
                     continue
                 except BadValue:
-                    pass  # only a value that is refused pays for knowing where it stands
+                    pass  # the location of a value is computed only if it is refused
             if name not in attributes:
                 raise UnknownName(
                     f'class "{cls}" has no attribute "{name}"',
@@ -98,7 +98,7 @@ class NestedRecords:
         return int(row[OID])
 
     def _plain(self, cls: str) -> Mapping[str, Converter]:
-        """The converters of the attributes of a class that are single values."""
+        """The converters of the single-valued attributes of a class."""
         if cls not in self._converters:
             self._converters[cls] = {
                 name: coercer(attribute.type)
@@ -141,7 +141,7 @@ class NestedRecords:
         return wanted
 
     def _key(self, target: str, value: Any, where: str) -> tuple[KeyAttributes, Row]:
-        """The key that a single value is one of: the first whose type it has."""
+        """The key that a single value belongs to: the first one whose type it has."""
         for key in self._module.keys[target]:
             if len(key[1]) == 1:
                 try:
@@ -162,7 +162,7 @@ class NestedRecords:
     # -- references ---------------------------------------------------------------------------------------------
 
     def _found(self) -> dict[tuple[KeyAttributes, Row], int]:
-        """The objects that keys lead to: those of these records first, then what is stored, all at one go."""
+        """The objects by key: new ones first, then stored ones, all in one lookup."""
         sought: dict[KeyAttributes, dict[Row, PendingReference]] = {}
         found: dict[tuple[KeyAttributes, Row], int] = {}
         for wanted in self._wanted:

@@ -1,4 +1,4 @@
-"""New objects in columns: what users give for a class, converted and with all its attributes."""
+"""New objects in columns: the input for a class, converted and with all its attributes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ Oids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ReferenceColumns:
-    """Who refers to whom by an attribute: ``owners[i]`` to ``others[i]``, in the order in which it was given."""
+    """The links of an attribute: ``owners[i]`` refers to ``others[i]``, in input order."""
 
     owners: Oids
     others: Oids
 
     def swapped(self) -> ReferenceColumns:
-        """The same from the other end."""
+        """The links with both ends swapped."""
         return ReferenceColumns(self.others, self.owners)
 
     def ordered(self) -> ReferenceColumns:
-        """The same by owners, and for each of them by others."""
+        """The links sorted by owner, then by the other end."""
         order = np.lexsort((self.others, self.owners))
         return ReferenceColumns(self.owners[order], self.others[order])
 
@@ -56,7 +56,7 @@ class ReferenceColumns:
 
     @classmethod
     def together(cls, parts: list[ReferenceColumns]) -> ReferenceColumns:
-        """All links of several parts."""
+        """The concatenation of several sets of links."""
         empty = np.zeros(0, dtype=np.int64)
         return cls(
             np.concatenate([empty, *(part.owners for part in parts)]),
@@ -75,7 +75,7 @@ class ObjectColumns:
 
 
 def columns_of(module: ObjectModule, cls: str, given: pa.Table, first: int) -> ObjectColumns:
-    """The objects of a class that ``given`` has, references as identities; without ``oid`` these begin at ``first``."""
+    """The objects of a class in ``given``, references as identities; without ``oid`` these begin at ``first``."""
     given = given.rename_columns([name.lower() for name in given.column_names])
     attributes = module.attributes[cls]
     if OID not in given.column_names:
@@ -149,7 +149,7 @@ def distinct_references(links: ReferenceColumns) -> ReferenceColumns:
 
 
 def is_among(oids: Oids, known: Oids) -> npt.NDArray[np.bool_]:
-    """Which of ``oids`` are among ``known``, which is sorted."""
+    """A mask of the ``oids`` that are among ``known``, which is sorted."""
     if not len(known):
         return np.zeros(len(oids), dtype=bool)
     found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, oids), len(known) - 1)] == oids
@@ -157,7 +157,7 @@ def is_among(oids: Oids, known: Oids) -> npt.NDArray[np.bool_]:
 
 
 def reference_column(oids: Oids, links: ReferenceColumns) -> pa.Array:
-    """A column of single references: for each of ``oids`` the one that it is linked with, or NULL."""
+    """A column of single references: for each of ``oids`` the object that it is linked with, or NULL."""
     if not len(links):
         return pa.nulls(len(oids), pa.int64())
     order = np.argsort(links.owners, kind="stable")
@@ -167,7 +167,7 @@ def reference_column(oids: Oids, links: ReferenceColumns) -> pa.Array:
 
 
 def collection_column(oids: Oids, links: ReferenceColumns, *, in_order: bool) -> pa.Array:
-    """A column of collections: for each of ``oids`` those that it is linked with; sorted, unless kept ``in_order``."""
+    """A column of collections: for each of ``oids`` the objects that it is linked with; sorted unless ``in_order``."""
     ordered = links.ordered()
     if in_order:
         order = np.argsort(links.owners, kind="stable")
@@ -180,7 +180,7 @@ def collection_column(oids: Oids, links: ReferenceColumns, *, in_order: bool) ->
 
 
 def inserted_rows(columns: Mapping[str, Any], table: Table) -> pa.Table:
-    """Columns by name as rows of ``table`` that all come."""
+    """Columns by name as inserted rows of ``table``."""
     named = {f.name: columns[f.name] for f in table.fields}
     rows = len(next(iter(named.values())))
     return pa.table(named | {WEIGHT: pa.array(np.ones(rows, dtype=np.int64))})

@@ -1,4 +1,4 @@
-"""What users hand to ``load``, as records: paths, dicts, Arrow tables, Spark frames."""
+"""The input of ``load`` as records: from paths, dicts, Arrow tables and Spark frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def located_records(
     *,
     spark: bool,
 ) -> Iterator[LocatedRecord]:
-    """The records of all that was given, in order, each with where it stands."""
+    """The records of all inputs, in order, each with its location."""
     paths = [one for one in given if isinstance(one, (str, Path))]
     if paths and len(paths) == len(given):
         yield from _of_paths(placement, paths, format, progress, spark=spark)
@@ -52,7 +52,7 @@ def _of_paths(
 
 
 def enumerate_records(records: Iterable[Any]) -> Iterator[LocatedRecord]:
-    """Records that stand in no file, by their number."""
+    """Records that are not from a file, located by their number."""
     for number, record in enumerate(records, start=1):
         if not isinstance(record, Mapping):
             raise BadValue(f"{record!r} is no record", where=f"record {number}", hint="Give dicts.")

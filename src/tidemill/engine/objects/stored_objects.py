@@ -1,7 +1,7 @@
-"""What the tables hold: objects by identity, by key and by what they refer to, at the cost of what is found.
+"""Stored objects by identity, by key and by reference, at a cost proportional to the result.
 
-Nothing is remembered here. The runtime has the rows and their indexes, reads them when they are first asked for and
-keeps them in step, so the same answers come after a restart, and whoever else committed in between.
+Nothing is cached here. The runtime holds the rows and their indexes, loads them on first use and maintains them, so
+results are the same after a restart, and after commits of others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tidemill.model.classes import OID, Attribute
 from tidemill.model.schema import names_of
 
 AttributeValues = dict[str, Any]
-"""The attributes of an object by name, as inner values."""
+"""The attributes of an object by name, in stored form."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectState:
-    """An object as it is stored: its class, and its attributes."""
+    """A stored object: its class and its attributes."""
 
     oid: int
     cls: str
@@ -37,7 +37,7 @@ class StoredObjects:
         self._module = module
 
     def find(self, oid: int, within: Iterable[str] | None = None) -> ObjectState | None:
-        """The object with this identity, if it is there and of one of the classes ``within`` or below."""
+        """The object with this identity, if it exists and is of one of the classes ``within`` or their subclasses."""
         for cls in self._module.children[None] if within is None else within:
             found = self._below(cls, oid)
             if found is not None:
@@ -55,19 +55,19 @@ class StoredObjects:
         return self.object(cls, rows[0])
 
     def object(self, cls: str, row: Row) -> ObjectState:
-        """A row of the table of a class as an object, which may be of a class below."""
+        """A row of the table of a class as an object, which may be of a subclass."""
         return ObjectState(row[0], cls, dict(zip(self._module.attributes[cls], row[1:], strict=True)))
 
     def is_empty(self, cls: str) -> bool:
-        """Whether a class has no objects; quickly told."""
+        """True if a class has no stored rows; reads none."""
         return not self._engine.store.rows(self._module.stored[cls].name)
 
     def holding(self, oids: Collection[int], cls: str) -> set[int]:
-        """Those of ``oids`` that are objects of a class."""
+        """The subset of ``oids`` that are objects of a class."""
         return {key[0] for key in self.rows(cls, (OID,), [(oid,) for oid in oids])}
 
     def rows(self, cls: str, columns: Sequence[str], keys: Collection[Row]) -> dict[Row, list[Row]]:
-        """The rows of the table of a class that have one of ``keys`` in some columns, by that key."""
+        """The rows of the table of a class whose ``columns`` have one of ``keys``, by that key."""
         table = self._module.stored[cls]
         names = names_of(table.fields)
         with self._engine.settled():

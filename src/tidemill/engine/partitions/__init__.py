@@ -1,8 +1,8 @@
-"""Time partitions of tables and views: what is late, what can still change, and what is forgotten.
+"""Time partitions of tables and views: lateness, the bounds of future changes, and retention.
 
 - ``lateness``: changes behind LATENESS go to the table of late changes
-- ``late_replay``: late changes applied after all
-- ``change_bounds``: from which instant on tables and views can still change
-- ``retention``: state and rows behind those bounds are forgotten
+- ``late_replay``: late changes replayed
+- ``change_bounds``: the instant from which tables and views can still change
+- ``retention``: state and rows behind those bounds are dropped
 - ``listing``: SHOW PARTITIONS
 """

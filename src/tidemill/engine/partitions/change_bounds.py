@@ -1,4 +1,4 @@
-"""Change bounds: from which instant on tables and views can still change."""
+"""Change bounds: the instant from which tables and views can still change."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["changeable_from", "forgettable_state", "heads_of", "require_bounded"
 
 
 def forgettable_state(catalog: Catalog, view: View, known: Mapping[str, int]) -> list[ExpiredEntries]:
-    """What the state of a view by partitions can forget, where tables and views are open as ``known``."""
+    """The expired state of a view by partitions, given the change bounds ``known`` of tables and views."""
     return list(StateExpiry(catalog.partitionings, dict(known)).of(view.full_program))
 
 
 def heads_of(catalog: Catalog, positions: Mapping[str, str]) -> dict[str, int]:
-    """The heads of the tables that have one."""
+    """The heads of the tables that have one (see ``lateness``)."""
     found = {name: head_of(positions, name) for name in catalog.late}
     return {name: head for name, head in found.items() if head is not None}
 
 
 def changeable_from(catalog: Catalog, heads: Mapping[str, int], *, by_replay: bool = True) -> dict[str, int]:
-    """The instant from which on tables and views can change, for those that cannot change at any.
+    """The instant from which tables and views can still change, for those that have such a bound.
 
-    ``by_replay`` also where late changes are replayed.
+    With ``by_replay`` changes by replayed late changes are included.
     """
     known: dict[str, int] = {}
     for name, table in catalog.late.items():
@@ -42,7 +42,7 @@ def changeable_from(catalog: Catalog, heads: Mapping[str, int], *, by_replay: bo
 
 
 def _open(catalog: Catalog, view: View, known: dict[str, int]) -> None:
-    """Add from when on a view can change. One that is late may bring changes that are older than all heads."""
+    """Add the change bound of a view. A deferred view has none: its changes may be older than all heads."""
     if view.partitioning is not None and not view.refresh.deferred:
         found = StateExpiry(catalog.partitionings, dict(known))
         list(found.of(view.full_program))
@@ -51,7 +51,7 @@ def _open(catalog: Catalog, view: View, known: dict[str, int]) -> None:
 
 
 def require_bounded(catalog: Catalog, view: View) -> None:
-    """Refuse to forget rows of a view that may change at any time, which it must be able to take back."""
+    """Refuse retention for a view without a change bound: a later change may delete any of its rows."""
     known = changeable_from(catalog, dict.fromkeys(catalog.late, 0))
     _open(catalog, view, known)
     if view.forgets and view.name not in known:

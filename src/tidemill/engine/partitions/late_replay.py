@@ -1,4 +1,4 @@
-"""Late changes replayed: applied after all, as one epoch, where their partitions are still retained."""
+"""Replay of late changes: they are applied as one epoch if their partitions are still retained."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class LateReplayer(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where the late changes are."""
+        """The store that holds the late changes."""
 
     def settled(self) -> AbstractContextManager[None]:
-        """Nothing else happens to it meanwhile."""
+        """Hold the warehouse exclusively, at its last commit."""
 
     def answer(self, relation: Relation) -> ChangeSet:
         """The rows of a query."""
 
     def apply(self, changes: Mapping[str, ChangeSet], *, late: bool) -> int:
-        """One epoch."""
+        """Commit one epoch."""
 
 
 def late_change_count(store: Store, table: Table, epoch: int) -> int:
-    """How many changes of a table were late in an epoch that is committed."""
+    """The number of late changes of a table in a committed epoch."""
     late = late_table(table)
     if late is None:
         return 0
@@ -54,20 +54,20 @@ def late_change_count(store: Store, table: Table, epoch: int) -> int:
 
 
 class LateReplay(NamedTuple):
-    """What became of late changes: so many were taken in, by that epoch, and so many came too late for that."""
+    """Result of a replay: the number of changes applied (``taken``) in ``epoch``, and of those no longer retained."""
 
     epoch: int
     taken: int
     left: int
 
     def told(self, table: Table) -> str:
-        """The same in words."""
+        """The result as text."""
         left = f"; left in {table.name}{LATE}, for their partitions are forgotten: {self.left}" if self.left else ""
         return f"late changes of {table.name} replayed in epoch {self.epoch}: {self.taken}{left}"
 
 
 def replay_late_changes(engine: LateReplayer, statement: ReplayLate) -> LateReplay:
-    """Take late changes in after all, as an epoch, where their partitions are still retained; others stay."""
+    """Apply late changes as one epoch if their partitions are still retained; the others stay where they are."""
     with engine.settled():
         table = engine.catalog.table(statement.table)
         late = late_table(table)

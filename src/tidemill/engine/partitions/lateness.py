@@ -1,9 +1,9 @@
-"""Late changes: a table that says how late they may be takes the others into a table of their own.
+"""Lateness: changes of a table that are later than it allows go to a separate table of late changes.
 
-The *head* of a table is the last partition that any change has come to, before the epoch. A change of a partition that
-lies further behind it than LATENESS is late: it goes to ``s_late``, in the same epoch, and not to ``s``. So what ``s``
-is, to all views, are the changes that were accepted. Heads are committed with the epochs that move them, among the
-positions. Where events come one by one, each is judged by those before it, whenever epochs end.
+The *head* of a table is the last partition that any change reached before the epoch. A change of a partition further
+behind it than LATENESS is late: it goes to ``s_late``, in the same epoch, and not to ``s``. So views over ``s`` see
+exactly the accepted changes. Heads are stored among the positions and committed with the epochs that move them. Events
+that are fed one by one are each compared with those before, wherever epochs end.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from tidemill.model.schema import Partitioning, Table, late_table, names_of
 from tidemill.program.state_expiry import number_of
 
 HEAD_PREFIX = "head:"
-"""Heads stand among the positions under this and the name of the table."""
+"""Prefix of the position that stores the head of a table, followed by the name of the table."""
 
 
 def is_head(position: str) -> bool:
-    """Whether a position is the head of a table, and no source's."""
+    """True if a position is the head of a table rather than the position of a source."""
     return position.startswith(HEAD_PREFIX)
 
 
 def head_of(positions: Mapping[str, str], table: str) -> int | None:
-    """The last partition of ``table`` that a change has come to; None before the first."""
+    """The last partition of ``table`` that a change has reached; None before the first change."""
     text = positions.get(HEAD_PREFIX + table, "")
     return int(text) if text else None
 
 
 def initial_head(table: Table) -> dict[str, str]:
-    """The positions of a table that begins: one of the same name may have been there before."""
+    """The positions of a new table: they reset the head of a dropped table of the same name."""
     return {} if late_table(table) is None else {HEAD_PREFIX + table.name: ""}
 
 
 @dataclass
 class LatenessFilter:
-    """Lets changes of epoch ``number`` in, and those that are late into the tables for these."""
+    """Splits changes of epoch ``number`` into accepted ones and those for the tables of late changes."""
 
     tables: Mapping[str, Table]
     before: Mapping[str, str]
@@ -53,7 +53,7 @@ class LatenessFilter:
     """The positions of heads that have moved."""
 
     def admit(self, changes: Mapping[str, ChangeSet]) -> dict[str, ChangeSet]:
-        """The changes as tables take them; all are judged by the heads as they were before."""
+        """The changes by the table that takes them; all are compared with the heads before the epoch."""
         admitted = dict(changes)
         for name, change in changes.items():
             late = late_table(self.tables[name])
@@ -92,7 +92,7 @@ class LatenessFilter:
 
 
 def _times(change: ChangeSet, place: int) -> pa.ChunkedArray | pa.Array:
-    """The times of rows, in microseconds since 1970. Of files just that column is read."""
+    """The times of rows, in microseconds since 1970. Of files only the time column is read."""
     name = change.fields[place].name
     if change.is_python_only:
         times = [row[place] for row, _ in change.pairs()]
@@ -111,7 +111,7 @@ def _filtered(change: ChangeSet, mask: pa.ChunkedArray | pa.Array) -> ChangeSet:
 
 
 def retained_from(cut: Partitioning, head: int | None) -> int | None:
-    """The first instant of what a table retains, in microseconds since 1970; None where that is everything.
+    """The first instant that a table retains, in microseconds since 1970; None if it retains everything.
 
     >>> retained_from(Partitioning("ts", 10, retain=30), head=7), retained_from(Partitioning("ts", 10), head=7)
     (40, None)

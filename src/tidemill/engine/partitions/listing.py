@@ -27,10 +27,10 @@ __all__ = ["Partition", "partitions_of"]
 
 
 class Partition(NamedTuple):
-    """A partition that has rows: ``name`` is that of its relation and ``number``, ``start`` its first instant.
+    """A partition that has rows: ``name`` is its relation and ``number``, ``start`` its first instant.
 
-    Its ``state`` is ``open`` while rows may change it as they come, ``replay`` where only late ones that are replayed
-    can, and ``closed`` where nothing can.
+    Its ``state`` is ``open`` while arriving rows can change it, ``replay`` if only replayed late changes can, and
+    ``closed`` if nothing can.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Partition(NamedTuple):
 def partitions_of(
     catalog: Catalog, positions: Mapping[str, str], answer: Callable[[Relation], ChangeSet], name: str
 ) -> list[Partition]:
-    """The partitions of a table or view, in the order of time."""
+    """The partitions of a table or view, in time order."""
     entry = catalog.entry(name)
     cut = entry.partitioning
     if cut is None:
@@ -73,7 +73,7 @@ def _partition(name: str, cut: Partitioning, number: int, rows: int, states: Map
 
 
 def _counts(entry: Table | View, cut: Partitioning) -> Aggregate:
-    """How many rows each partition has; those without a time are in none."""
+    """The query for the number of rows of each partition; rows without a time are in none."""
     scan = Scan(entry.name, entry.name, entry.fields)
     (time,) = (column(f) for f, own in zip(scan.fields, entry.fields, strict=True) if own.name == cut.column)
     number = call("partition_number", convert(time, TIMESTAMP), Literal(cut.every, BIGINT))

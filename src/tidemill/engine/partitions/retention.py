@@ -1,8 +1,8 @@
-"""Retention: what no change can reach any more is forgotten, by the state of views and by tables that say so.
+"""Retention: state of views that no change can reach any more is dropped, and so are old rows of tables with RETAIN.
 
-To forget is no change and no epoch: nothing that is shown depends on it, but for the rows of tables and views with
-RETAIN themselves (see ``program.state_expiry``). It is done after an epoch that has moved a head by some partitions,
-and by ``compact``.
+Dropping is neither a change nor an epoch: no visible row depends on it, except the rows of tables and views with RETAIN
+themselves (see ``program.state_expiry``). It happens after an epoch that has moved a head by some partitions, and in
+``compact``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.storage.store import Store
 
 FORGET_FRACTION = 4
-"""Once a table has moved on by one in so many of the partitions that it retains, those before them are forgotten."""
+"""Expired partitions are dropped once the head has moved by one in this many of the partitions that a table retains."""
 
 PAUSE_FACTOR = 10
-"""And not before so many times as long has passed as it took the last time: on disk it rewrites files."""
+"""Pause between two passes, as a multiple of the duration of the last one: on disk a pass rewrites files."""
 
 ExpiredByStage = list[tuple[Stage, list[ExpiredEntries]]]
-"""What the stages of views can forget."""
+"""The expired state of views, by stage."""
 
 DropExpired = Callable[[ExpiredByStage, list[ExpiredEntries], bool], None]
 
 
 class Retention:
-    """Forgets, now and then, what lies behind the heads of tables.
+    """Periodically drops state and rows that have expired as the heads of tables moved on.
 
-    ``drop_expired`` takes what stages and relations can forget, and whether files are to be rewritten at once, and
-    forgets it in the store and in memory alike.
+    ``drop_expired`` takes the expired entries of stages and of relations, and a flag to rewrite files at once; it drops
+    them in the store and in memory.
     """
 
     def __init__(self, catalog: Callable[[], Catalog], store: Store, drop_expired: DropExpired) -> None:
@@ -49,7 +49,7 @@ class Retention:
 
     @property
     def due(self) -> bool:
-        """Whether enough can be forgotten, and some time has passed since it last was."""
+        """True if enough has expired, and the pause after the last pass is over."""
         catalog = self._catalog()
         return time.monotonic() >= self._next and (
             any(map(self._is_due, catalog.late.values())) or any(map(self._is_fresh, self._waiting(catalog)))
@@ -63,15 +63,15 @@ class Retention:
         return done is None or head - done >= max(cut.retain // cut.every // FORGET_FRACTION, 1)
 
     def _waiting(self, catalog: Catalog) -> list[View]:
-        """The views that were late when it was time to forget."""
+        """The views that were behind at the last pass."""
         return [catalog.views[name] for name in self._late if name in catalog.views]
 
     def _is_fresh(self, view: View) -> bool:
-        """Whether a view has seen all changes. A late one has yet to see some that are older than the heads."""
+        """True if a view has seen all changes. One that is behind has yet to see some that are older than the heads."""
         return not view.refresh.deferred or view.fresh == self._store.epoch
 
     def forget_in_time(self) -> None:
-        """Forget all that can be, and not again before some multiple of the time that it took."""
+        """Drop all that has expired, and set the pause before the next pass by the time that it took."""
         begun = time.monotonic()
         try:
             self.forget()
@@ -80,7 +80,7 @@ class Retention:
             self._next = now + PAUSE_FACTOR * (now - begun)
 
     def forget(self, *, now: bool = False) -> None:
-        """Forget all that can be, in files as well if ``now``. The caller has the lock of the warehouse."""
+        """Drop all that has expired; with ``now`` files are rewritten too. The caller holds the warehouse lock."""
         catalog = self._catalog()
         heads = heads_of(catalog, self._store.positions)
         self._done = heads
@@ -92,14 +92,14 @@ class Retention:
 
 
 def _of(catalog: Catalog, view: View, known: Mapping[str, int]) -> ExpiredByStage:
-    """What the state of a view can forget, stage by stage."""
+    """The expired state of a view, by stage."""
     found = forgettable_state(catalog, view, known)
     named = [(stage, {stage.name, *(map_.name for map_ in stage.maps)}) for stage in view.program.stages]
     return [(stage, [one for one in found if one.map in own]) for stage, own in named]
 
 
 def _rows(catalog: Catalog, heads: Mapping[str, int], known: Mapping[str, int]) -> Iterator[ExpiredEntries]:
-    """The rows of tables and views that are forgotten."""
+    """The expired rows of tables and views."""
     for name, table in catalog.late.items():
         if table.forgets and table.partitioning is not None and name in known:
             yield _before(table, table.partitioning, known[name])

@@ -1,6 +1,6 @@
-"""Views filled, and deferred views brought up to their inputs.
+"""Initial load of views, and refresh of deferred views.
 
-- ``fill``: a view computed from the whole of its inputs
-- ``catch_up``: deferred views that last looked at the same epoch, refreshed together
-- ``scheduler``: which view is refreshed next: weight times staleness
+- ``fill``: a view computed from the full contents of its inputs
+- ``catch_up``: deferred views of the same epoch, refreshed together
+- ``scheduler``: chooses the view to refresh next, by weight times staleness
 """

@@ -1,8 +1,8 @@
-"""Deferred views brought up to their inputs: several at once where they last looked at the same epoch.
+"""Refresh of deferred views: several at once if they were last refreshed at the same epoch.
 
-A late view is refreshed by *rewinding*: its inputs are shown to it as they were when it last looked, and its triggers
-then put the changes back one relation at a time. Views that have last looked at the same epoch are *in step*: they want
-the same changes of the same inputs, so these are read once and carried to all of them, in one epoch. Views that have
+A deferred view is refreshed by *rewinding*: its inputs are presented as of its last refresh, and its triggers then
+apply the changes since, one relation at a time. Views last refreshed at the same epoch are *in step*: they need the
+same changes of the same inputs, so these are read once and propagated to all of them, in one epoch. Views that have
 been refreshed together stay in step.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["ViewRefresher", "groups_at_same_epoch"]
 
 
 class ViewRefresher:
-    """Brings deferred views of a warehouse up to their inputs; the caller has its lock."""
+    """Refreshes deferred views of a warehouse; the caller holds its lock."""
 
     def __init__(self, state: EngineState, epochs: EpochCommitter, filler: ViewFiller) -> None:
         self._state = state
@@ -36,7 +36,7 @@ class ViewRefresher:
         self._filler = filler
 
     def refresh(self, names: Iterable[str]) -> bool:
-        """Refresh deferred views, with those that share with them, as epochs of their own; whether any was stale."""
+        """Refresh deferred views and those that share stages with them, in separate epochs; true if any was stale."""
         catalog, store = self._state.catalog, self._state.store
         wanted = set[str]().union(*(sharing_group(catalog.view(name), catalog.views) for name in names))
         views = [catalog.view(name) for name in wanted]
@@ -59,12 +59,12 @@ class ViewRefresher:
             self._catch_up(late)
 
     def _reach(self, view: View) -> int:
-        """The epoch after which all changes of a view's inputs are there."""
+        """The epoch after which all changes of a view's inputs are still stored."""
         logs = self._state.catalog.view_index.subscribe_only
         return max([self._state.store.oldest, *(log.created for log in logs if log.name in view.inputs)])
 
     def _catch_up(self, views: Sequence[View]) -> None:
-        """Carry what has changed since to views that are in step, as one epoch."""
+        """Propagate the changes since their last refresh to views that are in step, as one epoch."""
         state = self._state
         number = state.store.epoch + 1
         inputs = dict.fromkeys(name for view in views for name in view.inputs)
@@ -73,7 +73,7 @@ class ViewRefresher:
         try:
             stored = self._run(number, pending, names)
         except ArithmeticFault:
-            # The fault may be of a row that came and left again, or of two rows that never stood beside each other.
+            # The fault may come from a row that was inserted and deleted, or from two rows that never coexisted.
             net = {name: ChangeSet.of(change.zset().items(), change.fields) for name, change in pending.items()}
             stored = self._run(number, net, names, in_turn=True)
         for view in (*views, *self._idle(names, stored)):
@@ -82,7 +82,7 @@ class ViewRefresher:
         self._epochs.commit(epoch, refreshed=names)()
 
     def _idle(self, names: frozenset[str], stored: Mapping[str, ChangeSet]) -> list[View]:
-        """The other late views that have nothing to catch up with: they stay in step with those that have."""
+        """The other deferred views that are up to date: their epoch advances too, so that they stay in step."""
         changed = {name for name, change in stored.items() if len(change)}
         return [
             view
@@ -108,7 +108,7 @@ class ViewRefresher:
 
 
 def groups_at_same_epoch(catalog: Catalog, views: Iterable[View]) -> list[list[View]]:
-    """The views in groups that have last looked at the same epoch, each group after what it reads of the others."""
+    """The views grouped by the epoch of their last refresh, each group after the groups that it reads."""
     wanted = {view.name for view in views}
     waiting = [view for view in catalog.views.values() if view.name in wanted]
     groups = []
@@ -124,13 +124,13 @@ def groups_at_same_epoch(catalog: Catalog, views: Iterable[View]) -> list[list[V
 
 
 def _is_held(catalog: Catalog, relation: str) -> bool:
-    """Whether anybody has the contents of a relation: those of streams are only what views keep of them."""
+    """True if the contents of a relation are stored; streams and subscribe-only views have no contents."""
     table = catalog.tables.get(relation)
     return catalog.views[relation].keep is None if table is None else table.kept
 
 
 def _rewind(pending: Mapping[str, ChangeSet], runtimes: Sequence[Runtime]) -> None:
-    """Show late views their inputs as they last saw them; their triggers then put the changes back one by one."""
+    """Present the inputs as of the last refresh; the triggers then apply the changes one by one."""
     for relation, change in pending.items():
         for runtime in runtimes:
             runtime.absorb(relation, change.negated())

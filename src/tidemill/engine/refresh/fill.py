@@ -1,4 +1,4 @@
-"""Views filled from the whole of their inputs."""
+"""Initial load: views computed from the full contents of their inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ViewFiller:
         self._contents = contents
 
     def retained_rows(self, view: View) -> dict[str, ChangeSet]:
-        """What is left of tables and views that forget rows, and that a view reads; nothing where none has any."""
+        """The retained rows of those inputs of a view that have retention; empty if none has any rows."""
         rows = {name: self._contents(name) for name in self._state.catalog.inputs_with_retention(view)}
         return rows if any(map(len, rows.values())) else {}
 
@@ -41,10 +41,10 @@ class ViewFiller:
         left: Mapping[str, ChangeSet] = NO_CHANGES,
         dropped: tuple[str, ...] = (),
     ) -> None:
-        """Compute a view from whole inputs, and from rows that are ``pending`` because inputs forget rows.
+        """Compute a view from its full inputs; ``pending`` are the retained rows of inputs with retention.
 
-        Its rows belong to the present epoch, unless one is given for them. With them is committed what a view that is
-        ``dropped`` has ``left`` to others.
+        Its rows belong to the current epoch unless a ``number`` is given. ``left``, the shared stages that the maps
+        ``dropped`` hand over to other views, are committed with them.
         """
         state = self._state
         number = state.store.epoch if number is None else number
@@ -56,10 +56,10 @@ class ViewFiller:
         view = replace(view, fresh=number)
         replaced = view.map_names if rebuilt else ()
         if rebuilt and view.computed_on_read:
-            # Its log ends here, and maps of another layout cannot be read as of an epoch before.
+            # Its log ends here, and maps of another layout cannot be read as of an earlier epoch.
             view, replaced, dropped = replace(view, created=number), (), replaced
         if in_store:
-            # Spark finds the state of a view in the store. There it is not a view before all of it is there.
+            # Spark reads the state of a view from the store. The view is in the catalog only once all of it is there.
             self._epochs.commit(Epoch(number, stored, replaced=replaced, dropped=dropped), ends=False)()
             stored, replaced, dropped = {}, (), ()
         stored = {**left, **merge_changes(stored, self._replay(view, pending, number, work))}
@@ -69,7 +69,7 @@ class ViewFiller:
         self._epochs.commit(epoch, refreshed=(view.name,))()
 
     def _load(self, view: View, number: int, work: int) -> dict[str, ChangeSet]:
-        """What a view stores that is loaded from the whole contents of its inputs."""
+        """The contents of a view's maps, loaded from the full contents of its inputs."""
         stored: dict[str, ChangeSet] = {}
         with self._epochs.running(number, work) as runtimes:
             pipeline = self._state.pipeline
@@ -80,7 +80,7 @@ class ViewFiller:
                     continue
                 for runtime in runtimes:
                     runtime.absorb(stage.name, rows)
-                # A view that is filled anew is another one to whoever has held it.
+                # Other runtimes may hold rows of an older version of the view.
                 for runtime in self._state.placement.started:
                     if runtime is not placed.runtime:
                         runtime.forget(stage.name)
@@ -91,10 +91,10 @@ class ViewFiller:
         return stored
 
     def _replay(self, view: View, pending: Mapping[str, ChangeSet], number: int, work: int) -> dict[str, ChangeSet]:
-        """What a new view stores once it is shown ``pending``, the ``retained_rows``.
+        """The changes that a new view stores for ``pending``, the ``retained_rows``.
 
-        It cannot load them, being streams to it. As for a late view, they are shown to it without these rows, and then
-        the rows come.
+        It cannot load them, since it reads these inputs as streams. As for a deferred view, the inputs are rewound to
+        before these rows, which are then propagated as changes.
         """
         if not pending:
             return {}
@@ -107,13 +107,13 @@ class ViewFiller:
 
 
 def _require_not_replacing(view: View, replaced: Collection[str]) -> None:
-    """Refuse to build a view in several commits where it has to take the place of another in one."""
+    """Refuse to build a view in several commits if it must replace another in one."""
     if replaced:
         raise cannot_replace(view, "It reads tables that forget rows, and is built on Spark in several steps.")
 
 
 def cannot_replace(view: View, why: str) -> Unsupported:
-    """The error for a view that cannot take the place of another in one commit."""
+    """The error for a view that cannot replace another in one commit."""
     return Unsupported(
         f'"{view.name}" cannot be replaced in one step',
         detail=why,

@@ -1,12 +1,12 @@
-"""Whose turn it is: late views are refreshed, the most urgent first.
+"""The scheduler: refreshes deferred views, the most urgent first.
 
-A view with ``refresh = 'scheduled'`` becomes ready as changes of its inputs arrive. Its urgency is its weight times its
-staleness, the age of the oldest change that it does not show. So whoever waits becomes the most urgent one in the end,
-and among equals the one goes first whose last turn is the longest ago. What a view reads is refreshed before it. Views
-that are ready, in step with it and read the same come along, since the changes are read once for all (see
-``catch_up``): at most ``limit`` views in one epoch, so that feeds need not wait for long.
+A view with ``refresh = 'scheduled'`` becomes ready when changes of its inputs arrive. Its urgency is its weight times
+its staleness, the age of the oldest change that it does not show. So every waiting view eventually becomes the most
+urgent; ties go to the view refreshed the longest ago. The inputs of a view are refreshed before it. Views that are
+ready, in step with it and read the same inputs are refreshed with it, since the changes are read once for all (see
+``catch_up``): at most ``limit`` views in one epoch, so that feeds do not wait for long.
 
-A refresh reads committed epochs alone and is one itself, so no view ever shows half of a partition.
+A refresh reads only committed epochs and is one itself, so no view ever shows half of a partition.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tidemill.model.errors import DataError
 __all__ = ["Scheduler"]
 
 MAX_VIEWS_PER_EPOCH = 8
-"""So many views are refreshed in one epoch, unless somebody says another number."""
+"""Default for the number of views that are refreshed in one epoch at most."""
 
 POLL_SECONDS = 0.05
-"""How often the thread looks whether a view is due."""
+"""Seconds between two checks of the thread for views that are due."""
 
 CLOSE_SECONDS = 10.0
-"""How long ``close`` waits for a refresh that is under way."""
+"""Seconds that ``close`` waits for a running refresh."""
 
 
 class Scheduler:
-    """Refreshes the views of a warehouse that wait for their turn, or whose interval has passed.
+    """Refreshes the scheduled views of a warehouse, and the periodic ones whose interval has passed.
 
-    ``refresh`` brings views of these names up to their inputs, ``unshare`` gives a view stages of its own.
+    ``refresh`` refreshes views by name, ``unshare`` gives a view its own copy of shared stages.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Scheduler:
         self._thread: Worker | None = None
 
     def run(self, limit: int | None = None) -> list[str]:
-        """Refresh scheduled views until none is late, but for those that cannot be; returns them in their order."""
+        """Refresh scheduled views until all that can be are up to date; returns them in the order of refresh."""
         done: list[str] = []
         while names := self.turn(limit):
             done += names
         return done
 
     def turn(self, limit: int | None = None) -> list[str]:
-        """Refresh the most urgent scheduled view, with those that come along; returns whose turn it was."""
+        """Refresh the most urgent scheduled view and those that fit into its epoch; returns their names."""
         if not any(view.refresh.scheduled for view in self._state.catalog.view_index.deferred):
-            return []  # nobody need look, so events may go on to gather
+            return []  # so that an open epoch of events stays open
         with self._settled():
             names = self._with_families(self._next(limit or self._limit))
             if names:
@@ -97,17 +97,17 @@ class Scheduler:
             self._thread = Worker("schedule", self.look, POLL_SECONDS)
 
     def close(self) -> None:
-        """No further turn is begun; one that is under way comes to its end."""
+        """Stop the thread after the running refresh, if there is one."""
         if self._thread is not None:
             self._thread.end()
             self._thread.join(CLOSE_SECONDS)
 
     def troubles(self) -> dict[str, Trouble]:
-        """Which views could not be refreshed, and why."""
+        """The views that could not be refreshed, with the reason."""
         return {name: trouble for name, trouble in self._troubles.items() if name in self._state.catalog.views}
 
     def look(self) -> None:
-        """Refresh all that is due, by its interval or by its turn."""
+        """Refresh all views that are due, periodic and scheduled."""
         with self._state.lock:
             if self._state.closed:
                 return
@@ -115,22 +115,22 @@ class Scheduler:
         while self.turn():
             pass
 
-    # -- whose turn it is ---------------------------------------------------------------------------------------
+    # -- choice of the next views -------------------------------------------------------------------------------
 
     def _next(self, limit: int) -> list[View]:
-        """The views of the next epoch: what the most urgent view needs first, and what may come along."""
+        """The views of the next epoch: the first input that the most urgent view needs, and views that fit in."""
         catalog = self._state.catalog
         waiting = [catalog.views[name] for name in self._by_urgency()]
         for view in waiting:
             needed = [v for v in self._ready(waiting) if v.name in catalog.ancestors(view) | {view.name}]
             if needed:
-                # In the order of the catalog, an input comes before its readers.
+                # In catalog order an input comes before its readers.
                 first = min(needed, key=lambda v: list(catalog.views).index(v.name))
                 return self._along(first, waiting, limit)
         return []
 
     def _along(self, first: View, waiting: list[View], limit: int) -> list[View]:
-        """``first``, and in the order of urgency those that are in step with it and read it, or what it reads."""
+        """``first``, and by urgency those in step with it that read it or one of its inputs."""
         catalog, group = self._state.catalog, [first]
         late = {view.name for view in self._ready(waiting)}
         while len(group) < limit:
@@ -152,13 +152,13 @@ class Scheduler:
         return group
 
     def _with_families(self, group: Iterable[View]) -> list[str]:
-        """The names of views, and of those who share with them: they must come along, whatever the limit is."""
+        """The names of views and of their sharing groups, which must be refreshed together whatever the limit."""
         views = self._state.catalog.views
         families = ((view.name, *sorted(sharing_group(view, views))) for view in group)
         return list(dict.fromkeys(name for family in families for name in family))
 
     def _by_urgency(self) -> Iterable[str]:
-        """The scheduled views that do not show everything, the most urgent first."""
+        """The scheduled views that are behind, the most urgent first."""
         catalog, positions, now = self._state.catalog, self._state.store.positions, time.time()
         found = []
         for place, view in enumerate(catalog.views.values()):
@@ -169,7 +169,7 @@ class Scheduler:
         return [name for *_, name in sorted(found)]
 
     def _ready(self, waiting: Iterable[View]) -> list[View]:
-        """Those that have changes to catch up with themselves, and have not failed a moment ago."""
+        """The views that have unseen changes of their own inputs and do not pause after a failure."""
         positions = self._state.store.positions
         return [view for view in waiting if mark_of(positions, view.name) is not None and not self._is_paused(view)]
 
@@ -177,9 +177,9 @@ class Scheduler:
         return view.name in self._troubles and self._troubles[view.name].again > time.monotonic()
 
     def _refresh(self, names: list[str]) -> None:
-        """Refresh views together; where that is refused, each by itself, to find out which of them it is.
+        """Refresh views together; if that fails, each by itself, to find the view at fault.
 
-        Those who share must part for that.
+        Shared stages are split for that.
         """
         try:
             self._refresh_views(*names)

@@ -1,7 +1,7 @@
-"""What comes from outside by itself: views over sources, and folders that receive files.
+"""External input: views over sources, and folders that receive files.
 
 - ``source_views``: all views over sources: opened, filled, synced, closed
-- ``source_maintainer``: one view over sources: messages to protocols, installed changes to epochs
-- ``initial_load``: its first rows, of one state of each source
-- ``folder_feeds``: each file of a folder an epoch, applied exactly once
+- ``source_maintainer``: one view over sources: passes messages to protocols, and commits what they install
+- ``initial_load``: its first rows, from one state of each source
+- ``folder_feeds``: each file of a folder is an epoch, applied exactly once
 """

@@ -1,8 +1,11 @@
-"""Feeds: folders that receive files, each file an epoch of a table or stream, taken in exactly once.
+"""Feeds: folders that receive files; each file is one epoch of a table or stream, ingested exactly once.
 
-The name of a file is its position. It is committed with the file's rows, and the file is moved away after that; so
-after a crash the last name tells whether what still lies there was taken in. A file that is refused, by its own rows or
-by a view that cannot take them, is set aside whole with the reason, and the feed goes on with the next one.
+The name of a file is its position. It is committed with the file's rows, and then the file is moved away; so after a
+crash the last name shows if a file that is still there was ingested. A file that is refused, because of its own rows or
+by a view, is set aside whole with the reason, and the feed continues with the next one.
+
+A feed can be interrupted before an ingested file is moved away, after that, and before a file is set aside whose reason
+is already written.
 """
 
 from __future__ import annotations
@@ -31,21 +34,18 @@ from tidemill.storage.filesystem.durable_files import fault
 
 __all__ = ["FeedState", "FolderFeeds"]
 
-"""Where a feed can be cut short: before a file that was taken in is moved away, after that, and before one is set aside
-of which the reason is written already."""
-
 POLL_SECONDS = 0.2
-"""How often a feed that is followed continuously looks into its folder."""
+"""Seconds between two scans of the folder of a continuous feed."""
 
 CLOSE_SECONDS = 10.0
-"""How long ``close`` waits for a file that is being taken in."""
+"""Seconds that ``close`` waits for a file that is being ingested."""
 
 
 @dataclass(frozen=True)
 class FeedState:
-    """Where a feed stands: how many files wait, the last one that was taken in, how many were set aside, what is wrong.
+    """State of a feed: the number of waiting files, the last ingested one, the number set aside, and its trouble.
 
-    Where its folder cannot be read, nobody knows how many there are.
+    The numbers are None, unknown, if its folder cannot be read.
     """
 
     waiting: int | None
@@ -55,7 +55,7 @@ class FeedState:
 
 
 class FolderFeeds:
-    """The feeds of a warehouse at work. One thread at a time takes in the files of a feed."""
+    """Runs the feeds of a warehouse. One thread at a time ingests the files of a feed."""
 
     def __init__(self, state: EngineState, apply: ApplyChanges) -> None:
         self._state = state
@@ -64,24 +64,24 @@ class FolderFeeds:
         self._threads: dict[str, Worker] = {}
         self._all = False
         self.tally = IntakeTotals()
-        """All that was taken in since the warehouse was opened."""
+        """Counts of everything ingested since the warehouse was opened."""
 
     def follow(self, feed: FeedEntry) -> None:
-        """Let a feed take in files by itself, if it wants that, or all feeds do."""
+        """Start a worker for a feed, if it is not manual or all feeds are followed."""
         interval = 0.0 if self._all else sync_interval(feed.options)
         if feed.name not in self._threads and not math.isinf(interval):
             turn = partial(self.sync, feed.name)
             self._threads[feed.name] = Worker(f"feed {feed.name}", turn, max(interval, POLL_SECONDS))
 
     def follow_all(self) -> None:
-        """Let all feeds take in files by themselves, also those to come."""
+        """Start workers for all feeds, including those created later."""
         self._state.require_writable()
         self._all = True
         for feed in self._state.catalog.feeds.values():
             self.follow(feed)
 
     def sync(self, name: str | None = None) -> IntakeCounts:
-        """Take in all files that wait, of one feed or of all; returns how much that was."""
+        """Ingest all waiting files of one feed or of all; returns the counts."""
         feeds = self._state.catalog.feeds
         wanted = list(feeds.values()) if name is None else [self.find(name)]
         return IntakeCounts.total(map(self._take, wanted))
@@ -94,7 +94,7 @@ class FolderFeeds:
         return feeds[name.lower()]
 
     def state(self, feed: FeedEntry) -> FeedState:
-        """Where a feed stands."""
+        """The state of a feed."""
         last, arrivals = self._state.store.positions.get(feed.position) or None, feed.arrivals
         known = self.troubles().get(feed.name)
         trouble = None if known is None else str(known)
@@ -105,7 +105,7 @@ class FolderFeeds:
             return FeedState(None, last, None, trouble or str(error).partition("\n")[0])
 
     def troubles(self) -> dict[str, Trouble]:
-        """Which feeds cannot take in files at present though they should, and why."""
+        """The feeds that should ingest files but cannot at present, with the reason."""
         found = {name: thread.trouble for name, thread in self._threads.items() if thread.trouble is not None}
         if self._state.read_only:
             return found
@@ -114,17 +114,17 @@ class FolderFeeds:
         return found | {feed.name: not_started() for feed in idle}
 
     def drop(self, name: str) -> None:
-        """No further file is taken in."""
+        """Stop a feed; no further file is ingested."""
         if name in self._threads:
             self._threads.pop(name).end()
 
     def keep(self, names: Collection[str]) -> None:
-        """All feeds are gone but these."""
+        """Stop all feeds but these."""
         for name in self._threads.keys() - set(names):
             self.drop(name)
 
     def close(self) -> None:
-        """Take in no further files; the one that is under way comes to its end."""
+        """Stop all feeds; a file that is being ingested is finished."""
         for thread in self._threads.values():
             thread.end()
         for thread in self._threads.values():
@@ -134,7 +134,7 @@ class FolderFeeds:
     # -- files --------------------------------------------------------------------------------------------------
 
     def _take(self, feed: FeedEntry) -> IntakeCounts:
-        """Take in what waits, each file as an epoch; returns how much there was."""
+        """Ingest the waiting files, each as an epoch; returns the counts."""
         arrivals, taken = feed.arrivals, IntakeCounts()
         with self._locks.setdefault(feed.name, threading.RLock()):
             self._state.require_writable()
@@ -181,8 +181,8 @@ def _read(table: Table, feed: FeedEntry, item: Path) -> IngestedFiles:
 
 
 def _is_refused(error: TidemillError) -> bool:
-    """Whether it is the file that is at fault. Else it stays, and is tried again."""
+    """True if the file is at fault. Otherwise it stays, and is tried again."""
     if isinstance(error, SetupError):
-        # Arrow complains of what stands in a file as the system does of the disk, but without a number.
+        # Arrow raises OSError for malformed files too, but without an errno.
         return isinstance(error.__cause__, OSError) and error.__cause__.errno is None
     return isinstance(error, (DataError, SqlError)) and not isinstance(error, OutOfBudget)

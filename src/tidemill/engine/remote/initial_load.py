@@ -1,4 +1,4 @@
-"""The first rows of a view over sources: asked for in one state of each source, whatever else it does meanwhile."""
+"""Initial load of a view over sources: its rows in one state of each source, while these go on changing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.sources.source import Answered, Position, Source
 
 @dataclass
 class InitialLoad:
-    """The first rows of cores. One of a single source is asked for as it is; of others, the relations are fetched."""
+    """The first rows of remote subplans. One of a single source is queried whole; of others, the relations are."""
 
     cores: tuple[MaintainedSubplan, ...]
     sources: Mapping[str, Source]
@@ -25,7 +25,7 @@ class InitialLoad:
     _found: dict[SpjView, ZSet] = field(default_factory=dict)
 
     def fetch(self, timeout: float) -> None:
-        """Ask every source for all that is needed of it."""
+        """Fetch the needed rows from every source."""
         for name, source in self.sources.items():
             source.start(None)
             wanted = [
@@ -34,7 +34,7 @@ class InitialLoad:
             self._fetch(name, source, wanted, time.monotonic() + timeout)
 
     def _fetch(self, name: str, source: Source, wanted: list[SpjView], deadline: float) -> None:
-        """Ask one source. Where it has changed between two answers, all are asked for again: they show one state."""
+        """Query one source. If it changes between two answers, all queries are repeated, so that all show one state."""
         states: set[Position] = set()
         while len(states) != 1:
             asked = {source.ask(in_source_names(product.query, name)): product for product in wanted}
@@ -53,7 +53,7 @@ class InitialLoad:
         (self.positions[name],) = states
 
     def rows(self, kept: MaintainedSubplan) -> ZSet:
-        """The rows of a core, once all is fetched."""
+        """The rows of a remote subplan, once everything is fetched."""
         product = kept.core.product
         if product in self._found:
             return self._found[product]
@@ -62,7 +62,7 @@ class InitialLoad:
 
 
 def _initial_queries(kept: MaintainedSubplan) -> list[SpjView]:
-    """What to ask for, for the rows of a core: itself, or each of its relations where no source has all of them."""
+    """The queries for the rows of a remote subplan: itself, or each of its relations if no source has all of them."""
     product = kept.core.product
     if len(kept.homes) == 1:
         return [product]
@@ -71,6 +71,6 @@ def _initial_queries(kept: MaintainedSubplan) -> list[SpjView]:
 
 
 def in_source_names(query: SignedQuery, source: str) -> SignedQuery:
-    """The query with the relations called as the source itself calls them."""
+    """The query with the source's own names of the relations."""
     leaves = tuple(replace(leaf, relation=leaf.relation.removeprefix(f"{source}.")) for leaf in query.view.leaves)
     return replace(query, view=replace(query.view, leaves=leaves))

@@ -1,11 +1,12 @@
-"""Views over sources at work: messages go to the protocols, and what these install becomes epochs.
+"""Maintenance of a view over sources: messages go to the protocols, and the changes that these install become epochs.
 
-A view has one connection to each of its sources, and one keeper for each of its cores. All cores of a view show the
-same states of the sources: where there are several, an epoch is made when all keepers are idle. Nothing here needs to
-survive a crash. The position of what was installed is committed with it, and the source delivers again what came after.
+A view has one connection to each of its sources, and one protocol instance for each of its remote subplans (``cores``).
+All subplans of a view show the same states of the sources: if there are several, an epoch is committed when all
+protocols are idle. Nothing here needs to survive a crash: positions are committed with the installed changes, and the
+source delivers later messages again.
 
-Sources are heard in batches: all that waits at a source is one round, and a round ends however busy the source is
-(``protocols.batched_source``). Only a view of one core that is to show every state hears each update as it comes.
+Updates are read in batches: everything waiting at a source is one batch, which ends however busy the source is
+(``protocols.batched_source``). Only a view of one subplan that must show every state reads each update as it comes.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ ApplyChanges = Callable[[Mapping[str, ChangeSet], Mapping[str, str]], int]
 """Commits changes of tables together with positions; returns the epoch."""
 
 FORGET_SECONDS = 1.0
-"""A source is told that often, at most, what it need not remember: to a replication slot that is work."""
+"""Shortest interval in seconds at which a source is told what it may forget: advancing a replication slot is costly."""
 
 IDLE_SECONDS = 60.0
-"""After so long without an epoch a view moves on to the present state of its sources.
+"""Seconds without an epoch after which a view advances its positions to the present state of its sources.
 
-What changed there was not the view's, but a replication slot keeps the log of all tables.
+The changes since did not concern the view, but a replication slot keeps the log of all tables.
 """
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a view over sources shows: how right that is, and which state of each source it is."""
+    """The state that a view over sources shows: its level of consistency, and the position in each source."""
 
     level: Level
     positions: Mapping[str, Position]
 
 
 def source_position_name(view: str, source: str) -> str:
-    """The name under which the position of a view in a source is stored.
+    """The name of the position of a view in a source.
 
     >>> source_position_name("v", "shop")
     'shop/v'
@@ -57,7 +58,7 @@ def source_position_name(view: str, source: str) -> str:
 
 
 class SourceMaintainer:
-    """One view over sources, kept as long as somebody calls ``step``."""
+    """Maintains one view over sources; driven by calls of ``step``."""
 
     def __init__(self, view: View, sources: Mapping[str, Source], apply: ApplyChanges) -> None:
         self._view = view
@@ -74,10 +75,10 @@ class SourceMaintainer:
         self._positions: dict[str, Position] = {}
         self._committed = self._rested = self._forgot = -math.inf
         self.taken = 0
-        """How many updates or batches of them have come."""
+        """Number of updates, or batches of them, received."""
 
     def fill(self, timeout: float) -> None:
-        """Fetch the view's first rows, and follow it from there on."""
+        """Fetch the view's first rows, and follow its sources from there."""
         filling = InitialLoad(self._view.cores, self._sources)
         filling.fetch(timeout)
         rows = {kept.core.name: filling.rows(kept) for kept in self._view.cores}
@@ -86,7 +87,7 @@ class SourceMaintainer:
         self._commit()
 
     def resume(self, positions: Mapping[str, Position], rows: Mapping[str, ZSet]) -> None:
-        """Go on from rows of the cores that show the states ``positions``."""
+        """Continue from rows of the subplans that show the states ``positions``."""
         for name, source in self._sources.items():
             source.start(positions[name])
         self._begin(positions, rows)
@@ -108,13 +109,13 @@ class SourceMaintainer:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked, and all that was told is installed."""
+        """True if no query is unanswered, and all updates received are installed."""
         return not self._asked and all(keeper.idle for keeper in self._keepers.values())
 
     def step(self, timeout: float | None = None) -> bool:
-        """Take in one message of each source, if there is one; tells whether any came.
+        """Process one message of each source, if there is one; true if any came.
 
-        While something is asked, only those are heard who must answer. The others go on to remember what they do.
+        While queries are unanswered, only sources that must answer are read. The others keep their messages.
         """
         came = False
         for name in list(self._heard):
@@ -123,26 +124,26 @@ class SourceMaintainer:
             message = self._heard[name].receive(0 if came else timeout)
             if message is not None:
                 came = True
-                self._heard[name] = self._heard.pop(name)  # the next time the others go first
+                self._heard[name] = self._heard.pop(name)  # next time the others go first
                 self._take(name, message)
         return came
 
     def catch_up(self, timeout: float | None = None) -> None:
-        """Show all that the sources have committed until now, whatever they go on to do, or until the time is up."""
+        """Process everything that the sources have committed until now, but not later updates; or until the timeout."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._mark()
         while not self._caught_up and (deadline is None or time.monotonic() < deadline):
             self.step(0.0 if self.idle else 0.05)
 
     def rest(self) -> None:
-        """Where nothing has come for long, find out where the sources are by now; the answer comes with a ``step``."""
+        """Query the positions of the sources if nothing has come for long; a later ``step`` gets the answer."""
         now = time.monotonic()
         if self.idle and now - max(self._committed, self._rested) >= IDLE_SECONDS:
             self._rested = now
             self._mark()
 
     def _mark(self) -> None:
-        """Ask each source for nothing: the answer comes after all that it has committed until now."""
+        """Send each source an empty query: its answer follows everything that is committed until now."""
         self._marks.clear()
         self._goals.clear()
         leaves = [leaf for kept in self._view.cores for leaf in kept.core.product.leaves]
@@ -154,17 +155,17 @@ class SourceMaintainer:
     def _caught_up(self) -> bool:
         if self._marks:
             return False
-        # An epoch of several cores needs them all idle; one core may have gone on to what came later.
+        # An epoch of several subplans needs them all idle; a single one may already process later updates.
         one = len(self._view.cores) == 1
         return self.idle or (one and all(self._installed[core] >= goal for core, goal in self._goals.items()))
 
     def close(self) -> None:
-        """Let go of the sources."""
+        """Close the connections to the sources."""
         for source in self._sources.values():
             source.close()
 
     def remove(self) -> None:
-        """Let the sources forget this view for good."""
+        """Remove this view's state from the sources, such as replication slots."""
         for source in self._sources.values():
             source.remove()
 
@@ -195,9 +196,9 @@ class SourceMaintainer:
         self._do(kept, self._keepers[core].answered(number, message.rows, message.position, source))
 
     def _reach(self, source: str, message: Answered) -> None:
-        """The answer to nothing: what was told by now is what must be installed.
+        """Handle the answer to an empty query: the updates received so far are those that must be installed.
 
-        Where all of it is, the view shows this very state, and after a long rest says so.
+        If all of them are, the view shows this state; after ``IDLE_SECONDS`` its position is committed.
         """
         self._marks.discard((source, message.number))
         self._goals |= {kept.core.name: self._told[kept.core.name] for kept in self._view.cores if source in kept.homes}
@@ -221,7 +222,7 @@ class SourceMaintainer:
                         self._commit()
 
     def _commit(self) -> None:
-        """Make what is pending an epoch, with the states that it shows; then the sources may forget them."""
+        """Commit the pending changes as an epoch with their positions; then the sources may forget them."""
         changes = {
             kept.core.name: ChangeSet.of(self._pending.get(kept.core.name, ZSet()).items(), kept.core.fields)
             for kept in self._view.cores
@@ -232,7 +233,7 @@ class SourceMaintainer:
         self._forget()
 
     def _forget(self) -> None:
-        """Let the sources forget what is committed here. What they are not told now, they are told with the next."""
+        """Tell the sources which positions are committed and may be forgotten, at most once per ``FORGET_SECONDS``."""
         if self._committed - self._forgot >= FORGET_SECONDS:
             self._forgot = self._committed
             for name, at in self._positions.items():

@@ -1,6 +1,6 @@
-"""All views over sources of a warehouse: opened when first asked for, filled, caught up and let go.
+"""All views over sources of a warehouse: opened on first use, filled, synced and released.
 
-A view is moved by one thread at a time, its own or that of whoever syncs or drops it. The lock of the view is taken
+One thread at a time maintains a view: its worker, or a caller that syncs or drops it. The lock of the view is taken
 before the lock of the engine, which every epoch takes.
 """
 
@@ -27,16 +27,16 @@ from tidemill.model.errors import TidemillError, Unsupported
 from tidemill.sources.secrets import Secrets
 
 FILL_SECONDS = 600.0
-"""How long a source may take to give a view its first rows."""
+"""Timeout of the initial load of a view, in seconds."""
 
 WAIT_SECONDS = 0.25
-"""How long a thread waits for a source before others may have the view."""
+"""Seconds that a worker waits for a source before it releases the lock of the view."""
 
 RECONNECT_SECONDS = 2.0
-"""Seconds for which a thread tries a lost connection again before it says so; it goes on to try after a pause."""
+"""Seconds for which a worker retries a lost connection before it reports trouble; it tries again after a pause."""
 
 CLOSE_SECONDS = 10.0
-"""How long ``close`` waits for a thread that is in the middle of something."""
+"""Seconds that ``close`` waits for a running worker."""
 
 
 class SourceViews:
@@ -56,20 +56,20 @@ class SourceViews:
         self._open: dict[str, SourceMaintainer] = {}
         self._syncing: dict[str, Worker] = {}
         self._locks: dict[str, threading.RLock] = {}
-        self._opening = threading.Lock()  # what is made in a database is not made twice at a time
+        self._opening = threading.Lock()  # so that nothing is created twice in a source concurrently
         self._taken: Counter[str] = Counter()
         self._all = False
         self.was_connected = False
-        """Whether sources were connected to since the warehouse was opened."""
+        """True if a source was connected to since the warehouse was opened."""
         self.tally = IntakeTotals()
-        """How many row changes have come from sources since the warehouse was opened."""
+        """Counts of row changes from sources since the warehouse was opened."""
 
     def alone(self, name: str) -> threading.RLock:
-        """The lock of a view, for whoever moves it or is about to drop it."""
+        """The lock of a view, to be held while it is maintained or dropped."""
         return self._locks.setdefault(name, threading.RLock())
 
     def begin(self, view: View) -> None:
-        """Fetch the first rows of a new view, and follow its sources from there on."""
+        """Fetch the first rows of a new view, and follow its sources from there."""
         with self.alone(view.name):
             following = self._opened(view)
             try:
@@ -81,21 +81,21 @@ class SourceViews:
         self.follow(view)
 
     def follow(self, view: View) -> None:
-        """Let a view follow its sources by itself, if they want that, or all views do."""
+        """Start a worker for a view, if its sources are not manual or all views are followed."""
         interval = 0.0 if self._all else self._interval(view)
         if view.cores and view.name not in self._syncing and not math.isinf(interval):
             turn = partial(self._turn, view.name) if interval == 0.0 else partial(self._catch_up, view.name)
             self._syncing[view.name] = Worker(view.name, turn, interval)
 
     def follow_all(self) -> None:
-        """Let all views over sources follow them by themselves, also those to come."""
+        """Start workers for all views over sources, including those created later."""
         self._state.require_writable()
         self._all = True
         for view in self._state.catalog.views.values():
             self.follow(view)
 
     def _interval(self, view: View) -> float:
-        """How often a view is synced: as often as any of its sources is."""
+        """Seconds between syncs of a view: the shortest interval of its sources."""
         return min((sync_interval(origin.options) for origin in self.entries_of(view).values()), default=math.inf)
 
     def entries_of(self, view: View) -> dict[str, SourceEntry]:
@@ -104,7 +104,7 @@ class SourceViews:
         return {name: self._state.catalog.origins[name] for name in names}
 
     def _turn(self, name: str) -> None:
-        """Wait for a message, and take in what comes, for a moment; then others may have the view."""
+        """Process messages for a short time, then release the lock of the view."""
         with self._going(name) as following:
             until = time.monotonic() + WAIT_SECONDS
             while following.step(max(0.0, until - time.monotonic())) and time.monotonic() < until:
@@ -112,7 +112,7 @@ class SourceViews:
             following.rest()
 
     def _of(self, view: View) -> SourceMaintainer:
-        """The view at work, where need be from where it was left."""
+        """The maintainer of a view, resumed from its last commit if necessary."""
         if view.name not in self._open:
             self._state.require_writable()
             following = self._opened(view)
@@ -138,7 +138,7 @@ class SourceViews:
             return self._commit(changes, positions)
 
     def sync(self, name: str | None, timeout: float | None) -> int:
-        """Bring one view, or all, up to what their sources have committed; returns how much came since it last was."""
+        """Sync one view, or all, with their sources; returns the number of updates since the last sync."""
         catalog = self._state.catalog
         views = [catalog.view(name)] if name is not None else list(catalog.views.values())
         if name is not None and not views[0].cores:
@@ -157,7 +157,7 @@ class SourceViews:
 
     @contextmanager
     def _going(self, name: str) -> Iterator[SourceMaintainer]:
-        """The view at work, for one thread. After an error it goes on from what was committed, the next time.
+        """The maintainer of a view, locked for one thread. After an error the next use resumes from the last commit.
 
         Its protocols may be ahead of that.
         """
@@ -174,7 +174,7 @@ class SourceViews:
                 self._taken[name] += following.taken - before
 
     def certificate(self, view: View) -> Certificate:
-        """What the rows of a view over sources show."""
+        """The consistency and positions of the rows of a view over sources."""
         if not view.cores:
             raise Unsupported(f'view "{view.name}" reads no source', hint="It shows the tables as they are.")
         return Certificate(min(kept.level for kept in view.cores), self._positions(view))
@@ -184,12 +184,12 @@ class SourceViews:
         return {name: stored[source_position_name(view.name, name)] for name in self.entries_of(view)}
 
     def is_filled(self, view: View) -> bool:
-        """Whether a view has had its first rows; one that reads no source always has."""
+        """True if a view has had its initial load; always true for a view that reads no source."""
         stored = self._state.store.positions
         return not view.cores or any(source_position_name(view.name, name) in stored for name in self.entries_of(view))
 
     def troubles(self, source: str | None = None) -> dict[str, Trouble]:
-        """What keeps views, those over one source or all of them, from following by themselves at present."""
+        """The troubles of workers at present, of the views over one source or of all."""
         found: dict[str, Trouble] = {}
         for name, view in self._state.catalog.views.items():
             trouble = self._syncing[name].trouble if name in self._syncing else self._idle(view)
@@ -198,16 +198,16 @@ class SourceViews:
         return found
 
     def _idle(self, view: View) -> Trouble | None:
-        """Why a view has nobody that lets it go on by itself, where it should."""
+        """The trouble of a view that should have a worker and has none."""
         wanted = view.cores and not self._state.read_only and not math.isinf(self._interval(view))
         return not_started() if wanted else None
 
     def drop(self, view: View) -> None:
-        """Let the sources forget a view. One that cannot be told must not keep it from being dropped."""
+        """Remove a view's state from its sources. An unreachable source does not prevent the drop."""
         if view.name in self._syncing:
             self._syncing.pop(view.name).end()
         if not self.is_filled(view):
-            return  # it was never filled, and what was begun for it is gone already
+            return  # it was never filled, and its state in the sources is already removed
         try:
             following = self._open.pop(view.name, None) or self._opened(view)
             following.remove()
@@ -216,18 +216,18 @@ class SourceViews:
             warnings.warn(kept, RuntimeWarning, stacklevel=2)
 
     def keep(self, views: Collection[str]) -> None:
-        """All views are gone but these: an exception came before the sources of the others were let go of."""
+        """Release the sources of all views but these, in case an exception interrupted the release of dropped views."""
         for name in self._syncing.keys() - set(views):
             self._syncing.pop(name).end()
         for name in self._open.keys() - set(views):
             self._open.pop(name).close()
 
     def close(self) -> None:
-        """Let go of all sources; what they keep for the views stays."""
+        """Close all connections to sources; the state that they keep for the views stays."""
         for syncing in self._syncing.values():
             syncing.end()
         busy = {name for name, syncing in self._syncing.items() if not syncing.join(CLOSE_SECONDS)}
-        # A thread that does not end in time hangs in a connection, and finds the warehouse closed should it come back.
+        # A thread that does not end in time hangs in a connection; if it returns, it finds the warehouse closed.
         for name in self._open.keys() - busy:
             self._open.pop(name).close()
         self._syncing.clear()

@@ -1,7 +1,7 @@
-"""Each SQL statement, done by the engine.
+"""Execution of SQL statements by the engine.
 
-- ``execute``: from a parsed statement to its function; definitions and REFRESH
+- ``execute``: dispatch from a parsed statement to its function; definitions and REFRESH
 - ``changes``: INSERT, UPDATE, DELETE
 - ``show``: SHOW statements
-- ``select``: queries asked once, ordered and limited
+- ``select``: one-off queries, ordered and limited
 """

@@ -25,7 +25,7 @@ def insert(engine: Engine, statement: sql.Insert) -> Result:
 
 
 def update(engine: Engine, statement: sql.Update) -> Result:
-    """Take out each row that matches and put in its new form."""
+    """Replace each row that matches by its new form."""
     table = _kept(engine, statement.table, statement)
     relation = translate_update(statement, table, engine.catalog.relations)
     width = len(table.fields)
@@ -36,7 +36,7 @@ def update(engine: Engine, statement: sql.Update) -> Result:
 
 
 def delete(engine: Engine, statement: sql.Delete) -> Result:
-    """Take out each row that matches."""
+    """Delete each row that matches."""
     table = _kept(engine, statement.table, statement)
     relation = translate_delete(statement, table, engine.catalog.relations)
     return _apply(engine, table, [(row, -weight) for row, weight in engine.answer(relation).pairs()])

@@ -1,4 +1,4 @@
-"""Each SQL statement, done: one function a statement."""
+"""Execution of SQL statements: one function for each kind of statement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidemill.model.types import STRING, Field
 
 
 def execute(engine: Engine, statement: sql.Statement) -> Result:
-    """Do what ``statement`` says."""
+    """Execute ``statement``."""
     for tree in sql.trees_of(statement):
         resolve_registered(tree, engine.registry.keys)
     return _STATEMENTS[type(statement)](engine, statement)
@@ -56,7 +56,7 @@ def create_view(engine: Engine, statement: sql.CreateView) -> Result:
 
 
 def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
-    """Look at somebody else's database, and remember how to reach it and which tables it has."""
+    """Connect to an external database, and record its options and tables in the catalog."""
     if statement.if_not_exists and statement.name in engine.catalog.origins:
         return Result(message=f"source {statement.name} exists already")
     origin = SourceEntry.found(statement.name, statement.kind, statement.options, engine.secrets)
@@ -65,7 +65,7 @@ def create_source(engine: Engine, statement: sql.CreateSource) -> Result:
 
 
 def create_feed(engine: Engine, statement: sql.CreateFeed) -> Result:
-    """Let the files of a folder become changes of a table or stream."""
+    """Add a feed that ingests the files of a folder into a table or stream."""
     if statement.if_not_exists and statement.name in engine.catalog.feeds:
         return Result(message=f"feed {statement.name} exists already")
     folder = local_path(statement.folder, "folder of a feed").resolve()
@@ -112,17 +112,17 @@ def _drop_feed(engine: Engine, statement: sql.Drop) -> Result:
 
 
 def answer(engine: Engine, statement: sql.Select) -> Result:
-    """Answer a query once."""
+    """Run a one-off query."""
     return select(engine, statement.query)
 
 
 def answer_oql(engine: Engine, statement: sql.SelectOql) -> Result:
-    """Answer a query in OQL once."""
+    """Run a one-off OQL query."""
     return select_oql(engine, statement.query)
 
 
 def explain_view(engine: Engine, statement: sql.ExplainView) -> Result:
-    """Say how a view is kept fresh, and why so."""
+    """Explain how a view is maintained, and why."""
     return Result([(explanation_of(engine, statement.name),)], (Field("explanation", STRING),))
 
 
@@ -132,7 +132,7 @@ def refresh_view(engine: Engine, statement: sql.RefreshView) -> Result:
 
 
 def replay_late(engine: Engine, statement: sql.ReplayLate) -> Result:
-    """Take late changes in after all."""
+    """Replay late changes."""
     return Result(message=replay_late_changes(engine, statement).told(engine.catalog.table(statement.table)))
 
 

@@ -1,4 +1,4 @@
-"""Queries asked once: the multiset comes from a runtime, order and limit are put on top."""
+"""One-off queries: a runtime computes the multiset; order and limit are applied on top."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
 
 
 def select_oql(engine: Engine, query: OqlText) -> Result:
-    """The answer to a query in OQL over the present contents, in the order that it asks for."""
+    """The result of an OQL query over the present contents, in its order."""
     from tidemill.compiler.frontends.oql.statements import (
         OqlAnswer,  # a front end of its own, which few warehouses need
     )
@@ -47,14 +47,14 @@ def _shown(engine: Engine, query: TranslatedQuery, rows: Iterable[Row]) -> Resul
 
 
 def order_and_limit(rows: Sequence[Row], query: TranslatedQuery) -> Sequence[Row]:
-    """The rows in the order that the query asks for, cut to its limit."""
+    """The rows in the order of the query, cut to its limit."""
     ordered = ordered_rows(rows, query.order)
     start = query.offset or 0
     return ordered[start:] if query.limit is None else ordered[start : start + query.limit]
 
 
 def ordered_rows(rows: Iterable[Row], order: Sequence[ColumnOrder]) -> list[Row]:
-    """The rows by some of their columns; those that are equal in them stay as they are."""
+    """The rows sorted by some of their columns; a stable sort."""
     ordered = list(rows)
     for position, descending, nulls_first in reversed(order):
         ordered.sort(key=lambda row, i=position: _rank(row[i]), reverse=descending)  # type: ignore[misc]
@@ -63,7 +63,7 @@ def ordered_rows(rows: Iterable[Row], order: Sequence[ColumnOrder]) -> list[Row]
 
 
 def _rank(value: Any) -> tuple[Any, ...]:
-    """A key that compares any two values of one column: NULL anywhere (it is sorted apart), NaN above all numbers."""
+    """Sort key for values of one column: NULL anywhere (it is sorted separately), NaN above all numbers."""
     if value is None:
         return (0,)
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""SHOW: what there is in a warehouse, as rows."""
+"""SHOW: the contents of the catalog and their state, as rows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tidemill.protocols.remote_subplans import SUBPLAN_SIGN
 
 
 def show_partitions(engine: Engine, statement: sql.ShowPartitions) -> Result:
-    """List the partitions of a table or view that have rows, and what can still change them."""
+    """List the non-empty partitions of a table or view, and if they can still change."""
     kinds = {"name": STRING, "number": BIGINT, "start": TIMESTAMP, "rows": BIGINT, "state": STRING}
     fields = tuple(Field(name, kind) for name, kind in kinds.items())
     return Result(partitions_of(engine.catalog, engine.store.positions, engine.answer, statement.name), fields)
 
 
 def show_create_table(engine: Engine, statement: sql.ShowCreateTable) -> Result:
-    """Give the statement that makes a table or stream, with all of its constraints."""
+    """Return the CREATE statement of a table or stream, with all of its constraints."""
     return Result([(ddl(engine.catalog.table(statement.table)),)], (Field("statement", STRING),))
 
 
 def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
-    """List feeds with their folders, what waits there, what was set aside, and what prevents them."""
+    """List feeds with their folders, the numbers of waiting files and of those set aside, and their trouble."""
     rows = []
     for feed in engine.catalog.feeds.values():
         state = engine.feeds.state(feed)
@@ -37,7 +37,7 @@ def show_feeds(engine: Engine, statement: sql.ShowFeeds) -> Result:
 
 
 def show_sources(engine: Engine, statement: sql.ShowSources) -> Result:
-    """List sources with the tables that they offer, when views over them are synced, and what prevents it."""
+    """List sources with the tables that they offer, when views over them are synced, and their trouble."""
     rows = [
         (
             origin.name,
@@ -64,7 +64,7 @@ def show_tables(engine: Engine, statement: sql.ShowTables) -> Result:
 
 
 def show_views(engine: Engine, statement: sql.ShowViews) -> Result:
-    """List views with how they are kept fresh, and how far they are behind."""
+    """List views with how they are maintained, and their staleness."""
     rows = []
     for view in engine.catalog.views.values():
         placed = engine.pipeline[view.name]

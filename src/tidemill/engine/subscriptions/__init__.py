@@ -1,8 +1,8 @@
-"""Publish-subscribe: what each epoch changed in a view, handed to those who asked for it.
+"""Publish-subscribe: the changes of each epoch in a view, delivered to subscribers.
 
 - ``subscription``: ``Subscription``, an iterator of batches that catches up from the store
 - ``change_batches``: ``ChangeBatch``: inserts, deletes and updates of one epoch
 - ``publisher``: one bounded queue for each view, shared by its listeners
-- ``listener_index``: from the values of a row to the listeners that filter by them
+- ``listener_index``: index from values of rows to the listeners that filter by them
 - ``row_filter``: rows with given values in given columns
 """

@@ -1,4 +1,4 @@
-"""What an epoch changed in a view, as readers get it, and as the store still has it."""
+"""The changes of an epoch in a view, as readers get them, and as read again from the store."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ UserRow = tuple[Any, ...]
 
 @public_class
 class ChangeBatch:
-    """What one epoch changed in a view: iterate for ``(weight, row)`` pairs, or ask for it sorted out.
+    """The changes of one epoch in a view: iterate for ``(weight, row)`` pairs, or read inserts, deletes and updates.
 
-    ``inserts`` and ``deletes`` are rows, ``updates`` pairs of an old and a new row with one key; a row is in one of the
-    three. Without a key of the view an update is a delete and an insert. What is not asked for is not made.
+    ``inserts`` and ``deletes`` are rows, ``updates`` pairs of an old and a new row with the same key; a row is in one
+    of the three. Without a key of the view an update is a delete and an insert. Each form is computed on first use.
     """
 
     def __init__(self, epoch: int, change: ChangeSet, key: tuple[int, ...] | None = None) -> None:
@@ -49,22 +49,22 @@ class ChangeBatch:
 
     @property
     def inserts(self) -> list[UserRow]:
-        """The rows that came, as often as they did."""
+        """The inserted rows, with duplicates."""
         return self._sorted_out[0]
 
     @property
     def deletes(self) -> list[UserRow]:
-        """The rows that left, as often as they did."""
+        """The deleted rows, with duplicates."""
         return self._sorted_out[1]
 
     @property
     def updates(self) -> list[tuple[UserRow, UserRow]]:
-        """The rows that changed: as they were, and as they are."""
+        """The updated rows, as pairs of old and new."""
         return self._sorted_out[2]
 
     @property
     def rows(self) -> int:
-        """How many weighted rows it has, before equal ones are summed; known without making any."""
+        """The number of weighted rows before equal ones are summed; does not build any."""
         return len(self._change)
 
     def arrow(self) -> pa.Table:
@@ -72,15 +72,15 @@ class ChangeBatch:
         return self._change.arrow()
 
     def encoded(self) -> Sequence[pa.Table]:
-        """The rows as Arrow as they lie in memory: tables in which columns that repeat may be run-end encoded.
+        """The rows as Arrow without decoding: tables whose repetitive columns may be run-end encoded.
 
-        What a join makes of one row is many rows that differ in a column or two. The others are not written out here.
+        A join turns one row into many that differ in a column or two. The other columns are not expanded here.
         """
         return self._change.encoded()
 
     @cached_property
     def net(self) -> ZSet:
-        """The rows with their weights, summed, in their inner form."""
+        """The rows with their weights, summed, in stored form."""
         return self._change.zset()
 
     @cached_property
@@ -104,7 +104,7 @@ class ChangeBatch:
 
 
 def _updates_in(net: ZSet, key: tuple[int, ...] | None) -> list[tuple[Row, Row]]:
-    """The rows that changed: one left and one came with the same key, once each, and no other row has it."""
+    """The updates: one row deleted and one inserted with the same key, once each, and no other row has the key."""
     if key is None:
         return []
     by_key: dict[Row, list[Row]] = defaultdict(list)
@@ -115,7 +115,7 @@ def _updates_in(net: ZSet, key: tuple[int, ...] | None) -> list[tuple[Row, Row]]
 
 
 class ChangeSource(Protocol):
-    """A warehouse as its stored changes are read."""
+    """The interface of a warehouse for reading stored changes."""
 
     @property
     def catalog(self) -> Catalog:
@@ -123,7 +123,7 @@ class ChangeSource(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where its changes are."""
+        """The store that holds its changes."""
 
     def reach(self, view: View) -> int:
         """The epoch after which the changes of a view are stored."""
@@ -132,7 +132,7 @@ class ChangeSource(Protocol):
 def stored_batches(
     source: ChangeSource, view: View, since: int, until: int | None = None, where: RowFilter | None = None
 ) -> list[ChangeBatch]:
-    """The batches of epochs in ``(since, until]`` as the store has them; ``FellBehind`` where it no longer does."""
+    """The batches of epochs in ``(since, until]`` from the store; ``FellBehind`` if it no longer has them."""
     if view.serve is Serve.READ:
         raise unpublished_error(view.name, f'view "{view.name}" has no changes to follow')
     store, fields = source.store, view.fields
@@ -141,7 +141,7 @@ def stored_batches(
     except EpochGone:
         require_reach(source, view, since)
         raise
-    # What was forgotten while we read counts as well: a log has holes then, and not an error.
+    # Checked after the read as well: a log trimmed meanwhile has gaps and raises no error.
     require_reach(source, view, since)
     if where is not None:
         table = where.matching(table)
@@ -151,7 +151,7 @@ def stored_batches(
 
 
 def require_reach(source: ChangeSource, view: View, since: int) -> None:
-    """Refuse to go on from an epoch after which changes are missing."""
+    """Raise ``FellBehind`` if changes after epoch ``since`` are missing."""
     reach = source.reach(view)
     if since < reach:
         raise FellBehind(view.name, since, reach, source.store.epoch)
@@ -169,9 +169,9 @@ def _by_epoch(table: pa.Table, view: View) -> Iterator[tuple[int, ChangeSet]]:
 
 
 MAX_SUMMED_ROWS = 10_000
-"""Changes of up to so many rows are summed by row when they are read again; larger ones are as they were emitted."""
+"""Number of rows up to which changes read from the store are summed; larger ones are returned as emitted."""
 
 
 def _summed(change: ChangeSet) -> ChangeSet:
-    """The change with each row once. What was emitted is; a view that was built again takes back all it had."""
+    """The change with each row once. Emitted changes have this form; a rebuilt view deletes all its old rows first."""
     return change if len(change) > MAX_SUMMED_ROWS else ChangeSet.of(change.zset().items(), change.fields)

@@ -1,4 +1,4 @@
-"""Routes: from the values that a row has to those who asked for them."""
+"""Index of listeners by the values that they filter by."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tidemill.engine.subscriptions.row_filter import RowFilter
 from tidemill.model.types import Field
 
 RowSpans = list[tuple[int, int]]
-"""Parts of a change: where each starts, and how many rows it has."""
+"""Ranges of rows of a change: start and length of each."""
 
 FilterColumns = tuple[int, ...]
-"""The places of the columns that a listener filters by; none where it takes everything."""
+"""The positions of the columns that a listener filters by; empty without a filter."""
 
 
 MAX_ROWWISE_ROWS = 64
-"""So many rows are sorted one by one: whole columns pay off beyond."""
+"""Number of rows up to which rows are matched one by one; larger changes are matched in columns."""
 
 
 @dataclass(eq=False)
 class Inbox:
-    """What waits for one listener: epochs after ``since``, and which rows of each. ``behind``: look in the store.
+    """The queue of one listener: epochs after ``since``, and which rows of each. If ``behind``, it reads the store.
 
-    ``awaited``: somebody may sleep until there is something. Everything here is guarded by the lock of ``wake``, which
-    is that of all publications.
+    ``awaited``: a thread may wait for the next epoch. Everything here is guarded by the lock of ``wake``, which the
+    whole publisher shares.
     """
 
     wake: threading.Condition
@@ -47,12 +47,12 @@ class Inbox:
 
     @property
     def columns(self) -> FilterColumns:
-        """The places of the columns that it filters by."""
+        """The positions of the columns that it filters by."""
         return () if self.where is None else self.where.positions
 
 
 class ListenerIndex:
-    """The listeners that filter by the same columns, by the values that they ask for."""
+    """The listeners that filter by the same columns, indexed by their values."""
 
     def __init__(self, fields: tuple[Field, ...], columns: FilterColumns) -> None:
         self._fields = fields
@@ -62,17 +62,17 @@ class ListenerIndex:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody listens here."""
+        """True if there are no listeners."""
         return not self._asked
 
     def add(self, inbox: Inbox) -> None:
-        """Take in a listener."""
+        """Add a listener."""
         for key in _keys(inbox):
             self._asked.setdefault(key, {})[inbox] = None
         self._filter = None
 
     def remove(self, inbox: Inbox) -> None:
-        """Forget a listener."""
+        """Remove a listener."""
         for key in _keys(inbox):
             del self._asked[key][inbox]
             if not self._asked[key]:
@@ -80,7 +80,7 @@ class ListenerIndex:
         self._filter = None
 
     def sort(self, change: ChangeSet) -> tuple[ChangeSet, dict[Inbox, RowSpans]]:
-        """The rows that somebody asks for, equal keys together, and which of them are for whom."""
+        """The rows that match any listener, grouped by key, and the ranges of them for each listener."""
         if not self._columns:
             return change, {inbox: [(0, len(change))] for inbox in self._asked.get((), ())}
         if self._filter is None:
@@ -99,7 +99,7 @@ def _keys(inbox: Inbox) -> list[Row]:
 
 
 def _sort_rows(change: ChangeSet, where: RowFilter) -> tuple[ChangeSet, Iterator[tuple[Row, int, int]]]:
-    """Rows that are Python tuples, one by one."""
+    """Group matching rows that are Python tuples, one by one."""
     found: dict[Row, list[tuple[Row, int]]] = {}
     asked = where.asked
     for pair in change.pairs():
@@ -114,7 +114,7 @@ def _sort_rows(change: ChangeSet, where: RowFilter) -> tuple[ChangeSet, Iterator
 
 
 def _sort_columns(change: ChangeSet, where: RowFilter) -> tuple[ChangeSet, Iterator[tuple[Row, int, int]]]:
-    """Rows that are columns: no row becomes a tuple, and of encoded columns only what is asked for is decoded."""
+    """Group matching rows in columns: no tuples are built, and of encoded columns only matching rows are decoded."""
     found = [(table, *where.matches(table)) for table in change.encoded()]
     codes = np.concatenate([codes for _, _, codes in found])
     order = np.argsort(codes, kind="stable")
@@ -129,7 +129,7 @@ def _sort_columns(change: ChangeSet, where: RowFilter) -> tuple[ChangeSet, Itera
 
 
 def rows_in_spans(change: ChangeSet, spans: RowSpans) -> ChangeSet:
-    """Some of the rows of a change, in the form in which it is."""
+    """The rows of a change in some ranges, in the same form, tuples or columns."""
     if spans == [(0, len(change))]:
         return change
     if change.is_python_only:

@@ -1,9 +1,9 @@
-"""Publishing: what an epoch changed goes to all who asked for it, in one pass, and waits for them in one place.
+"""The publisher: the changes of an epoch are matched with all listeners in one pass, and queued once for all of them.
 
-Each view that somebody listens to has a queue of its last epochs, shared by its listeners and bounded. A listener that
-asks for certain values only (see ``filters``) is found by them: one hash lookup for each row and each set of columns
-that anybody filters by, however many listeners there are. Who has nothing in an epoch is not even woken. Who is slower
-than the queue is long is *behind*, and reads the store until it has caught up.
+Each view with listeners has a bounded queue of its last epochs, which they share. A listener that filters by values
+(see ``row_filter``) is found through them: one hash lookup for each row and each set of filter columns, however many
+listeners there are. A listener without rows in an epoch is not even woken. A listener that is slower than the queue is
+long is *behind*, and reads the store until it has caught up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemill.model.types import Field
 
 @dataclass
 class _QueuedEpoch:
-    """An epoch in a queue: the rows that were asked for, by the columns that they were asked for by."""
+    """An epoch in a queue: the rows that match listeners, by filter columns."""
 
     changes: dict[FilterColumns, ChangeSet]
     unread: int = 0
@@ -33,7 +33,7 @@ class _QueuedEpoch:
 
 
 class Publisher:
-    """All that is listened to. Epochs are *offered* as they are committed and *published* once they are durable."""
+    """The queues of all views. Epochs are *offered* when they are committed and *published* once they are durable."""
 
     def __init__(self, epoch: int) -> None:
         self.lock = threading.Lock()
@@ -45,12 +45,12 @@ class Publisher:
         self._ending: set[str] = set()
 
     def offer(self, epoch: Epoch) -> None:
-        """Remember an epoch that has just been committed; callers come in the order of epochs."""
+        """Add an epoch that has just been committed; called in the order of epochs."""
         with self.lock:
             self._offered.append(epoch)
 
     def publish(self, number: int) -> None:
-        """Hand out all epochs up to ``number``. Whoever waited for that one has waited for those before it."""
+        """Publish all epochs up to ``number``: if that one is durable, so are those before it."""
         with self.lock:
             while self._abandoned:
                 self._leave(self._abandoned.popleft())
@@ -59,7 +59,7 @@ class Publisher:
                 self._end(self._ending.intersection(epoch.dropped))
                 for name in self._views and self._views.keys() & {*epoch.changes, *epoch.replaced, *epoch.dropped}:
                     change = epoch.changes.get(name)
-                    # Files are the store's by now, and it may merge them.
+                    # Files belong to the store by now, which may merge and delete them.
                     if change is None or name in epoch.replaced or change.files is not None:
                         self._views[name].read_from_store(self.published)
                     else:
@@ -68,17 +68,17 @@ class Publisher:
             self.published = max(self.published, number)
 
     def look(self, number: int) -> None:
-        """Another process has committed epochs up to ``number``: everybody finds them in the store."""
+        """Make all listeners read epochs up to ``number``, committed by another process, from the store."""
         with self.lock:
             for publication in self._views.values():
                 publication.read_from_store(self.published)
             self.published = max(self.published, number)
 
     def resume(self, number: int, views: Collection[str]) -> None:
-        """Let everybody look in the store, after an exception.
+        """Make all listeners read from the store, after an exception.
 
-        Epochs up to ``number`` are durable, and may not have been handed out, or not to all. Listeners of views that
-        are not among ``views`` end.
+        Epochs up to ``number`` are durable, but may not have been published, or not to all. Listeners of views that are
+        not among ``views`` end.
         """
         with self.lock:
             self._offered.clear()
@@ -97,12 +97,12 @@ class Publisher:
         return inbox
 
     def leave(self, inbox: Inbox) -> None:
-        """Forget a listener; whoever waits for it is woken."""
+        """Remove a listener, and wake a thread that waits for it."""
         with self.lock:
             self._leave(inbox)
 
     def abandon(self, inbox: Inbox) -> None:
-        """Forget a listener at the next epoch: the garbage collector may call this while somebody holds the lock."""
+        """Remove a listener at the next epoch: the garbage collector may call this while the lock is held."""
         self._abandoned.append(inbox)
 
     def _leave(self, inbox: Inbox) -> None:
@@ -115,20 +115,20 @@ class Publisher:
         inbox.wake.notify_all()
 
     def take(self, inbox: Inbox) -> tuple[int, ChangeSet] | None:
-        """The next epoch that waits for a listener; None where none does, or where it must look in the store."""
+        """The next epoch that waits for a listener; None if none does, or if it must read the store."""
         with self.lock:
             publication = self._views.get(inbox.view)
             return None if publication is None or inbox.ended else publication.take(inbox)
 
     def caught_up(self, inbox: Inbox, seen: int) -> bool:
-        """Let a listener that has seen everything up to ``seen`` hear what comes, unless there is more already."""
+        """Switch a listener that has read the store up to ``seen`` to the queue, unless newer epochs are published."""
         with self.lock:
             if seen >= self.published:
                 inbox.behind, inbox.since = False, seen
             return not inbox.behind
 
     def position(self, inbox: Inbox, seen: int) -> int:
-        """The epoch up to which a listener that has taken in ``seen`` has missed nothing."""
+        """The epoch up to which a listener that has read up to ``seen`` has missed nothing."""
         with self.lock:
             if inbox.behind or inbox.ended:
                 return max(seen, inbox.since)
@@ -136,7 +136,7 @@ class Publisher:
 
     @contextmanager
     def ending(self, view: str) -> Iterator[None]:
-        """Let the listeners of a view end with an epoch of this block that drops it, should that be published."""
+        """End the listeners of a view with the epoch in this block that drops it, once that is published."""
         self._ending.add(view)
         try:
             yield
@@ -144,13 +144,13 @@ class Publisher:
             self._ending.discard(view)
 
     def _end(self, gone: set[str]) -> None:
-        """Views are gone, though others may have their names: so are their listeners."""
+        """End the listeners of dropped views, even if new views have the same names."""
         for view in self._views.keys() & gone:
             for inbox in list(self._views[view].listeners):
                 self._leave(inbox)
 
     def close(self) -> None:
-        """Wake everybody for the last time."""
+        """End all listeners and wake their threads."""
         with self.lock:
             self.closed = True
             for publication in self._views.values():
@@ -170,16 +170,16 @@ class ChangeQueue:
         self._room = 0
 
     def add(self, inbox: Inbox) -> None:
-        """Take in a listener; the queue is as long as the most patient one allows."""
+        """Add a listener; the queue is as long as the largest buffer of its listeners."""
         self.listeners[inbox] = None
         self._routes.setdefault(inbox.columns, ListenerIndex(self._fields, inbox.columns)).add(inbox)
         self._room = max(self._room, inbox.buffer)
 
     def remove(self, inbox: Inbox) -> None:
-        """Forget a listener and what waits for it."""
+        """Remove a listener and its queued epochs."""
         self._empty(inbox)
         del self.listeners[inbox]
-        # One that asks for none of all values is on no route, and may be the last of its columns.
+        # A listener with an empty filter has no entry in the index, and may be the last one of its columns.
         route = self._routes.get(inbox.columns)
         if route is not None:
             route.remove(inbox)
@@ -187,7 +187,7 @@ class ChangeQueue:
                 del self._routes[inbox.columns]
 
     def publish(self, epoch: int, change: ChangeSet) -> None:
-        """Sort the rows of an epoch by who asked for them; rows that nobody asked for are not touched."""
+        """Match the rows of an epoch with the listeners; rows without a listener are not copied."""
         published = _QueuedEpoch({})
         for columns, route in self._routes.items():
             sorted_, parts = route.sort(change)
@@ -202,13 +202,13 @@ class ChangeQueue:
             self._forget(next(iter(self._queue)))
 
     def read_from_store(self, published: int) -> None:
-        """Let all listeners look in the store for what comes after the epochs that are published."""
+        """Make all listeners read the store after the epochs that are already published."""
         for inbox in self.listeners:
             self._fall_behind(inbox, published)
             inbox.wake.notify_all()
 
     def take(self, inbox: Inbox) -> tuple[int, ChangeSet] | None:
-        """The next epoch for a listener; one that the queue has let go of puts the listener behind."""
+        """The next epoch for a listener; if the queue has released it, the listener falls behind."""
         if not inbox.waiting:
             return None
         epoch, columns, spans = inbox.waiting[0]
@@ -233,7 +233,7 @@ class ChangeQueue:
         return True
 
     def _fall_behind(self, inbox: Inbox, published: int = 0) -> None:
-        """Let a listener look in the store, after all that it has had or that was not for it."""
+        """Make a listener read the store, after the last epoch that it has received or that had no rows for it."""
         if not inbox.behind:
             inbox.since = max(inbox.since, inbox.waiting[0][0] - 1 if inbox.waiting else published)
         self._empty(inbox)
@@ -245,7 +245,7 @@ class ChangeQueue:
         inbox.waiting.clear()
 
     def _read(self, epoch: int) -> None:
-        """One listener less waits for an epoch; it goes with the last of them."""
+        """Count a listener that has read an epoch; the epoch is released after the last one."""
         published = self._queue.get(epoch)
         if published is not None:
             published.unread -= 1

@@ -1,4 +1,4 @@
-"""Filters of subscriptions: rows that have given values in given columns, found in whole columns at once."""
+"""Filters of subscriptions: rows with given values in given columns, matched on whole columns."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tidemill.model.schema import names_of
 from tidemill.model.types import BIGINT, DOUBLE, INT, Array, Field, Struct
 
 Where = Mapping[str, Any]
-"""Columns, each with a value or with a collection of values."""
+"""Columns, each with a value or a collection of values."""
 
 Int64Array = npt.NDArray[np.int64]
 
 FILTER_CHUNK_ROWS = 1 << 16
-"""So many rows are looked at in one go."""
+"""Number of rows that are matched at once."""
 
 
 class RowFilter:
@@ -46,15 +46,15 @@ class RowFilter:
 
     @cached_property
     def asked(self) -> set[Row]:
-        """The keys, to look them up."""
+        """The keys as a set, for lookup."""
         return set(self.keys)
 
     def key(self, row: Row) -> Row:
-        """What a row has in the columns."""
+        """The values of a row in the filter columns."""
         return tuple([row[position] for position in self.positions])
 
     def codes(self, table: pa.Table) -> Int64Array:
-        """For each row the place of its values among the keys, or -1: a lookup in a hash table for each column."""
+        """For each row the index of its key, or -1: one hash lookup for each column."""
         if not self.keys:
             return np.full(table.num_rows, -1)
         codes = self._places(table, 0)
@@ -63,9 +63,9 @@ class RowFilter:
         return codes if len(self._fields) == 1 else np.where(codes < 0, -1, self._order[codes])
 
     def matches(self, table: pa.Table) -> tuple[Int64Array, Int64Array]:
-        """The numbers of the rows that pass, and the places of their values among the keys.
+        """The numbers of the rows that match, and the indexes of their keys.
 
-        Some rows at a time: what is looked at in between then stays in the processor's caches.
+        In chunks, so that intermediate arrays stay in the processor's caches.
         """
         rows, codes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for start in range(0, table.num_rows, FILTER_CHUNK_ROWS):
@@ -76,7 +76,7 @@ class RowFilter:
         return np.concatenate(rows), np.concatenate(codes)
 
     def matching(self, table: pa.Table) -> pa.Table:
-        """The rows of a table that pass."""
+        """The rows of a table that match."""
         return taken(table, self.matches(table)[0])
 
     def _places(self, table: pa.Table, place: int) -> Int64Array:
@@ -86,13 +86,13 @@ class RowFilter:
         if near is not None and not column.null_count:
             return near.places(column.to_numpy())
         if field.type == DOUBLE:
-            column = pc.add(column, 0.0)  # -0.0 is 0.0
+            column = pc.add(column, 0.0)  # turns -0.0 into 0.0
         found = pc.fill_null(pc.index_in(column, value_set=self._values[place]), -1)
         return np.asarray(found.to_numpy(), dtype=np.int64)
 
     @cached_property
     def _values(self) -> list[pa.Array]:
-        """The values of each column, each once; of the only one those of the keys, in their order."""
+        """The distinct values of each column; for a single column these are the keys, in the same order."""
         columns = [list(dict.fromkeys(key[place] for key in self.keys)) for place in range(len(self._fields))]
         return [
             to_arrow((((value,), 1) for value in values), (field,))
@@ -104,7 +104,7 @@ class RowFilter:
 
     @cached_property
     def _near(self) -> list[_DenseIndex | None]:
-        """Whole numbers that lie near each other are found without hashing."""
+        """For each column a dense index, which needs no hashing, if its values are integers in a small range."""
         return [_DenseIndex.of(values) if field.type in (INT, BIGINT) else None for field, values in self._typed]
 
     @property
@@ -113,17 +113,17 @@ class RowFilter:
 
     @cached_property
     def _steps(self) -> list[Int64Array]:
-        """For each column after the first, the numbers of what begins a key up to there, ascending."""
+        """For each column after the first, the distinct numbers of key prefixes up to it, ascending."""
         return [np.unique(numbers) for numbers in self._prefixes[1:]]
 
     @cached_property
     def _order(self) -> Int64Array:
-        """Where the keys stand, in the order of their last numbers."""
+        """The indexes of the keys, in the order of their last prefix numbers."""
         return np.argsort(self._prefixes[-1], kind="stable")
 
     @cached_property
     def _prefixes(self) -> list[Int64Array]:
-        """For each column and key: a number for its values up to that column, small as there are only so many keys."""
+        """For each column and key a number for its prefix up to that column, kept small by renumbering."""
         found: list[Int64Array] = []
         for place in range(len(self._fields)):
             places = {value: at for at, value in enumerate(dict.fromkeys(key[place] for key in self.keys))}
@@ -136,19 +136,19 @@ class RowFilter:
 
 
 MAX_DENSE_RANGE = 1 << 22
-"""Numbers within so wide a range have a table with a place for each of them."""
+"""Width of the range of integers up to which a dense index has an entry for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _DenseIndex:
-    """The places of whole numbers from ``first`` on; the last entry is for all numbers that are outside."""
+    """Array from integers, offset by ``first``, to their indexes; the last entry stands for all others."""
 
     first: int
     table: Int64Array
 
     @classmethod
     def of(cls, values: pa.Array) -> _DenseIndex | None:
-        """The table of these numbers, unless it would be too large; NULL is looked up elsewhere."""
+        """The dense index of these integers, unless it would be too large; it does not cover NULL."""
         bounds = pc.min_max(values)
         first, last = bounds["min"].as_py(), bounds["max"].as_py()
         if first is None or last - first >= MAX_DENSE_RANGE:
@@ -159,21 +159,21 @@ class _DenseIndex:
         return cls(first, table)
 
     def places(self, numbers: npt.NDArray[Any]) -> Int64Array:
-        """The place of each number, or -1. As unsigned numbers, those below ``first`` are far above all others."""
+        """The index of each number, or -1. Offsets are unsigned, so numbers below ``first`` wrap to large ones."""
         with np.errstate(over="ignore"):
             offsets = (numbers.astype(np.int64, copy=False) - np.int64(self.first)).view(np.uint64)
         return self.table[np.minimum(offsets, np.uint64(len(self.table) - 1))]
 
 
 def _joined(before: Int64Array, found: Int64Array, values: int, sought: Int64Array) -> Int64Array:
-    """The places among ``sought`` of the numbers made of two columns' places; -1 where there is none."""
+    """The indexes in ``sought`` of the numbers combined from the indexes of two columns; -1 if there is none."""
     numbers = before * values + found
     at = np.minimum(np.searchsorted(sought, numbers), len(sought) - 1)
     return np.where((before < 0) | (found < 0) | (sought[at] != numbers), -1, at)
 
 
 def parse_where(where: Where, fields: Sequence[Field], view: str) -> RowFilter:
-    """The filter that ``where`` asks for; unknown columns and values of other types are refused."""
+    """The filter for ``where``; unknown columns and values of other types are refused."""
     names = [name.lower() for name in names_of(fields)]
     wanted: dict[int, list[Any]] = {}
     for column, given in where.items():

@@ -19,40 +19,40 @@ from tidemill.model.errors import EpochGone, SetupError
 from tidemill.program.joingraph import Serve
 
 DEFAULT_BUFFER_ROWS = 1_000_000
-"""How many rows of changes wait in memory for the slowest subscriber of a view; older ones it reads from the store."""
+"""Number of changed rows queued in memory for the slowest subscriber of a view; older ones it reads from the store."""
 
 BATCH_FORMS = ("rows", "arrow")
-"""What subscribers mean to ask batches for. Those of columns take them as they come, and no row is made of them."""
+"""Forms in which subscribers read batches. With ``arrow`` columns are passed on unchanged, and no rows are built."""
 
 MAX_EPOCHS_PER_READ = 1024
-"""So many epochs are read from the store at once, at most."""
+"""Largest number of epochs read from the store at once."""
 
 
 class Subscribable(ChangeSource, Protocol):
-    """A warehouse as subscriptions use it."""
+    """The interface of a warehouse for subscriptions."""
 
     publisher: Publisher
 
     @property
     def poll_seconds(self) -> float | None:
-        """After how many seconds to look for what another process has committed; None where none can."""
+        """Seconds between two checks for commits of another process; None if there can be none."""
 
     def settled(self) -> AbstractContextManager[None]:
-        """Nothing else happens to it meanwhile."""
+        """Hold the warehouse exclusively, at its last commit."""
 
     def flush(self) -> None:
-        """Commit the events that wait."""
+        """Commit the open epoch of events."""
 
     def poll(self) -> None:
-        """See what another process has committed since."""
+        """Read commits of another process."""
 
 
 @public_class
 class Subscription:
-    """One ``ChangeBatch`` for each epoch that changes the view, in order: iterate, or ask for the ``next``.
+    """Iterator over one ``ChangeBatch`` for each epoch that changes the view, in order.
 
-    Ends when the warehouse is closed, when the view is dropped, or when nothing came for ``timeout`` seconds; asked
-    again after that, it waits again. ``epoch`` is where to resume: everything up to it has been handed out.
+    Ends when the warehouse is closed, when the view is dropped, or when nothing came for ``timeout`` seconds; after a
+    timeout, ``next`` waits again. ``epoch`` is where to resume: everything up to it has been delivered.
 
     >>> import tidemill
     >>> with tidemill.open(":memory:") as wh:
@@ -99,12 +99,12 @@ class Subscription:
         self._found: deque[ChangeBatch] = deque()
         self._read = self._seen
         self._step = 1
-        # A subscription that is let go without being closed must not be served for ever.
+        # A subscription that is garbage collected without being closed must be removed.
         weakref.finalize(self, self._publications.abandon, self._inbox)
 
     @property
     def epoch(self) -> int:
-        """Where to resume: the changes up to this epoch have been handed out."""
+        """The epoch to resume from: changes up to it have been delivered."""
         if self._found:
             return self._seen
         return self._publications.position(self._inbox, max(self._seen, self._read))
@@ -118,7 +118,7 @@ class Subscription:
             batch = self._next_batch()
             if batch is not None:
                 self._seen = batch.epoch
-                # Rows that came and went within the epoch are no change; as columns they are not summed.
+                # Inserts and deletes of the same row cancel; with columns they are not summed.
                 if self._arrow or batch.changes:
                     return batch
                 continue
@@ -134,7 +134,7 @@ class Subscription:
         raise StopIteration
 
     def close(self) -> None:
-        """End the subscription; whoever waits for its next batch is woken."""
+        """End the subscription, and wake a thread that waits for its next batch."""
         self._publications.leave(self._inbox)
 
     def __enter__(self) -> Self:
@@ -148,7 +148,7 @@ class Subscription:
             return self._found.popleft()
         if not self._inbox.waiting:
             if not self._inbox.behind:
-                # What was fed one by one is in an epoch once somebody looks.
+                # Events fed one by one are committed when they are read.
                 self._source.flush()
             if not self._inbox.waiting:
                 return None
@@ -156,7 +156,7 @@ class Subscription:
         return None if taken is None else ChangeBatch(*taken, self._key)
 
     def _catch_up(self) -> None:
-        """Read a few epochs from the store; more of them at once as long as they are small."""
+        """Read a few epochs from the store; more at once as long as they are small."""
         if not self._is_current():
             self.close()
             return
@@ -171,7 +171,7 @@ class Subscription:
         self._step = min(2 * self._step, MAX_EPOCHS_PER_READ) if 4 * rows < self._buffer else max(self._step // 2, 1)
 
     def _is_current(self) -> bool:
-        """Whether the view is still there, and still has the columns that were subscribed to."""
+        """True if the view still exists, with the columns that were subscribed to."""
         view = self._source.catalog.find(self._view.name)
         if not isinstance(view, View) or view.fields != self._view.fields:
             return False
@@ -179,7 +179,7 @@ class Subscription:
         return True
 
     def _wait(self, deadline: float | None) -> bool:
-        """Wait for something to look at, or until the deadline; whether it has not passed yet."""
+        """Wait for a new epoch, or until the deadline; true if the deadline has not passed."""
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False

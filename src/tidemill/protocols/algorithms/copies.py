@@ -1,8 +1,8 @@
-"""Store copies of the relations (SC): every query is answered here, at once, so nothing can come in between.
+"""Store copies of the relations (SC): every query is answered locally at once, so no update can interfere.
 
 A notification leads from one state of the sources to the next, and the copies follow it exactly: the view goes through
-every state, in order, for one source or several. What it costs is storage here, and the first load. This keeper holds
-its copies as Z-sets with indexes.
+every state, in order, for one source or several. The cost is local storage and the initial load. This maintainer holds
+its copies as indexed Z-sets.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Copies:
         self._positions = dict(start.positions)
 
     def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Change the copies, and ask them what that does to the view."""
+        """Update the copies, and evaluate the change of the view over them."""
         self._positions[source] = position
         self._contents.apply(changes)
         return [InstallChange(self._contents.answer(self._view.after_all(changes)), dict(self._positions))]
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """Nothing is ever asked."""
+        """Never called: no query is sent."""
         raise ValueError(f"answer {number} to a question that nobody asked")
 
     @property
     def idle(self) -> bool:
-        """Always: nothing is under way."""
+        """Always true: no query is ever unanswered."""
         return True

@@ -1,15 +1,15 @@
-"""The Eager Compensating Algorithm (5.2): queries that make up for what the unanswered ones will see too much.
+"""The Eager Compensating Algorithm (5.2): queries that compensate for updates that unanswered queries will also see.
 
-When an update arrives while queries are unanswered, these will be evaluated after it, since the source tells things in
-order. So the query for the update takes away what it adds to each of them, ``Q<U>``, before it is even there. At every
-moment
+When an update arrives while queries are unanswered, these will be evaluated after it, since the source sends messages
+in order. So the query for the update subtracts what it adds to each of them, ``Q<U>``, before their answers arrive. At
+every moment
 
     MV + COLLECT + (all of UQS, evaluated now) = V, evaluated now
 
 where *now* is the state of the source that the messages so far lead to. An update keeps this (lemma B.2 of the paper),
 an answer moves rows from the third summand to the second, and once nothing is unanswered, MV + COLLECT is the view:
-only then is it installed. So every state of the view is one of the source, in order, and the last is the last: strong
-consistency. States in between are skipped, so it is not complete.
+only then is it installed. So every state of the view is one of the source, in order, and the final states agree: strong
+consistency. Intermediate states are skipped, so it is not complete.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tidemill.sources.source import Position
 class Eca:
     """Algorithm 5.2 of the paper: ``unanswered`` is its UQS, ``collect`` its COLLECT.
 
-    Terms whose leaves are all bound are never sent. They are evaluated here, and what is ``known`` of a query in this
-    way counts as part of its answer.
+    Terms whose leaves are all bound are never sent. They are evaluated locally, and their rows, ``known``, count
+    towards the answer of the query.
     """
 
     level = Level.STRONG
@@ -44,7 +44,7 @@ class Eca:
         self._numbers = count(1)
 
     def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Ask for what the update adds to the view, less what it adds to the queries under way."""
+        """Query what the update adds to the view, less what it adds to the unanswered queries."""
         self._positions[source] = position
         query = self._query(changes)
         number = next(self._numbers)
@@ -55,7 +55,7 @@ class Eca:
         return [AskSource(number, query.remote, source)]
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """Gather the answer; install all that was gathered when it is the last one."""
+        """Add the answer to COLLECT; after the last unanswered query install COLLECT."""
         self._positions[source] = position
         del self.unanswered[number]
         self._gather(rows + self.known.pop(number, ZSet()))
@@ -66,7 +66,7 @@ class Eca:
 
     @property
     def idle(self) -> bool:
-        """Whether UQS is empty."""
+        """True if UQS is empty."""
         return not self.unanswered
 
     def _query(self, changes: Mapping[str, ZSet]) -> SignedQuery:

@@ -1,19 +1,18 @@
-"""The ECA-Key algorithm (5.4), for views that show the key of every relation: no compensation, and deletes ask nothing.
+"""The ECA-Key algorithm (5.4), for views that show the key of every relation: no compensation, no queries for deletes.
 
-COLLECT is a working copy of the view. A deleted row takes its rows out of it by key. An inserted row asks ``V<U>``, and
-what comes is added unless it is there already: with all keys in it a row of the view occurs once, so a second one is
-an anomaly that means nothing. When nothing is unanswered, the copy is the view.
+COLLECT is a working copy of the view. A deleted base row removes its view rows from it by key. An inserted base row
+sends ``V<U>``, and the answer is added except for rows already present: a row of the view contains all keys and so
+occurs once; a duplicate is an anomaly to be ignored. When no query is unanswered, the copy is the view.
 
-One thing the paper overlooks (case II(a) of its appendix C takes it for granted that a deleted key cannot come back in
-an answer): a row that is deleted while the query *about it* is under way is bound in that query, and the answer has it
-although it is gone. So a query remembers the keys that were deleted while it was under way, and what its answer says
-of them is left out. Should such a key be inserted again, then the query for that insert brings its rows.
+The paper overlooks one case (case II(a) of its appendix C assumes that a deleted key cannot come back in an answer): a
+row that is deleted while the query *about it* is unanswered is bound in that query, so the answer contains it although
+it is deleted. So a query records the keys that are deleted while it is unanswered, and their rows are left out of its
+answer. If such a key is inserted again, the query for that insert brings its rows.
 
-Why it is strongly consistent: let a row of V be made of the base rows b1 ... bn, and nothing be unanswered. If all of
-them are in the source, then the last of them to be inserted had a query, which was evaluated when all were there, and
-no delete of their keys came after that insert, so the row was added and has stayed. If one of them is not, then its
-delete took the row out of COLLECT, and out of every answer that was then still to come and is not about a later insert
-of that key.
+Why it is strongly consistent: let a row of V derive from the base rows b1 ... bn, and no query be unanswered. If all of
+them are in the source, then the query for the last one inserted was evaluated when all were present, and no delete of
+their keys followed that insert, so the row was added and has stayed. If one of them is not in the source, its delete
+removed the row from COLLECT, and from every answer still to come that is not about a later insert of that key.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from tidemill.sources.source import Position
 
 @dataclass
 class _InsertQuery:
-    """A query under way about rows that were inserted, and the keys that were deleted since it was asked."""
+    """An unanswered query for inserted rows, and the keys deleted since it was sent."""
 
     query: SignedQuery
     deleted: set[tuple[LeafKey, Row]] = field(default_factory=set)
 
 
 class EcaKey:
-    """Section 5.4 of the paper. Every leaf's key must be among the outputs of the view."""
+    """ECA-Key, section 5.4 of the paper. The key of every leaf must be among the outputs of the view."""
 
     level = Level.STRONG
 
@@ -62,11 +61,11 @@ class EcaKey:
 
     @property
     def unanswered(self) -> dict[int, SignedQuery]:
-        """The queries under way."""
+        """The unanswered queries."""
         return {number: inserted.query for number, inserted in self._unanswered.items()}
 
     def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Delete by key; then ask for the rows that inserts make. A changed row is both."""
+        """Delete by key; then query the rows that derive from inserts. An updated row is a delete and an insert."""
         self._positions[source] = position
         read = changes_read_by(self._view, changes)
         for key in self._keys:
@@ -82,7 +81,7 @@ class EcaKey:
         return [AskSource(number, query.remote, source)]
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """Add what is not there yet, and was not deleted meanwhile."""
+        """Add the rows that are not present yet and were not deleted meanwhile."""
         self._positions[source] = position
         deleted = self._unanswered.pop(number).deleted
         keys = {key for key, _ in deleted}
@@ -91,11 +90,11 @@ class EcaKey:
 
     @property
     def idle(self) -> bool:
-        """Whether no query is under way."""
+        """True if no query is unanswered."""
         return not self._unanswered
 
     def _inserts(self, changes: Mapping[str, ZSet]) -> SignedQuery:
-        """``V<U>`` for the rows that are new; a row of the view that several leaves bring comes once for each."""
+        """``V<U>`` for inserted rows; a view row that derives from inserts of several leaves occurs once for each."""
         terms = []
         for leaf in self._view.leaves:
             new = ZSet({row: weight for row, weight in changes[leaf.relation].items() if weight > 0})

@@ -1,27 +1,27 @@
-"""The ECA-Local algorithm (5.5), which the paper leaves open: updates that need no query are worked in here.
+"""The ECA-Local algorithm (5.5), which the paper leaves open: updates that need no query are applied locally.
 
-It is ECA, whose balance (see ``eca``) holds after every message,
+It is ECA, whose invariant (see ``eca``) holds after every message,
 
     MV + COLLECT + (all of UQS, evaluated now) = V, evaluated now,
 
-and an update is *local* where both sides can follow it without asking. There are three kinds:
+and an update is *local* if both sides can follow it without a query. There are three kinds:
 
-* It cannot matter: its tuples fail the conditions on their leaf, or differ in columns only that the view does not read.
-  Then ``T<U>`` is nothing for V and for every term under way alike (``relevance``). The same test drops compensations
-  whose tuples do not join with each other.
-* All leaves are bound: the terms are evaluated here, as in ECA.
-* It deletes rows whose key the view shows. The paper fears for the *right version* of the view, and proposes to hold
-  updates back and to split answers. None of this is needed, because a key-delete is linear: it keeps the rows of any
-  Z-set that do not show the key, call it K, and K(a + b) = K(a) + K(b). So K of the balance is taken summand by
-  summand: of V it is the view after the delete; of MV + COLLECT it is computed here, though that is the view in no
-  state at all; and of a term T under way, which is evaluated after the delete, there are two cases. Where the leaf is
-  not bound, the source finds no row of that key any more: K(T, before) is T, now, and nothing is to be done. Where the
-  leaf is bound to a tuple of that key, an insert whose query is still under way, the source would go on to use it; that
-  part of T, and no more, is taken back by a query, which joins UQS and is compensated as all others are.
+* It is irrelevant: its tuples fail the conditions on their leaf, or differ only in columns that the view does not read.
+  Then ``T<U>`` is empty for V and for every unanswered term (``relevance``). The same test drops compensations whose
+  tuples do not join with each other.
+* All leaves are bound: the terms are evaluated locally, as in ECA.
+* It deletes rows whose key the view shows. The paper is concerned about the *right version* of the view, and proposes
+  to hold updates back and to split answers. Neither is needed, because a key-delete is linear: K keeps the rows of a
+  Z-set that do not show the key, and K(a + b) = K(a) + K(b). So K is applied to each summand of the invariant: of V it
+  is the view after the delete; of MV + COLLECT it is computed locally, though that sum is the view in no single state;
+  for an unanswered term T, which is evaluated after the delete, there are two cases. If the leaf is not bound, the
+  source no longer finds a row of that key: K(T, before) is T, now, and nothing remains to be done. If the leaf is bound
+  to a tuple of that key, an insert whose query is still unanswered, the source would still use it; exactly that subset
+  of T is subtracted by a query, which joins UQS and is compensated like all others.
 
-The balance holds after each kind, nothing is installed while UQS is not empty, and so the argument for ECA is the
-argument here: strong consistency. A changed row is a delete and an insert in one: the first half is local where the key
-is shown, and the rest is one query. Where a view shows the key of some relation, its rows are held here once.
+The invariant holds after each kind, and nothing is installed while UQS is not empty, so the argument for ECA applies:
+strong consistency. An updated row is a delete and an insert: the delete is local if the key is shown, and the rest is
+one query. If a view shows the key of some relation, its rows are held locally once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm
 
 
 class EcaLocal(Eca):
-    """Section 5.5 of the paper."""
+    """ECA-Local, section 5.5 of the paper."""
 
     def __init__(self, start: InitialView) -> None:
         super().__init__(start)
@@ -47,14 +47,14 @@ class EcaLocal(Eca):
         self._held = RowsByKey(self._keys, start.rows if self._keys else ZSet())
 
     def _query(self, changes: Mapping[str, ZSet]) -> SignedQuery:
-        """Deletes by key first; what is left of the update sees the state after them."""
+        """Apply deletes by key first; the rest of the update sees the state after them."""
         read = changes_read_by(self._view.view, changes)
         taken_back = self._key_deletes(read)
         asked = (self._view - self._under_way() - taken_back).after_all(self._others(read))
         return pack_terms(drop_irrelevant_terms(taken_back + asked))
 
     def _key_deletes(self, changes: Mapping[str, ZSet]) -> SignedQuery:
-        """Take out the rows made of deleted ones; returns what queries under way must be asked to leave out as well."""
+        """Remove the view rows that derive from deleted rows; returns the terms to subtract from unanswered queries."""
         under_way = self._under_way()
         terms = under_way.terms
         back: list[SignedTerm] = []
@@ -80,7 +80,7 @@ class EcaLocal(Eca):
         }
 
     def _know(self, number: int, rows: ZSet) -> None:
-        """What is known is gathered at once, so that deletes by key find it."""
+        """Collect locally evaluated rows at once, so that deletes by key find them."""
         self._gather(rows)
 
     def _gather(self, rows: ZSet) -> None:
@@ -90,7 +90,7 @@ class EcaLocal(Eca):
 
 
 def _keys_of_whole_relations(start: InitialView) -> list[LeafKey]:
-    """The keys that the view shows, of relations for which it shows them under every alias."""
+    """The keys that the view shows, of relations whose key it shows under every alias."""
     shown = shown_keys(start.view, start.keys)
     aliases = {key.leaf.alias for key in shown}
     hidden = {leaf.relation for leaf in start.view.leaves if leaf.alias not in aliases}
@@ -98,7 +98,7 @@ def _keys_of_whole_relations(start: InitialView) -> list[LeafKey]:
 
 
 def _parts(term: SignedTerm, key: LeafKey, gone: set[Row]) -> Iterator[tuple[SignedTerm, bool]]:
-    """A term cut in two by the tuples that it binds to the leaf of ``key``: those of keys that are gone, and others."""
+    """Split a term by the tuples bound to the leaf of ``key``: those whose key is in ``gone``, and the others."""
     rows = term.bound.get(key.leaf.alias)
     if rows is None:
         yield term, False

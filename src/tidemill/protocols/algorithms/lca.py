@@ -1,11 +1,11 @@
 """The Lazy Compensating Algorithm, which section 5.2 of the paper sketches: one state of the view for each update.
 
-Every update has questions of its own. The first is ``V<U>``. When an answer comes, the updates that it has seen too
-early are known, and a question that makes up for them follows (``questions``); it is the update's own as well. When an
-update has no question left, what was gathered for it is exactly V after it less V before it, and it is installed as
-soon as all updates before it are. So the view goes through every state of the source, in order: complete consistency.
-Queries of different updates are under way at the same time. The price is up to one round of messages for each relation
-of the view where ECA has one, and answers that wait for those before them.
+Every update has its own queries. The first is ``V<U>``. When an answer arrives, the updates that it has seen too early
+are known, and a query that compensates for them follows (``late_answers``), which also belongs to the update. When an
+update has no unanswered query, the rows collected for it are exactly V after it less V before it, and they are
+installed once all earlier updates are. So the view goes through every state of the source, in order: complete
+consistency. Queries of different updates run concurrently. The price is up to one message exchange for each relation of
+the view where ECA has one, and answers that wait for earlier ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemill.sources.source import Position
 
 @dataclass
 class _PendingUpdate:
-    """What an update does to the view, as far as it is known, and whether a question about it is under way."""
+    """Change of the view by one update, as far as it is known; ``asking`` while a query for it is unanswered."""
 
     positions: Mapping[str, Position]
     change: ZSet = field(default_factory=ZSet)
@@ -32,7 +32,7 @@ class _PendingUpdate:
 
 
 class Lca:
-    """The complete algorithm."""
+    """The Lazy Compensating Algorithm; complete."""
 
     level = Level.COMPLETE
 
@@ -44,7 +44,7 @@ class Lca:
         self._asked: dict[int, tuple[_PendingUpdate, LateAnsweredQuery]] = {}
 
     def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Ask what the update adds; the questions under way will have seen it."""
+        """Query what the update adds; the unanswered queries will have seen it."""
         self._positions[source] = position
         for _, question in self._asked.values():
             question.note_later_changes(changes)
@@ -52,14 +52,14 @@ class Lca:
         return [*self._ask(self._updates[-1], self._view.after_all(changes), source), *self._settle()]
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """Gather the answer, and ask for what makes up for the updates that it has seen too early."""
+        """Collect the answer, and query the compensation for the updates that it has seen too early."""
         update, question = self._asked.pop(number)
         update.change.update_by(rows)
         return [*self._ask(update, question.correction, source), *self._settle()]
 
     @property
     def idle(self) -> bool:
-        """Whether all updates are installed."""
+        """True if all updates are installed."""
         return not self._updates
 
     def _ask(self, update: _PendingUpdate, query: SignedQuery, source: str) -> Sequence[Action]:

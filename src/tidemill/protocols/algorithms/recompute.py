@@ -1,8 +1,8 @@
-"""Recompute the view (RV, algorithm D.1): ask for all of it after every ``period`` updates.
+"""Recompute the view (RV, algorithm D.1): query all of it after every ``period`` updates.
 
 An answer is the view in one state of the source, and answers come in the order of these states, so the view is always
-consistent. With a period of one the last update brings a last answer and the view converges: strong consistency. With a
-longer period up to ``period - 1`` updates at the end may never be seen.
+consistent. With a period of one the last update triggers a last answer and the view converges: strong consistency. With
+a longer period up to ``period - 1`` updates at the end may never be seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Recompute:
         self._unanswered: set[int] = set()
 
     def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Count the update; ask for the view when its turn has come."""
+        """Count the update; query the view after every ``period`` updates."""
         self.count += 1
         if self.count < self.period:
             return []
@@ -39,7 +39,7 @@ class Recompute:
         return [AskSource(number, self._view, source)]
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """The answer takes the place of the view."""
+        """Replace the view by the answer."""
         self._unanswered.remove(number)
         self._positions[source] = position
         change, self._rows = rows - self._rows, rows
@@ -47,5 +47,5 @@ class Recompute:
 
     @property
     def idle(self) -> bool:
-        """Whether no update waits for its turn and no answer is under way."""
+        """True if no update waits for the next query and no query is unanswered."""
         return not self._unanswered and not self.count

@@ -1,14 +1,14 @@
-"""SWEEP, for views over several sources: what an update adds to the view is swept from source to source.
+"""SWEEP, for views over several sources: the change of an update is joined with one source after the other.
 
-No source can answer a query about another, so the change of an update is built in *legs*. The first joins the changed
-tuples with the other relations of their own source, each further leg takes the rows so far to the next source, which
-joins them with its relations. Sources do not wait for each other: an answer may have seen updates that are told already
-and wait here for their turn. They are known, and compensated here; where a source has one relation of the view, without
-a message, and else by questions as in ``lca``, of which the one-source case is a sweep of one leg.
+No source can answer a query about another, so the change of an update is computed in *hops*. The first joins the
+changed tuples with the other relations of their own source; each further hop sends the rows so far to the next source,
+which joins them with its relations. Sources are not synchronized: an answer may have seen updates that are already
+received and queued here. They are known, and compensated here: without a message if the source has only one relation of
+the view, and else by queries as in ``lca``, which is a sweep of one hop over one source.
 
-Updates take their turn in the order in which they are told, one at a time. What is installed for an update is the view
-after it less the view before it, where *before* and *after* are states of all sources that this order leads through. So
-the view goes through every one of these states: complete consistency, without keys.
+Updates are handled one at a time, in the order of arrival. The change installed for an update is the view after it less
+the view before it, where *before* and *after* are states of all sources in that order. So the view goes through every
+one of these states: complete consistency, without keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidemill.sources.source import Position
 
 @dataclass(frozen=True)
 class _QueuedUpdate:
-    """A transaction that waits for its turn."""
+    """A transaction of a source that waits in the queue."""
 
     source: str
     changes: Mapping[str, ZSet]
@@ -37,10 +37,10 @@ class _QueuedUpdate:
 
 @dataclass
 class _ActiveSweep:
-    """An update on its way: the legs that are left, and the rows that the present one has found."""
+    """The update being handled: its remaining hops, and the rows that the current hop has found."""
 
     update: _QueuedUpdate
-    ahead: deque[SweepHop]
+    remaining: deque[SweepHop]
     rows: ZSet = field(default_factory=ZSet)
 
 
@@ -51,7 +51,7 @@ class Sweep:
 
     def __init__(self, start: InitialView) -> None:
         homes = {leaf.relation: start.homes.get(leaf.relation, "") for leaf in start.view.leaves}
-        self._legs = {source: sweep_hops(source, start.view, homes) for source in set(homes.values())}
+        self._hops = {source: sweep_hops(source, start.view, homes) for source in set(homes.values())}
         self._positions = dict(start.positions)
         self._numbers = count(1)
         self._waiting: deque[_QueuedUpdate] = deque()
@@ -59,32 +59,32 @@ class Sweep:
         self._asked: dict[int, tuple[SweepHop, LateAnsweredQuery]] = {}  # one at most
 
     def updated(self, changes: Mapping[str, ZSet], position: Position, source: str = "") -> Sequence[Action]:
-        """Let the update wait for its turn; the question under way will have seen it, if it went to its source."""
+        """Queue the update; the unanswered query will have seen it, if it went to the same source."""
         self._waiting.append(_QueuedUpdate(source, changes, position))
-        for leg, question in self._asked.values():
-            if leg.source == source:
+        for hop, question in self._asked.values():
+            if hop.source == source:
                 question.note_later_changes(changes)
         return [] if self._asked else self._go_on()
 
     def answered(self, number: int, rows: ZSet, position: Position, source: str = "") -> Sequence[Action]:
-        """Gather the answer, and what makes up for the updates that it has seen too early."""
+        """Collect the answer, and the compensation for the updates that it has seen too early."""
         if self._turn is None or number not in self._asked:
             raise ValueError(f"answer {number} to a question that nobody asked")
-        leg, question = self._asked.pop(number)
+        hop, question = self._asked.pop(number)
         self._turn.rows.update_by(rows)
-        return self._ask(self._turn, leg, question.correction) or self._go_on()
+        return self._ask(self._turn, hop, question.correction) or self._go_on()
 
     @property
     def idle(self) -> bool:
-        """Whether every update had its turn."""
+        """True if every update is installed."""
         return self._turn is None
 
     def _go_on(self) -> Sequence[Action]:
-        """Take legs, and turns, until something must be asked or nothing waits."""
+        """Process hops and queued updates until a query must be sent or the queue is empty."""
         done: list[Action] = []
         while turn := self._turn or self._next():
-            while turn.ahead:
-                asked = self._leave(turn, turn.ahead.popleft())
+            while turn.remaining:
+                asked = self._leave(turn, turn.remaining.popleft())
                 if asked:
                     return [*done, *asked]
             done.append(self._finish(turn))
@@ -93,21 +93,21 @@ class Sweep:
     def _next(self) -> _ActiveSweep | None:
         if self._waiting:
             update = self._waiting.popleft()
-            self._turn = _ActiveSweep(update, deque(self._legs.get(update.source, ())))
+            self._turn = _ActiveSweep(update, deque(self._hops.get(update.source, ())))
         return self._turn
 
-    def _leave(self, turn: _ActiveSweep, leg: SweepHop) -> Sequence[Action]:
-        """Go on a leg with the rows so far; what comes back gathers anew."""
-        own = leg.source == turn.update.source
-        query = leg.view.query.after_all(turn.update.changes) if own else leg.query_for(turn.rows)
+    def _leave(self, turn: _ActiveSweep, hop: SweepHop) -> Sequence[Action]:
+        """Start a hop with the rows so far, and collect its result from empty."""
+        own = hop.source == turn.update.source
+        query = hop.view.query.after_all(turn.update.changes) if own else hop.query_for(turn.rows)
         turn.rows = ZSet()
-        seen = [update.changes for update in self._waiting if update.source == leg.source]
-        return self._ask(turn, leg, query, seen)
+        seen = [update.changes for update in self._waiting if update.source == hop.source]
+        return self._ask(turn, hop, query, seen)
 
     def _ask(
-        self, turn: _ActiveSweep, leg: SweepHop, query: SignedQuery, seen: Sequence[Mapping[str, ZSet]] = ()
+        self, turn: _ActiveSweep, hop: SweepHop, query: SignedQuery, seen: Sequence[Mapping[str, ZSet]] = ()
     ) -> Sequence[Action]:
-        """Ask what must be asked; the source has ``seen`` these changes, and the query should not."""
+        """Evaluate ``query`` locally as far as possible and send the rest; ``seen`` changes are to be compensated."""
         here, question = split_local(query)
         turn.rows.update_by(here)
         if question is None:
@@ -115,8 +115,8 @@ class Sweep:
         for changes in seen:
             question.note_later_changes(changes)
         number = next(self._numbers)
-        self._asked[number] = leg, question
-        return [AskSource(number, question.query, leg.source)]
+        self._asked[number] = hop, question
+        return [AskSource(number, question.query, hop.source)]
 
     def _finish(self, turn: _ActiveSweep) -> InstallChange:
         self._turn = None

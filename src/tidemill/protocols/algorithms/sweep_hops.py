@@ -1,6 +1,6 @@
-"""How the change of a view over several sources travels: one product for each source, the rows so far a leaf of it.
+"""The hops of SWEEP: one select-project-join query for each source, in which the rows so far are a leaf.
 
-Conditions are checked on the first leg that has all their columns, and only columns that are still read travel on.
+A condition is checked on the first hop that has all its columns, and only columns that are still read are sent on.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm
 
 @dataclass(frozen=True)
 class SweepHop:
-    """What ``source`` is asked: its own leaves of the view, joined with the rows so far under the alias ``swept``."""
+    """The query for ``source``: its own leaves of the view, joined with the rows so far under the alias ``swept``."""
 
     source: str
     view: SpjView
     swept: str
 
     def query_for(self, rows: ZSet) -> SignedQuery:
-        """The question for these rows; none where there are no rows."""
+        """The query for these rows; without terms if there are no rows."""
         return SignedQuery(self.view, (SignedTerm(1, {self.swept: rows}),) if rows else ())
 
 
 def sweep_hops(first: str, view: SpjView, homes: Mapping[str, str]) -> list[SweepHop]:
-    """The legs for a change of source ``first``.
+    """The hops for a change of source ``first``.
 
-    The rows so far are called by number: ``known`` tells what every column that was met is now called.
+    Columns of the rows so far are named by number: ``known`` maps every original column to its current name.
     """
     alias = _unused("swept", {leaf.alias for leaf in view.leaves})
     known: dict[str, Scalar] = {}
     unchecked: Sequence[Scalar] = view.conditions
-    legs: list[SweepHop] = []
+    hops: list[SweepHop] = []
     route = _route(first, view, homes)
     for source in route:
         swept = Scan("", alias, tuple(Field(f"c{n}", scalar.type) for n, scalar in enumerate(known.values())))
@@ -51,13 +51,13 @@ def sweep_hops(first: str, view: SpjView, homes: Mapping[str, str]) -> list[Swee
         if source == route[-1]:
             outputs = tuple(Named(output.name, substitute(output.scalar, known)) for output in view.outputs)
         conditions = tuple(substitute(condition, known) for condition in checked)
-        legs.append(SweepHop(source, SpjView((swept, *leaves) if legs else leaves, conditions, outputs), alias))
+        hops.append(SweepHop(source, SpjView((swept, *leaves) if hops else leaves, conditions, outputs), alias))
         known = {name: Column(f"{alias}.c{n}", scalar.type) for n, (name, scalar) in enumerate(carried.items())}
-    return legs
+    return hops
 
 
 def _route(first: str, view: SpjView, homes: Mapping[str, str]) -> list[str]:
-    """All sources, ``first`` at the head; one that no condition ties to those before it comes as late as can be."""
+    """All sources, beginning with ``first``; a cross product with those before is taken as late as possible."""
     homes_of = {leaf.alias: homes[leaf.relation] for leaf in view.leaves}
     ties = [{homes_of[alias] for alias in tie} for tie in view.ties]
     left = [source for source in dict.fromkeys(homes[leaf.relation] for leaf in view.leaves) if source != first]

@@ -1,9 +1,9 @@
-"""Questions about one state, answered in a later one: what lazy compensation needs to remember.
+"""Queries about one state that are answered in a later one: the bookkeeping of lazy compensation.
 
-A query is meant for the state in which an update left the source, and is evaluated when others have happened. Once the
-answer is here it is known which ones: all that were told between. The answer less ``Q<these>`` is what was meant, and
-that is a query again, with at least one more leaf bound in every term, so that after as many rounds as the view has
-leaves nothing is left to ask.
+A query is meant for the state of the source right after an update, but is evaluated after further ones. When the answer
+arrives these are known: all updates received in between. The answer less ``Q<these>`` is the intended result. The
+correction is a query again, with at least one more leaf bound in every term, so after as many iterations as the view
+has leaves nothing is left to query.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery
 
 @dataclass
 class LateAnsweredQuery:
-    """A query under way, and the changes that its answer will show and should not."""
+    """An unanswered query, and the later changes that its answer will wrongly include."""
 
     query: SignedQuery
     later_changes: dict[str, ZSet] = field(default_factory=dict)
 
     def note_later_changes(self, changes: Mapping[str, ZSet]) -> None:
-        """The source has committed ``changes`` before it answered."""
+        """Record that the source committed ``changes`` before it answered."""
         for relation, change in changes.items():
             self.later_changes.setdefault(relation, ZSet()).update_by(change)
 
     @property
     def correction(self) -> SignedQuery:
-        """What must be added to the answer."""
+        """The query whose result must be added to the answer."""
         return -self.query.after_all(self.later_changes)
 
 
 def split_local(query: SignedQuery) -> tuple[ZSet, LateAnsweredQuery | None]:
-    """What of ``query`` can be answered here, and the question for the rest, if anything is left to ask."""
+    """The rows of ``query`` that can be evaluated locally, and the query for the rest, if there is any."""
     needed = drop_irrelevant_terms(query)
     return evaluate_locally(needed), LateAnsweredQuery(needed.remote) if needed.remote.terms else None

@@ -1,9 +1,9 @@
-"""Queries with fewer terms that say the same.
+"""Equivalent queries with fewer terms.
 
-A term is linear in each of the sets that it binds, so terms that differ in one set are one term with the sum of these
-sets. Compensation makes many of them: a query for one update has a term for every update under way, and all of them
-bind the one new tuple. Packed, they are one term for each relation, however many updates are under way. And a term and
-its opposite are evaluated in the same state, so that neither need be asked.
+A term is linear in each of the sets that it binds, so terms that differ in one set equal one term with the sum of these
+sets. Compensation makes many of them: a query for one update has a term for every unanswered update, and all of them
+bind the one new tuple. Packed, they are one term for each relation, however many updates are unanswered. A term and its
+negation are evaluated in the same state, so both are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Alike = tuple[str, frozenset[tuple[str, int]]]
 
 
 def pack_terms(query: SignedQuery) -> SignedQuery:
-    """``query`` with the terms summed that differ only in what they have bound for the longest time."""
+    """Sum the terms of ``query`` that differ only in the set that they bound first."""
     alike: dict[_Alike | int, list[SignedTerm]] = {}
     for number, term in enumerate(query.terms):
         alike.setdefault(_alike(term) if term.bound else number, []).append(term)
@@ -27,7 +27,7 @@ def pack_terms(query: SignedQuery) -> SignedQuery:
 
 
 def _alike(term: SignedTerm) -> _Alike:
-    """What terms that can be summed have in common. Sets are told apart by identity: they are handed on as they are."""
+    """Grouping key of terms that can be summed. Sets are compared by identity, since they are passed on unchanged."""
     oldest, *others = term.bound
     return oldest, frozenset((alias, id(term.bound[alias])) for alias in others)
 

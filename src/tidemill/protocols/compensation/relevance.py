@@ -1,8 +1,8 @@
-"""What of an update and of a query can be known to be nothing, whatever the source holds.
+"""Relevance: changes and query terms that are empty whatever the source holds.
 
-Rows that differ only in columns that the view does not read cancel each other (an update of those columns). A condition
-on bound leaves alone that no combination of their tuples meets makes a term empty: the paper's *irrelevant* update, and
-many a compensation.
+Rows that differ only in columns that the view does not read cancel each other (an update of those columns). A term is
+empty if no combination of its bound tuples meets the conditions on bound leaves alone: the paper's *irrelevant* update,
+and many compensations.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm
 
 
 def changes_read_by(view: SpjView, changes: Mapping[str, ZSet]) -> dict[str, ZSet]:
-    """The changes of relations that ``view`` reads, as far as it reads them.
+    """The changes of the relations that ``view`` reads, netted over the columns that it reads.
 
-    Rows that agree in the columns that are read become one of them, with their weights summed.
+    Rows that agree in these columns become one of them, with their weights summed.
     """
     read = set[str]().union(*map(columns_in, view.conditions), *(columns_in(output.scalar) for output in view.outputs))
     result = {}
@@ -45,7 +45,7 @@ def drop_irrelevant_terms(query: SignedQuery) -> SignedQuery:
 
 
 def _can_match(view: SpjView, term: SignedTerm) -> bool:
-    """Whether some tuples of the bound leaves meet the conditions on these leaves alone."""
+    """True if some tuples of the bound leaves meet the conditions on these leaves alone."""
     pairs = zip(view.conditions, view.ties, strict=True)
     conditions = tuple(condition for condition, tie in pairs if tie <= term.bound.keys())
     if not conditions:
@@ -55,4 +55,4 @@ def _can_match(view: SpjView, term: SignedTerm) -> bool:
     try:
         return not leaves or bool(IndexedRelations().rows(SpjView(leaves, conditions, outputs), term))
     except ArithmeticFault:
-        return True  # whether the fault is met at all depends on the other relations
+        return True  # the other relations decide if the faulty combination occurs at all

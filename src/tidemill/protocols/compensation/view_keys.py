@@ -1,7 +1,7 @@
-"""Rows of a view found by the keys of the relations that they were made of.
+"""Rows of a view indexed by the keys of the relations that they derive from.
 
-Where the outputs of a view have the key of a leaf's relation, a row of the relation tells which rows of the view are
-made of it: the paper's *key-delete* takes these away without asking anyone.
+If the outputs of a view contain the key of a leaf's relation, a row of the relation determines the rows of the view
+that derive from it: the paper's *key-delete* removes these without a query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemill.sources.remote_queries.signed_query import SpjView
 
 @dataclass(frozen=True)
 class LeafKey:
-    """The key of one leaf: its place in the rows of the relation, and in those of the view."""
+    """The key of one leaf: its column positions in rows of the relation (``inside``) and of the view (``shown``)."""
 
     leaf: Scan
     inside: tuple[int, ...]
@@ -34,7 +34,7 @@ class LeafKey:
 
 
 def shown_keys(view: SpjView, keys: Mapping[str, tuple[str, ...]]) -> list[LeafKey]:
-    """The keys of leaves that the outputs of ``view`` have in full, as they are."""
+    """The keys of leaves whose columns are all plain outputs of ``view``."""
     places = {
         output.scalar.name: place for place, output in enumerate(view.outputs) if isinstance(output.scalar, Column)
     }
@@ -49,7 +49,7 @@ def shown_keys(view: SpjView, keys: Mapping[str, tuple[str, ...]]) -> list[LeafK
 
 
 class RowsByKey:
-    """Rows of a view, by each of its keys."""
+    """Rows of a view, indexed by each of its keys."""
 
     def __init__(self, keys: Iterable[LeafKey], rows: ZSet) -> None:
         self.rows = ZSet()
