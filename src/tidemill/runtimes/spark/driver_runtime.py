@@ -62,7 +62,7 @@ class DriverRuntime(NativeRuntime):
         self._session = session
         self._meter: Meter | None = None
         self._found_by: dict[str, ColumnPositions] = {}
-        super().__init__(store, fields_of, self._base_of, resident)
+        super().__init__(store, fields_of, self._snapshot_of, resident)
 
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
         """Read the state of ``stage`` again when it is next needed, from the files that there are then."""
@@ -143,7 +143,7 @@ class DriverRuntime(NativeRuntime):
         """What the last epoch cost on Spark; nothing where it was not asked."""
         return self._meter.read() if self._meter is not None else Counters()
 
-    def _base_of(self, name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
+    def _snapshot_of(self, name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
         files = [run.file for run in self._store.runs(name)]
         return StoredSnapshot(name, files, fields, in_order, self._counted)
 
