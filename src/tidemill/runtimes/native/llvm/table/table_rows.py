@@ -18,7 +18,7 @@ from tidemill.model.types import Field
 from tidemill.runtimes.native.state.snapshot import hash_columns
 
 LOOSE_ROWS = 4096
-"""So many rows wait as Python has them before they become columns."""
+"""Number of rows that are kept as Python rows before they become columns."""
 
 SMALL_PART = 1 << 16
 """Neighbouring parts of fewer rows than this are joined, as long as one is not much smaller than the other."""
