@@ -141,5 +141,5 @@ def reader_taken_over(reader: str) -> EpochGone:
     return EpochGone(
         f'changes that were kept for the reader "{reader}" are gone',
         detail="Somebody else reads under the same name, or has reset it.",
-        hint="Give each warehouse a name of its own in the option reader, and fill the views anew.",
+        hint="Give each warehouse a name of its own in the option reader, and fill the views again.",
     )

@@ -110,7 +110,7 @@ class MatchBuilder:
         self.machine = automaton_of(match.pattern)
         self._looks = (*match.looks, *match.measures)
         arguments = {argument: place for place, argument in enumerate(match.arguments)}
-        self._sights = [
+        self._navigations = [
             _NavigationState(
                 number, fold_of(look), None if look.argument is None else arguments[look.argument], look.step
             )
@@ -125,25 +125,31 @@ class MatchBuilder:
 
     def _kept(self, read: Mapping[str, Sequence[int]]) -> list[_NavigationState]:
         """The navigations that are maintained from row to row, without those that only read the row that is tried."""
-        by = [[name for name, numbers in read.items() if sight.number in numbers] for sight in self._sights]
-        pairs = zip(self._looks, self._sights, by, strict=True)
+        by = [
+            [name for name, numbers in read.items() if navigation.number in numbers] for navigation in self._navigations
+        ]
+        pairs = zip(self._looks, self._navigations, by, strict=True)
         return [
-            sight
-            for look, sight, names in pairs
-            if not (names and isinstance(sight.fold, LatestFold) and not look.earlier and all(map(look.sees, names)))
+            navigation
+            for look, navigation, names in pairs
+            if not (
+                names and isinstance(navigation.fold, LatestFold) and not look.earlier and all(map(look.sees, names))
+            )
         ]
 
     def _trial(
         self, variable: str, holds: Holds | None, read: Sequence[int], kept: Sequence[_NavigationState]
     ) -> _Trial:
         sees = [look.sees(variable) for look in self._looks]
-        tried = ((self._sights[number], sees[number] and not self._looks[number].earlier) for number in read)
-        return _Trial(variable, holds, tuple(tried), tuple(sight for sight in kept if sees[sight.number]))
+        tried = ((self._navigations[number], sees[number] and not self._looks[number].earlier) for number in read)
+        return _Trial(
+            variable, holds, tuple(tried), tuple(navigation for navigation in kept if sees[navigation.number])
+        )
 
     def begin(self, row: int, number: int) -> PartialMatch:
         """An empty run at a row, for the match of that number."""
-        pairs = zip(self._looks, self._sights, strict=True)
-        values = tuple(number if look.function == MATCH_NUMBER else sight.fold.start for look, sight in pairs)
+        pairs = zip(self._looks, self._navigations, strict=True)
+        values = tuple(number if look.function == MATCH_NUMBER else navigation.fold.start for look, navigation in pairs)
         return PartialMatch(None, row, -1, -1, values)
 
     def take(self, run: PartialMatch, state: int, row: int, rows: PartitionRows) -> PartialMatch | None:
@@ -152,20 +158,20 @@ class MatchBuilder:
         variable, old = trial.variable, run.values
         if trial.holds is not None:
             given = [
-                sight.fold.value(sight.added(run, variable, row, rows) if goes_on else old[sight.number])
-                for sight, goes_on in trial.read
+                navigation.fold.value(navigation.added(run, variable, row, rows) if goes_on else old[navigation.number])
+                for navigation, goes_on in trial.read
             ]
             if not trial.holds(tuple(given)):
                 return None
         values = list(old)
-        for sight in trial.continuing:
-            values[sight.number] = sight.added(run, variable, row, rows)
+        for navigation in trial.continuing:
+            values[navigation.number] = navigation.added(run, variable, row, rows)
         before = run if self._remembers or run.before is None else run.before
         return PartialMatch(before, run.first, row, state, tuple(values))
 
     def measured(self, run: PartialMatch, last: PartialMatch) -> Row:
         """The output for a partial match that is a prefix of ``last``, or all of it."""
-        pairs = zip(self._looks[self._relevant :], self._sights[self._relevant :], strict=True)
+        pairs = zip(self._looks[self._relevant :], self._navigations[self._relevant :], strict=True)
         return tuple([s.fold.value((last if look.final else run).values[s.number]) for look, s in pairs])
 
     def continuation_key(self, run: PartialMatch) -> tuple[Any, ...]:

@@ -117,7 +117,7 @@ class _DebeziumReader:
             raise BadValue(
                 'the record has no "before" row',
                 where=table.name,
-                detail="Without it, or a primary key by which the row is known, nobody can say which row leaves.",
+                detail="Without it, or a primary key by which the row is known, it is unknown which row leaves.",
                 hint="Declare a PRIMARY KEY, or have the database log whole rows (PostgreSQL: REPLICA IDENTITY FULL).",
             )
         return self._row(table, record, "before", schema)

@@ -43,7 +43,7 @@ class CapturedTransaction:
         self.trouble = SourceLost(
             "a transaction of the source cannot be told",
             detail=detail,
-            hint="Put that right, start anew, and fill the views over this source.",
+            hint="Put that right, start again, and fill the views over this source.",
         )
 
 
@@ -69,7 +69,7 @@ class TextRowDecoder:
                 raise SourceLost(
                     f'column "{name}" of table "{table}" is gone',
                     detail="A change came without it.",
-                    hint="Create the source anew, and the views over it.",
+                    hint="Create the source again, and the views over it.",
                 ) from None
             except DataError as error:
                 error.where = f"{table}.{name}"

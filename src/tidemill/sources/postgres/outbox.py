@@ -170,7 +170,7 @@ class PostgresOutbox(ChangeCapture):
             if since.base.covers(kept) and since.base.xmax <= now.xmax:
                 return
             detail = f"It keeps what came after {kept}, and is at {now}."
-        raise EpochGone(f"the outbox cannot go on from {since}", detail=detail, hint="Fill the views anew.")
+        raise EpochGone(f"the outbox cannot go on from {since}", detail=detail, hint="Fill the views again.")
 
     def fresh(
         self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int, wanted: bool

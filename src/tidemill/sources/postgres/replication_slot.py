@@ -171,7 +171,7 @@ class ReplicationSlot(ChangeCapture):
                 raise EpochGone(
                     f"the log cannot be read on from {since}",
                     detail=f"The replication slot {self._slot} is {status if not place else 'at ' + place}.",
-                    hint="Fill the views anew.",
+                    hint="Fill the views again.",
                 )
             return since
         if not known or known[0][1] == "lost":

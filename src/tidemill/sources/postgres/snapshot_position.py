@@ -76,7 +76,7 @@ class SnapshotPosition:
         """The position written as ``text``."""
         found = _POSITION.fullmatch(text)
         if found is None:
-            raise EpochGone(f"{text!r} is no position of a PostgreSQL source", hint="Fill the views anew.")
+            raise EpochGone(f"{text!r} is no position of a PostgreSQL source", hint="Fill the views again.")
         base, target, mark, lsn = found.groups()
         return cls(PgSnapshot.parse(base), PgSnapshot.parse(target) if target else None, int(mark or 0), lsn or "")
 

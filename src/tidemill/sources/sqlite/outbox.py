@@ -132,7 +132,7 @@ class SqliteOutbox:
                 raise EpochGone(
                     f"the outbox does not reach back to position {position}",
                     detail=f"It holds what came after {trimmed}, up to {newest}.",
-                    hint="Fill the views anew.",
+                    hint="Fill the views again.",
                 )
             row = (self._reader, position)
             self._connection.execute(f"INSERT OR REPLACE INTO {OWN}_readers VALUES (?, ?)", row)

@@ -73,7 +73,7 @@ class SqliteSource(PolledSource):
     def start(self, since: Position | None) -> Position:
         """Begin after ``since``, or now."""
         if since is not None and not since.isdecimal():
-            raise EpochGone(f"{since!r} is no position of a SQLite source", hint="Fill the views anew.")
+            raise EpochGone(f"{since!r} is no position of a SQLite source", hint="Fill the views again.")
         with self._guarded():
             self._position = self._outbox.start(None if since is None else int(since))
         self._asked.clear()
