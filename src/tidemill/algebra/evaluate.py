@@ -1,4 +1,4 @@
-"""The oracle: what each node means, in the plainest Python. It is slow and obvious; all else is tested against it."""
+"""The evaluator: the meaning of each node in the plainest Python. Slow and obvious; everything is tested against it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Environment = Mapping[str, Any]
 class EvaluationContext:
     """The tables, and for a subquery the values of the outer columns, in which a relation is evaluated.
 
-    A subquery is computed once for all rows that agree in what they show it.
+    A subquery is evaluated once for all rows that agree in the columns that it reads.
     """
 
     def __init__(self, tables: Tables, outer: Environment, answers: dict[tuple[int, Row], Any] | None = None) -> None:
@@ -61,11 +61,11 @@ class EvaluationContext:
         return _MEANING[type(relation)](relation, self)
 
     def bind(self, row: Row, fields: Sequence[Field]) -> Environment:
-        """The values of a row and of those around it, by column name."""
+        """The values of a row and of the outer rows, by column name."""
         return {**self.outer, **bind(row, fields)}
 
     def answer(self, subquery: SubqueryExpression, row: Environment) -> Any:
-        """The value of ``subquery`` beside ``row``: NULL where it has no row."""
+        """The value of ``subquery`` for ``row``: NULL if it has no row."""
         if id(subquery) not in self._shown:
             self._shown[id(subquery)] = sorted(columns_in(subquery))
         question = id(subquery), tuple([row[name] for name in self._shown[id(subquery)]])
@@ -142,7 +142,7 @@ def _join(node: r.Join, around: EvaluationContext) -> ZSet:
 def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: EvaluationContext) -> ZSet:
     """The rows of both sides for which the condition is true."""
     result = ZSet()
-    # Columns that must be equal split the right side, so that hopeless pairs are not looked at; the condition decides.
+    # Equality columns hash the right side, so that most pairs are skipped; the condition decides.
     equal = _equal_columns(node)
     matches: dict[Row, list[tuple[Row, int]]] = {}
     for other, times in right.items():
@@ -155,7 +155,7 @@ def _pairs(node: r.Join | r.OuterJoin, left: ZSet, right: ZSet, around: Evaluati
 
 
 def _equal_columns(node: r.Join | r.OuterJoin) -> list[tuple[int, int]]:
-    """Positions of the columns, left and right, that the join's condition wants to be equal."""
+    """Positions of the columns, left and right, that the join's condition equates."""
     left, right = names_of(node.left.fields), names_of(node.right.fields)
     found = []
     for conjunct in conjuncts(node.condition) if node.condition is not None else ():
@@ -218,7 +218,7 @@ def _repeat(node: r.Repeat, around: EvaluationContext) -> ZSet:
 
 
 def partitions_in_order(node: r.TopK | r.Window | Match, around: EvaluationContext) -> list[list[Row]]:
-    """The rows of each part in order, a row of weight n n times."""
+    """The rows of each partition in order, each repeated by its weight."""
     fields = node.input.fields
     parts: dict[Row, list[tuple[Any, Row]]] = {}
     for row in around.rows(node.input).expand():
@@ -283,7 +283,7 @@ def _holds(node: Match, variable: str, condition: Scalar) -> Holds:
 
 
 def _shown(call: WindowCall, rows: Sequence[Environment], around: EvaluationContext) -> list[Row | None]:
-    """The arguments of a window function in each row; None where its FILTER leaves the row out."""
+    """The arguments of a window function in each row; None if its FILTER excludes the row."""
     return [
         tuple([evaluate_scalar(scalar, row, around) for scalar in call.arguments])
         if call.filter is None or evaluate_scalar(call.filter, row, around) is True
@@ -293,7 +293,7 @@ def _shown(call: WindowCall, rows: Sequence[Environment], around: EvaluationCont
 
 
 MOST_ITERATIONS = 10_000
-"""A recursive query that still finds rows after so many rounds is taken to have no end."""
+"""Number of iterations after which a recursive query that still finds rows is considered endless."""
 
 
 def _with(node: r.With, around: EvaluationContext) -> ZSet:
@@ -323,7 +323,7 @@ def endless() -> ArithmeticFault:
     )
 
 
-def _layered(node: TimePartitioned, around: EvaluationContext) -> ZSet:
+def _time_partitioned(node: TimePartitioned, around: EvaluationContext) -> ZSet:
     parts = {feed.name: _by_number(around.rows(feed.rows), numbered=feed.every > 0) for feed in node.feeds}
     timed = [feed for feed in node.feeds if feed.every]
     own = {node.own_number(feed, number) for feed in timed for number in parts[feed.name]}
@@ -355,7 +355,7 @@ def _every_number(own: set[int]) -> range:
 
 
 def too_many_partitions(first: int, last: int) -> ArithmeticFault:
-    """The error for rows that lie impossibly far apart."""
+    """The error for rows that are too far apart in time."""
     return ArithmeticFault(
         f"a view would have {last - first + 1:,} partitions, of which most are empty",
         hint="Look for rows with a wrong time, or cut time into longer partitions.",
@@ -363,7 +363,7 @@ def too_many_partitions(first: int, last: int) -> ArithmeticFault:
 
 
 def _slice(parts: Mapping[int, ZSet], slice_: PartitionSlice, number: int) -> ZSet:
-    """The rows of the partitions that a slice has beside partition ``number``."""
+    """The rows of the partitions that a slice reads for partition ``number``."""
     low = -math.inf if slice_.low is None else slice_.low.at(number)
     high = math.inf if slice_.high is None else slice_.high.at(number)
     return sum((part for there, part in parts.items() if low <= there <= high), ZSet())
@@ -405,7 +405,7 @@ _MEANING: dict[type[Relation], Callable[[Any, EvaluationContext], ZSet]] = {
     r.Window: _window,
     r.Recursive: _recursive,
     r.With: _with,
-    TimePartitioned: _layered,
+    TimePartitioned: _time_partitioned,
     Match: _match,
 }
 
@@ -416,11 +416,11 @@ def bind(row: Row, fields: Sequence[Field]) -> Environment:
 
 
 EMPTY_CONTEXT = EvaluationContext({}, {})
-"""Around an expression without subqueries nothing needs to be known."""
+"""The context of an expression without subqueries."""
 
 
 def holds(condition: Scalar, row: Row, fields: Sequence[Field], around: EvaluationContext = EMPTY_CONTEXT) -> bool:
-    """Whether ``condition`` is true of ``row``: neither false nor NULL."""
+    """True if ``condition`` is true of ``row``: neither false nor NULL."""
     return evaluate_scalar(condition, around.bind(row, fields), around) is True
 
 
@@ -465,7 +465,7 @@ SETTLES: dict[str, Callable[[Any], bool]] = {
     "or": lambda value: value is True,
     "coalesce": lambda value: value is not None,
 }
-"""The functions that look no further once an argument has such a value: what comes after it may even be an error."""
+"""Functions that short-circuit at an argument with such a value: later arguments may even be errors."""
 
 
 def _call(node: Call, row: Environment, around: EvaluationContext) -> Any:

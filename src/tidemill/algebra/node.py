@@ -1,7 +1,7 @@
-"""The base of all relations, and functions that are computed once for each node.
+"""The base of all relations, and memoization by node.
 
-Nodes are frozen, so what was computed of one stays right. It is found by identity: comparing or hashing a node costs a
-walk over all that is below it, and a pass that asks at every node would walk the tree as often as it has nodes.
+Nodes are frozen, so a memoized value stays valid. It is keyed by identity: comparing or hashing a node costs a walk
+over its subtree, so a pass that asks at every node would be quadratic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MemoValue = TypeVar("MemoValue")
 
 
 def memoized(function: Callable[[MemoKey], MemoValue]) -> Callable[[MemoKey], MemoValue]:
-    """``function``, remembered for each node as long as the node lives. Its value must not hold the node itself.
+    """``function``, memoized for each node as long as the node lives. Its value must not hold the node itself.
 
     >>> from tidemill.algebra.relational.relations import Values
     >>> calls = []
@@ -54,5 +54,5 @@ class Relation(ABC):
 
     @property
     def has_one_row(self) -> bool:
-        """Whether there is exactly one row, whatever the tables hold: a global aggregate has one. Errs towards no."""
+        """True if there is exactly one row, whatever the tables hold, as of a global aggregate; conservative."""
         return False

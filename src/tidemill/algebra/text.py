@@ -43,7 +43,7 @@ NOT, TEST, ATOM = 3, 4, 9
 
 
 def function_text(function: str) -> str:
-    """A function as people know it.
+    """The name of a function as users see it.
 
     >>> function_text("add"), function_text("shout#3")
     ('ADD', 'SHOUT')
@@ -118,8 +118,8 @@ def _call(node: Call) -> tuple[str, int]:
             return f"{_within(arguments[0], ATOM)}[{text_of(arguments[1])}]", ATOM
         case name if name in OPERATORS and len(arguments) == 2:
             symbol, strength = OPERATORS[name]
-            # All operators associate to the left: the right operand needs parentheses at equal strength, but where
-            # nothing is rounded or overflows it makes no difference.
+            # All operators are left-associative: the right operand needs parentheses at equal precedence, unless
+            # nothing is rounded or overflows: then it makes no difference.
             exact = name in ("ring_sum", "ring_product") and getattr(arguments[1], "function", "") == name
             right = _within(arguments[1], strength if exact else strength + 1)
             return f"{_within(arguments[0], strength)} {symbol} {right}", strength
@@ -163,7 +163,7 @@ def _bare(scalar: Scalar) -> str:
 
 
 def text_of_query(relation: Relation) -> str:
-    """``relation`` as a query. Columns go by their full names, so it says which table each one is of.
+    """``relation`` as a query. Columns have their full names, which show their tables.
 
     >>> from tidemill.model.types import INT, Field
     >>> orders = r.Scan("orders", "o", (Field("n", INT),))
@@ -223,7 +223,7 @@ def _item(node: Relation) -> str:
             return f"{_item(input_)} LATERAL VIEW {'OUTER ' if outer else ''}EXPLODE({text_of(array)})"
         case r.Project() | r.Filter() | r.Aggregate() | r.Distinct() | r.UnionAll() | r.Values():
             return f"({text_of_query(node)})"
-    # Other nodes have no short text: what they are is said, and what they read.
+    # Other nodes have no short text: their kind and their inputs are shown.
     return f"{type(node).__name__.upper()}({', '.join(map(_item, children(node)))})"
 
 

@@ -1,9 +1,9 @@
-"""Functions that users bring: deterministic Python with SQL's types, known to one warehouse.
+"""Functions that users register: deterministic Python with SQL's types, known to one warehouse.
 
-A call names such a function by its *key*, which no other function of the process has. So two warehouses may each have
-a function of one name, and everything that looks functions up by name finds the right one.
+A call names such a function by its *key*, which is unique in the process. So two warehouses may each have a function of
+one name, and everything that looks up functions by name finds the right one.
 
-A warehouse remembers the names and types of the functions that its views call, but not the functions. Until one is
+A warehouse stores the names and types of the functions that its views call, but not the functions. Until one is
 registered again its views can be read, and whatever would have to call it is refused.
 """
 
@@ -38,7 +38,7 @@ _NUMBERS = count(1)
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """The name and types of a function. ``strict``: rows with a NULL argument are not shown to it."""
+    """The name and types of a function. ``strict``: it is not called for rows with a NULL argument."""
 
     name: str
     arguments: tuple[Type, ...]
@@ -51,7 +51,7 @@ class FunctionSignature:
 class Accumulator:
     """An aggregate in Python: from ``zero()``, ``add(state, *arguments)`` for every row, then ``result(state)``.
 
-    ``remove(state, *arguments)``, where it is given, takes back what ``add`` did, in any order of the rows.
+    ``remove(state, *arguments)``, if given, undoes ``add``, in any order of the rows.
     """
 
     zero: Callable[[], Any]
@@ -61,7 +61,7 @@ class Accumulator:
 
 
 class Registered(ABC):
-    """A function of a warehouse: its signature, the key that calls name it by, and once it is given, the function."""
+    """A function of a warehouse: its signature, the key that calls use, and the function once it is registered."""
 
     def __init__(self, signature: FunctionSignature) -> None:
         self.signature = signature
@@ -69,25 +69,25 @@ class Registered(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Remove it from those that calls may name."""
+        """Remove it from the functions that calls may name."""
 
     def shown(self, values: Sequence[Any]) -> list[Any]:
-        """Arguments as users know them."""
+        """Arguments in the form that users see."""
         return [present(value, of) for value, of in zip(values, self.signature.arguments, strict=True)]
 
     def taken(self, value: Any) -> Any:
-        """A result as the engine has it."""
+        """A result in the engine's internal form."""
         try:
             return coerce(value, self.signature.returns)
         except DataError as fault:
             raise self.failed(fault.what) from fault
 
     def failed(self, why: str) -> ArithmeticFault:
-        """The error for a call that has no value."""
+        """The error for a call that has failed."""
         return ArithmeticFault(f'function "{self.signature.name}" has no value here: {why}')
 
     def missing(self) -> SetupError:
-        """The error for a call of a function that is not there."""
+        """The error for a call of a function that is not registered."""
         name, register = self.signature.name, "register_aggregate" if self.signature.aggregate else "register_function"
         return SetupError(
             f'function "{name}" is not registered',
@@ -115,12 +115,12 @@ class UserFunction(Registered):
         return self.taken(value)
 
     def forget(self) -> None:
-        """Take it out of the functions that calls may name."""
+        """Remove it from the functions that calls may name."""
         FUNCTIONS.pop(self.key, None)
 
 
 class UserAggregate(Registered):
-    """A function of the rows of a group, which are shown to it in ascending order."""
+    """A function of the rows of a group, which are passed to it in ascending order."""
 
     def __init__(self, signature: FunctionSignature) -> None:
         super().__init__(signature)
@@ -139,7 +139,7 @@ class UserAggregate(Registered):
 
     @property
     def takes_back(self) -> bool:
-        """Whether a state can lose rows again."""
+        """True if rows can be removed from a state."""
         return self.body is not None and self.body.remove is not None
 
     def started(self) -> Any:
@@ -148,7 +148,7 @@ class UserAggregate(Registered):
             return body.zero()
 
     def moved(self, state: Any, changes: Iterable[tuple[Row, int]]) -> Any:
-        """A state once rows have come, or have gone where their weight is negative."""
+        """A state after rows were added, or removed if their weight is negative."""
         width = len(self.signature.arguments)
         with self._calling() as body:
             for row, weight in changes:
@@ -176,7 +176,7 @@ class UserAggregate(Registered):
             raise self.failed(f"{type(error).__name__}: {error}") from error
 
     def forget(self) -> None:
-        """Take it out of the aggregates that calls may name."""
+        """Remove it from the aggregates that calls may name."""
         AGGREGATE_FUNCTIONS.pop(self.key, None)
 
 
@@ -191,18 +191,18 @@ class Registry:
 
     @property
     def keys(self) -> dict[str, str]:
-        """For each name the key that calls use."""
+        """The key that calls use, by name."""
         return {name: known.key for name, known in self._known.items()}
 
     def find(self, key: str) -> UserFunction | UserAggregate | None:
-        """The function that a call means."""
+        """The function that a call names."""
         known = self._known.get(key.partition(USER_FUNCTION_MARK)[0])
         return known if known is not None and known.key == key else None
 
     def declare(self, signature: FunctionSignature, used: Iterable[str] = ()) -> UserFunction | UserAggregate:
-        """Know a function by its signature; one that is known already stays as it is.
+        """Declare a function by its signature; one that is already declared is unchanged.
 
-        ``used`` are the keys that views call: they were made for the types of their signatures.
+        ``used`` are the keys that views call: they were created for the types of their signatures.
         """
         known = self._known.get(signature.name)
         if known is not None and known.signature == signature:
@@ -228,18 +228,18 @@ class Registry:
 
 
 def aggregate_of(call: AggregateCall) -> UserAggregate | None:
-    """The aggregate that a user brought, where ``call`` is of one."""
+    """The user's aggregate that ``call`` names, if it is one."""
     found = AGGREGATE_FUNCTIONS.get(call.function)
     return found.kernel if found is not None and isinstance(found.kernel, UserAggregate) else None
 
 
 def is_registered(name: str) -> bool:
-    """Whether a call of that name is of a function that a user brought."""
+    """True if a call of that name is of a function that a user registered."""
     return USER_FUNCTION_MARK in name
 
 
 def functions_in(relation: Relation) -> set[str]:
-    """The names by which all calls in ``relation`` know their functions."""
+    """The keys of all functions that are called in ``relation``."""
     found: set[str] = set()
     for node in walk_all(relation):
         for scalar in expressions(node):

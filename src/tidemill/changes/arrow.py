@@ -19,7 +19,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field, Type
 
 NAN = math.nan
-"""The one NaN that rows hold: Python finds it in a dictionary because it is the same object."""
+"""The only NaN object in rows: a dictionary finds it because it is identical."""
 
 _PLAIN: dict[Type, pa.DataType] = {
     t.VOID: pa.null(),
@@ -55,7 +55,7 @@ def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
 
 @lru_cache(maxsize=1024)
 def _schema(fields: tuple[Field, ...]) -> pa.Schema:
-    # Single-row epochs ask for the same few schemas thousands of times a second.
+    # Single-row epochs request the same few schemas thousands of times a second.
     columns = [pa.field(f.name, arrow_type(f.type)) for f in fields]
     return pa.schema([*columns, pa.field(WEIGHT, pa.int64())])
 
@@ -94,13 +94,13 @@ def from_arrow(table: pa.Table, fields: Sequence[Field]) -> list[tuple[Row, int]
 
 
 MANY = 1024
-"""From so many rows on it is worth to look at a column before it is turned into Python values."""
+"""Row count from which it pays to examine a column before it is converted to Python values."""
 
 
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
-    """The texts of a column. Where many are equal there is one object for each, for all columns that have it.
+    """The texts of a column. If many are equal, they are interned: one object for each, across columns.
 
-    So they take no room, are hashed once, and are found equal without being looked at.
+    So they take no additional memory, are hashed once, and compare equal by identity.
     """
     if len(column) < MANY or 2 * len(column.slice(0, MANY).unique()) > MANY:
         return list(column.to_pylist())
@@ -114,9 +114,9 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
 
 
 def _timestamps(column: pa.ChunkedArray) -> list[datetime | None]:
-    """Bare timestamps, by NumPy where they are many, since Arrow takes fifteen times as long for one.
+    """Timestamps without time zone, converted by NumPy if they are many, since Arrow takes fifteen times as long.
 
-    NumPy gives numbers for those that no ``datetime`` can be, and Arrow says so.
+    NumPy returns integers for values outside the range of ``datetime``; Arrow raises an error.
     """
     if len(column) >= MANY and not column.null_count:
         moments = column.to_numpy()
@@ -146,7 +146,7 @@ def canonical_double(value: float) -> float:
 
 
 def _outward(type_: Type) -> Callable[[Any], Any] | None:
-    """The function from an inner value to that of Arrow; None where it is the same. Bare timestamps are UTC to it."""
+    """The conversion from an internal value to Arrow's; None if they are the same. Naive timestamps are UTC."""
     match type_:
         case t.Array(element):
             to = _outward(element) or (lambda v: v)
@@ -160,7 +160,7 @@ def _outward(type_: Type) -> Callable[[Any], Any] | None:
 
 
 def _inward(type_: Type) -> Callable[[Any], Any] | None:
-    """The function from a value of Arrow to an inner value; None where it is the same."""
+    """The conversion from Arrow's value to an internal one; None if they are the same."""
     match type_:
         case t.Double():
             return canonical_double

@@ -1,4 +1,4 @@
-"""A change on its way: weighted rows of one relation, in whichever form they came."""
+"""A change set: weighted rows of one relation, as Python pairs, Arrow or files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tidemill.model.types import Field
 
 
 class ChangeSet:
-    """Weighted rows with fixed fields, held as Python pairs, as Arrow or as Parquet files, and turned on demand.
+    """Weighted rows with fixed fields, held as Python pairs, as Arrow or as Parquet files, and converted on demand.
 
-    Arrow may be encoded: columns that repeat are then decoded when somebody asks for plain ones. A row
-    may occur several times; its weight is the sum. The native runtime works on pairs, Spark on Arrow and files.
+    Arrow may be run-end encoded: repeated columns are then decoded when plain ones are requested. A row may occur
+    several times; its weight is the sum. The native runtime works on pairs, Spark on Arrow and files.
 
     >>> from tidemill.model import types as t
     >>> change = ChangeSet.of([(("ann",), 1), (("ann",), 1)], (Field("name", t.STRING),))
@@ -63,12 +63,12 @@ class ChangeSet:
 
     @classmethod
     def of_encoded(cls, tables: Sequence[pa.Table], fields: Sequence[Field]) -> ChangeSet:
-        """From Arrow tables, in each of which some columns may be run-end encoded (see ``encoding``)."""
+        """From Arrow tables, in each of which some columns may be run-end encoded (see ``run_end_encoding``)."""
         return cls(fields, encoded=tables, rows=sum(table.num_rows for table in tables))
 
     @property
     def is_python_only(self) -> bool:
-        """Whether the rows are Python tuples only: nobody has asked for Arrow yet."""
+        """True if the rows are held as Python tuples only: they were never converted to Arrow."""
         return self._pairs is not None and self._table is None
 
     def pairs(self) -> list[tuple[Row, int]]:
@@ -78,7 +78,7 @@ class ChangeSet:
         return self._pairs
 
     def only_comes(self, most: int) -> bool:
-        """True if no row leaves, and none comes more than ``most`` times at once."""
+        """True if no weight is negative, and none is greater than ``most``."""
         if self._pairs is not None:
             return all(0 < weight <= most for _, weight in self._pairs)
         bounds = pc.min_max(self.arrow().column(WEIGHT))
@@ -90,7 +90,7 @@ class ChangeSet:
 
     def arrow(self) -> pa.Table:
         """The rows as Arrow: the fields and then the weight."""
-        encoded = self._encoded  # looked at first: another thread may be decoding
+        encoded = self._encoded  # read first: another thread may be decoding
         if self._table is None:
             if self._pairs is not None:
                 self._table = to_arrow(self._pairs, self.fields)
@@ -104,12 +104,12 @@ class ChangeSet:
         return self._table
 
     def encoded(self) -> Sequence[pa.Table]:
-        """The rows as Arrow as they are, which may be several tables with run-end encoded columns."""
+        """The rows as Arrow in their current form, which may be several tables with run-end encoded columns."""
         encoded = self._encoded
         return [self.arrow()] if encoded is None else encoded
 
     def negated(self) -> ChangeSet:
-        """The change that undoes this one, in columns where this one is."""
+        """The change that undoes this one, in columns if this one is."""
         if self._pairs is None:
             table = self.arrow()
             place = table.schema.get_field_index(WEIGHT)
@@ -119,7 +119,7 @@ class ChangeSet:
         return ChangeSet.of(((row, -weight) for row, weight in self.pairs()), self.fields)
 
     def signed(self) -> tuple[ChangeSet, ChangeSet]:
-        """The rows that leave, and the rows that come."""
+        """The deleted rows, and the inserted rows."""
         leave = ChangeSet.of((pair for pair in self.pairs() if pair[1] < 0), self.fields)
         return leave, ChangeSet.of((pair for pair in self.pairs() if pair[1] > 0), self.fields)
 
@@ -133,7 +133,7 @@ class ChangeSet:
 
 
 def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet]) -> dict[str, ChangeSet]:
-    """Changes by name and those that follow them, as one."""
+    """The sum of two sets of changes by name, in order."""
     found = {**changes, **more}
     for name in changes.keys() & more.keys():
         both = changes[name], more[name]
@@ -143,11 +143,11 @@ def merge_changes(changes: Mapping[str, ChangeSet], more: Mapping[str, ChangeSet
 
 @dataclass(frozen=True)
 class Epoch:
-    """All that one epoch commits, in one piece.
+    """All that one epoch commits atomically.
 
     ``changes`` go by the name of the map they add to (tables, views, stages and their maps alike). ``catalog`` is the
-    new catalog where it changed, ``positions`` where sources stand after it, ``dropped`` the maps that end here and
-    ``replaced`` those whose former content the change replaces (a view that was built again).
+    new catalog if it changed, ``positions`` are the source positions after it, ``dropped`` the maps that end here and
+    ``replaced`` those whose former content the change replaces (a view that was rebuilt).
     """
 
     number: int

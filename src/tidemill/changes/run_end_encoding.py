@@ -1,7 +1,7 @@
-"""Columns that repeat: what many rows behind each other share is written once, with the place where they end.
+"""Run-end encoding: a value that consecutive rows share is stored once, with the row at which they end.
 
-A change that comes of a join repeats itself: one tweet goes to a hundred followers. Arrow's run-end encoding says so,
-and whoever reads Arrow (DuckDB, pandas, another process) reads it. All rows of a table count, encoded or not.
+The change of a join repeats values: one tweet goes to a hundred followers. Arrow's run-end encoding stores each once,
+and every reader of Arrow (DuckDB, pandas, another process) understands it. Row counts are those of the decoded table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 
 def repeated(values: pa.Array, ends: pa.Array) -> pa.Array:
-    """A column that has each of ``values`` in all rows up to where it ends, and after the one before it.
+    """A column that repeats each of ``values`` up to its run end.
 
     >>> table = pa.table({"tweet": repeated(pa.array([7, 8]), pa.array([2, 5])), "reader": [1, 2, 1, 2, 3]})
     >>> decoded(table).to_pydict()
@@ -25,7 +25,7 @@ def repeated(values: pa.Array, ends: pa.Array) -> pa.Array:
 
 
 def is_repeated(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a column is encoded."""
+    """True if a column is run-end encoded."""
     return bool(pa.types.is_run_end_encoded(column.type))
 
 
@@ -62,5 +62,5 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
 
 
 def _runs(column: Any, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """In which run each of some rows of a column is."""
+    """The run number of each of some rows of a column."""
     return pa.array(np.searchsorted(column.run_ends.to_numpy(), rows + column.offset, side="right"))

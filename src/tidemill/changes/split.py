@@ -1,4 +1,4 @@
-"""A change split by what becomes of its rows, where a key tells which row takes the place of which."""
+"""Splitting a change by a key, which pairs each new row with the old row that it replaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.changes.zset import Row, WeightedRow, WeightedRows, ZSet
 
 @dataclass(frozen=True, slots=True)
 class SplitColumns:
-    """Positions of the key of a row, of what must be the same for it to stay, and of all columns that are read."""
+    """Positions of the key of a row, of the columns that must be equal for it to stay, and of all columns read."""
 
     key: tuple[int, ...]
     fixed: tuple[int, ...]
@@ -21,7 +21,7 @@ class SplitColumns:
 def split_change(pairs: WeightedRows, places: SplitColumns) -> tuple[list[WeightedRow], list[WeightedRow]]:
     """The rows that stay, and those that arrive (see ``program.statements.Split``).
 
-    A row that comes in place of one that looks the same is in neither of them, and nor is that other one.
+    A row that replaces one with equal values in the columns read is in neither of them, and nor is that other one.
 
     >>> moved = [((1, "a"), -1), ((1, "b"), 1), ((2, "c"), 1)]
     >>> split_change(moved, SplitColumns((0,), (), (0, 1)))

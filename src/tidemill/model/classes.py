@@ -1,8 +1,8 @@
 """Classes of objects as ODL declares them, and the tables that hold their objects.
 
 An object is a row: its identity is the column ``oid``, a reference is the ``oid`` of another object, and a collection
-is an array. An object stands in the table of its class and in that of every class above it, with the columns that are
-known there, so that an extent has the objects of all subclasses and is still one table. Names are lower case inside.
+is an array. An object is stored in the table of its class and in that of every superclass, with the columns declared
+there, so that an extent has the objects of all subclasses and is still one table. Names are lower case internally.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tidemill.model.schema import ReferentialConstraint, Table
 from tidemill.model.types import BIGINT, Array, Field, Struct, Type
 
 OID = "oid"
-"""The column that an object is known by."""
+"""The column of an object's identity."""
 
 
 class Collection(Enum):
-    """The kinds of collections: they keep how often an element is there, that it is there, or also its position.
+    """The kinds of collections: a bag keeps multiplicities, a set only membership, a list also positions.
 
     The arrays of bags and sets are sorted, so that equal collections are equal arrays; those of lists are in order.
     """
@@ -46,7 +46,7 @@ class Attribute:
 
     @property
     def field(self) -> Field:
-        """The column that holds it. A collection is never NULL: at least it is empty."""
+        """The column that holds it. A collection is never NULL, but may be empty."""
         return Field(self.name, self.type if self.collection is None else Array(self.type), self.collection is None)
 
 
@@ -93,15 +93,15 @@ class ObjectSchema:
         return {found.extent: found for found in self.classes.values() if found.extent is not None}
 
     def is_stored(self, name: str) -> bool:
-        """Whether a class has a table: it has an extent, or else something refers to its objects."""
+        """True if a class has a table: it has an extent, or some attribute refers to its objects."""
         referred = {a.target for found in self.classes.values() for a in found.attributes}
         return self.classes[name].extent is not None or name in referred
 
     def table(self, name: str) -> Table:
-        """The table of a class, called as its extent, or as the class itself where it has none."""
+        """The table of a class, named after its extent, or after the class itself if it has none."""
         attributes = self.attributes(name).values()
         references = (
-            # Objects see to references themselves, in every epoch of theirs.
+            # References between objects are checked by the object layer, in every epoch.
             ReferentialConstraint((a.name,), self.table_name(a.target), (OID,), enforced=False)
             for a in attributes
             if a.target is not None and a.collection is None

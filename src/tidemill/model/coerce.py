@@ -86,7 +86,7 @@ def row_coercer(fields: tuple[Field, ...], table: str) -> RowConverter:
         try:
             return tuple([place(value) for place, value in zip(places, values, strict=True)])
         except DataError:
-            # Only a row that is refused pays for knowing which column it was.
+            # Only a row that is refused pays for finding the column.
             return tuple([_value_of(field, value, table) for field, value in zip(fields, values, strict=True)])
 
     return convert
@@ -94,13 +94,13 @@ def row_coercer(fields: tuple[Field, ...], table: str) -> RowConverter:
 
 def in_order(row: Any, fields: Sequence[Field], where: str) -> Sequence[Any]:
     """The values of a tuple, list or mapping in the order of ``fields``; what a mapping leaves out is NULL."""
-    if type(row) is not tuple:  # the usual row is spared these questions
+    if type(row) is not tuple:  # the usual row skips these tests
         if isinstance(row, Mapping):
             return _by_name(row, fields, where)
         if not isinstance(row, (tuple, list)):
             hint = "Give a tuple, a list or a dict."
             raise BadValue(f"a row cannot be of type {type(row).__name__}", where=where, hint=hint)
-        # Spark's rows and named tuples know their names, and their order need not be ours.
+        # Spark's rows and named tuples have names, and their order need not be ours.
         names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
         if names:
             return _by_name(dict(zip(names, row, strict=True)), fields, where)
@@ -128,7 +128,7 @@ def _value_of(field: Field, value: Any, table: str) -> Any:
 
 
 def _place(type_: Type, nullable: bool, length: int | None = None) -> Converter:
-    """The converter of a place that may hold NULL, or may not, and texts of any length or of at most ``length``."""
+    """The converter of a column that may hold NULL, or may not, and texts of any length or of at most ``length``."""
     convert = coercer(type_) if length is None else to_varchar(length)
 
     def optional(value: Any) -> Any:
@@ -143,7 +143,7 @@ def _place(type_: Type, nullable: bool, length: int | None = None) -> Converter:
 
 
 def _locate(error: DataError, where: str) -> None:
-    """Put ``where`` in front of the place that the error has so far: a path grows from the inside out."""
+    """Prefix ``where`` to the location of the error: a path grows from the inside out."""
     error.where = f"{where}{error.where or ''}"
 
 

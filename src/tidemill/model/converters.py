@@ -26,7 +26,7 @@ _LONGEST_SHOWN = 60
 
 
 def refuse(value: Any, type_: Type | str, detail: str | None = None, hint: str | None = None) -> NoReturn:
-    """Raise the error that ``value`` is not of ``type_``; whoever knows the place adds it."""
+    """Raise the error that ``value`` is not of ``type_``; the caller adds the place."""
     shown = repr(value)
     if len(shown) > _LONGEST_SHOWN:
         shown = f"{shown[:_LONGEST_SHOWN]}..."
@@ -34,7 +34,7 @@ def refuse(value: Any, type_: Type | str, detail: str | None = None, hint: str |
 
 
 def is_numpy(value: Any) -> bool:
-    """Whether ``value`` is one of NumPy's scalars or arrays, found out without importing NumPy."""
+    """True if ``value`` is one of NumPy's scalars or arrays, found without importing NumPy."""
     return type(value).__module__ == "numpy"
 
 
@@ -75,7 +75,7 @@ def to_integer(type_: Type, bits: int) -> Converter:
 
 
 def _whole(number: Any) -> int | None:
-    """The integer that ``number`` is, or None where it is none."""
+    """``number`` as an integer, or None if it is not one."""
     if isinstance(number, int):
         return None if isinstance(number, bool) else int(number)
     if isinstance(number, float) and number.is_integer():

@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree. Every error says what, where, why and what next.
+"""All errors, as one tree. Every error says what, where, why and what next.
 
 TidemillError
 ├── SqlError                the text of a statement is at fault

@@ -15,7 +15,7 @@ from tidemill.model.errors import SetupError
 __all__ = ["Progress", "local_path"]
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of files have been read so far, and how many there are."""
+"""Called with the bytes of files read so far, and their total."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.:-]+?):(?P<rest>/.*)", re.DOTALL)
 """A scheme has two letters or more: one letter and a colon is a drive."""

@@ -13,7 +13,7 @@ WEIGHT = "_weight"
 """The name under which a row's weight travels in Arrow tables, frames and files."""
 
 LARGEST_WEIGHT = (1 << 63) - 1
-"""How often a row can come or go: weights are 64-bit integers, and so are their sums."""
+"""The greatest weight: weights are 64-bit integers, and so are their sums."""
 
 EPOCH = "_epoch"
 """The name under which the epoch of a change travels in files and feeds."""
@@ -53,15 +53,16 @@ class ReferentialConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The cut of a relation along time: a row is in the partition of ``every`` microseconds that ``column`` falls into.
+    """The partitioning of a relation by time: a row is in the partition of ``every`` microseconds that ``column`` falls
+    into.
 
-    Partitions are numbered from 1970 on, so those of different lengths agree on where they begin. Where the column is
-    ``added``, it is the first instant of the partition and nothing that the rows themselves have: who reads them by
-    partitions does not see it.
+    Partitions are numbered from 1970 on, so those of different lengths agree on where they begin. If the column is
+    ``added``, it is the first instant of the partition and not a column of the rows themselves: readers by partitions
+    do not see it.
 
-    The *head* is the last partition that a row has come to. Changes of partitions that lie more than ``lateness``
-    microseconds before it are late (see ``late_table``), and what lies more than ``retain`` before it is forgotten.
-    Both are whole partitions; None is any time.
+    The *head* is the last partition that has received a row. Changes of partitions that lie more than ``lateness``
+    microseconds before it are late (see ``late_table``), and rows more than ``retain`` before it are forgotten. Both
+    are whole partitions; None is unlimited.
     """
 
     column: str
@@ -88,12 +89,12 @@ class Table:
 
     @property
     def checks_rows(self) -> bool:
-        """True where a row can be wrong by itself, beyond the types of its values and NULLs."""
+        """True if a row can be invalid by itself, beyond the types of its values and NULLs."""
         return any(check.enforced for check in self.checks) or any(f.length is not None for f in self.fields)
 
     @property
     def forgets(self) -> bool:
-        """Whether rows that are kept at first are forgotten later: to views it is a stream then."""
+        """True if rows are kept at first and forgotten later: views treat it as a stream."""
         return self.kept and self.partitioning is not None and self.partitioning.retain is not None
 
     @cached_property
@@ -104,15 +105,15 @@ class Table:
 
     @cached_property
     def row_converter(self) -> RowConverter:
-        """From a row as users give it to one of inner values (see ``coerce``)."""
+        """The conversion of a row as users give it to internal values (see ``coerce``)."""
         return row_coercer(self.fields, self.name)
 
 
 LATE = "_late"
-"""What the name of the table of late changes has more than that of its stream."""
+"""Suffix of the name of the table of late changes."""
 
 CHANGE, WHEN = "change", "epoch"
-"""The columns of a late change beside those of its row: +1 or -1, and the epoch that it came in."""
+"""The additional columns of a late change: +1 or -1, and its epoch."""
 
 
 def late_table(table: Table) -> Table | None:

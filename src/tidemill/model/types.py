@@ -149,5 +149,5 @@ NUMERIC = (Int, BigInt, Decimal, Double)
 
 
 def is_numeric(type_: Type) -> bool:
-    """Whether arithmetic applies to ``type_``."""
+    """True if arithmetic applies to ``type_``."""
     return isinstance(type_, NUMERIC)

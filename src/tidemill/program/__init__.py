@@ -1,4 +1,4 @@
-"""Programs: maps, triggers and statements that keep a view fresh, for any runtime to run.
+"""Programs: maps, triggers and statements that maintain a view, for any runtime to run.
 
 - ``maps``: maps from a key to a weight and ring values
 - ``statements``: queries as nested loops, the statements that add their results to maps, and triggers
@@ -6,12 +6,12 @@
 - ``joingraph``: join graphs: members, vertices, lookahead (GraphIVM)
 - ``constraints``: CHECK conditions and foreign keys as runtimes enforce them
 - ``reads``: which relations, indexes and orders a program reads
-- ``linearity``: whether a query may read a map in unmerged pieces
+- ``linearity``: tells if a query may read a map as unmerged changes
 - ``state_expiry``: entries that no late row can reach any more
 - ``renaming``: programs under other stage names, for shared stages
 - ``text``: the readable form of a program
 - ``verify``: the invariants of programs, checked on every compile
 - ``verify_joingraph``: those of join graphs and readers
-- ``verify_time_partitions``: those of stages made time partition by time partition
+- ``verify_time_partitions``: those of stages computed by time partitions
 - ``compatible_types``: which key types compare and which arguments a ring value sums
 """

@@ -7,7 +7,7 @@ from tidemill.model.types import Type
 
 
 def comparable(column: Type | None, key: Type | None) -> bool:
-    """Exact numbers of any width are equal as numbers; everything else must be of one type, and be there.
+    """True if columns of two types can be equal: exact numbers of any width, everything else of one type, not None.
 
     >>> comparable(t.INT, t.BIGINT), comparable(t.INT, t.STRING)
     (True, False)
@@ -17,7 +17,7 @@ def comparable(column: Type | None, key: Type | None) -> bool:
 
 
 def sums_up(argument: Type, ring: Type) -> bool:
-    """Whether values of type ``argument`` can be summed in ``ring`` without loss.
+    """True if values of type ``argument`` can be summed in ``ring`` without loss.
 
     >>> sums_up(t.INT, t.BIGINT), sums_up(t.Decimal(8, 2), t.Decimal(38, 3))
     (True, False)

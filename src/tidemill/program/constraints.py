@@ -27,8 +27,8 @@ class CheckCondition:
 class ForeignKey:
     """A foreign key from ``child`` to the primary key of ``parent``; both are kept. They may be one table.
 
-    The places of the columns agree: value by value they are compared in the order of the parent's primary key. Where
-    the parent is ``absent``, no table of that name is there yet: nothing can be referred to.
+    The columns correspond by position, in the order of the parent's primary key. ``absent`` means that the parent table
+    does not exist yet: nothing can be referenced.
     """
 
     child: Table
@@ -57,13 +57,13 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Constraints:
-    """All that is enforced in a warehouse: conditions by table, and foreign keys by each of their two tables."""
+    """All constraints that a warehouse enforces: conditions by table, and foreign keys by each of their two tables."""
 
     conditions: Mapping[str, tuple[CheckCondition, ...]] = field(default_factory=dict)
     keys: Mapping[str, tuple[ForeignKey, ...]] = field(default_factory=dict)
 
     def touch(self, tables: Collection[str]) -> bool:
-        """True where a change of ``tables`` can violate anything."""
+        """True if a change of ``tables`` can violate a constraint."""
         return any(table in self.conditions or table in self.keys for table in tables)
 
     def conditions_of(self, table: str) -> tuple[CheckCondition, ...]:

@@ -1,10 +1,10 @@
-"""Join graphs: which maps of a stage hold the rows of which relation, and on which values they meet.
+"""Join graphs: which maps of a stage hold the rows of which relation, and on which values they join.
 
 A *member* is one relation of a join under one of its aliases. Its map holds *projected tuples*: the columns that the
-join and the view use, and as its weight how many rows have them. The projected tuples of a member that agree in all of
-its join columns are one *join tuple*, since they meet the same others. A *vertex* is an equality between two members;
-its values are where their join tuples touch. A *path* takes join tuples that touch, one of each of some members, and is
-complete with one of each: then it is a row of the join, as often as the product of the weights says.
+join and the view use, with the number of rows that have them as the weight. The projected tuples of a member that agree
+in all of its join columns are one *join tuple*, since they have the same join partners. A *vertex* is an equality
+between two members; join tuples touch at its values. A *path* consists of join tuples that touch, one of each of some
+members, and is complete with one of each member: then it is a row of the join, with the product of the weights.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Serve(Enum):
 
 
 class Lookahead(Enum):
-    """The knowledge of a join tuple before it is followed.
+    """Knowledge of a join tuple before it is followed.
 
-    ``LOCAL``: whether it touches something at each of its vertices. ``GLOBAL``: whether it leads to complete paths, as
-    far as that was found out when it was followed last.
+    ``LOCAL``: if it touches something at each of its vertices. ``GLOBAL``: if it leads to complete paths, as of the
+    last time that it was followed.
     """
 
     NONE = "none"
@@ -37,11 +37,11 @@ class Lookahead(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GraphMember:
-    """One relation of a join: the rows that pass ``filters`` are in ``map``, whose keys are its columns in use.
+    """One relation of a join: the rows that pass ``filters`` are in ``map``, whose keys are the columns used.
 
-    Members whose maps would be equal share one. ``filters`` are over ``alias.column``, and so are ``sums``: what the
-    map sums up for each of its keys beside the count, under the names of its values. With these a projected tuple is
-    an extended one.
+    Members whose maps would be equal share one. ``filters`` are over ``alias.column``, and so are ``sums``: the values
+    that the map sums for each of its keys besides the count, under the names of its values. With these a projected
+    tuple is an extended one.
     """
 
     alias: str
@@ -55,7 +55,7 @@ class GraphMember:
 class Vertex:
     """The join of two members: the columns of each that must be equal, pair by pair, and none NULL.
 
-    Without columns everything meets everything, as in a cross join.
+    Without columns it is a cross join.
     """
 
     members: tuple[str, str]
@@ -66,8 +66,9 @@ class Vertex:
 class Graph:
     """A join as a tree: ``vertices`` connect all ``members``, one fewer than there are members.
 
-    Every complete path that passes ``filters`` (conditions that no vertex answers: other comparisons, and equalities
-    that would close a cycle) adds to ``target``, a map of the stage or its own output; what it adds, its triggers say.
+    Every complete path that passes ``filters`` (conditions that are not vertices: other comparisons, and equalities
+    that would close a cycle) adds to ``target``, a map of the stage or its own output; its triggers define what is
+    added.
     """
 
     target: str

@@ -1,7 +1,7 @@
-"""The numbers that a query computes with, and the relations of which it may therefore read rows in pieces.
+"""Linearity: the relations that a query may read as unmerged changes.
 
-A stored map is a log of changes: the numbers of a key are the sum of its pieces. A query that multiplies each amount by
-exactly one number of a map adds the same for the pieces as for the whole, and its map need never be summed up.
+A stored map is a log of changes: the numbers of a key are the sum of its changes. A query that multiplies each amount
+by exactly one number of a map gives the same for the changes as for their sum, so the map need never be consolidated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, Query, Rang
 
 
 def scalars_of(query: Query) -> Iterator[Scalar]:
-    """Every expression of a query: of its steps in their order, then what it yields."""
+    """Every expression of a query: of its steps in order, then its outputs."""
     yield from query.filters
     for step in query.sources:
         yield from (key for _, key in step.lookup)
@@ -33,20 +33,20 @@ def scalars_of(query: Query) -> Iterator[Scalar]:
 
 
 def is_linear(query: Query, source: RelationLoop, keys: int) -> bool:
-    """Whether ``query`` is linear in the weight and the values of ``source``; its first ``keys`` outputs are keys."""
+    """True if ``query`` is linear in the weight and the values of ``source``; its first ``keys`` outputs are keys."""
     numbers = {f"{source.alias}.{name}" for name in (WEIGHT, *(value.name for value in source.values))}
     values = [output.scalar for output in query.outputs[keys:]]
     amounts = values if query.weight is None else [query.weight, *values]
     others = [scalar for scalar in scalars_of(query) if all(scalar is not amount for amount in amounts)]
     if any(columns_in(scalar) & numbers for scalar in others):
         return False
-    # Without a weight of its own, the query multiplies what it adds by that of every source.
+    # Without a weight of its own, the query multiplies its amounts by the weight of every source.
     degree = 0 if query.weight is None else 1
     return all(_is_nothing(amount) or _degree(amount, numbers) == degree for amount in amounts)
 
 
 def _degree(scalar: Scalar, numbers: set[str]) -> int | None:
-    """The number of ``numbers`` that each term of an amount is multiplied by; None where that is unknown.
+    """The number of ``numbers`` that each term of an amount is multiplied by; None if unknown.
 
     >>> from tidemill.algebra.expressions.call import call
     >>> from tidemill.model.types import BIGINT
@@ -67,5 +67,5 @@ def _degree(scalar: Scalar, numbers: set[str]) -> int | None:
 
 
 def _is_nothing(scalar: Scalar) -> bool:
-    """Whether an amount is the constant zero, which is of every degree."""
+    """True if an amount is the constant zero, which is of every degree."""
     return isinstance(scalar, Literal) and not scalar.value

@@ -23,9 +23,9 @@ from tidemill.model.types import BIGINT, DOUBLE, Field, Type
 SPECIALS = (".nan", ".inf", ".ninf")
 """Columns that count the NaN, +inf and -inf of a DOUBLE ring value (with their weights).
 
-The double-double sums the finite arguments only. So a NaN or an infinity can leave again, and the finite sum is still
-there. Expressions see NaN where ``.nan`` is not 0 or both infinities are counted, else an infinity that is counted,
-else the finite sum, rounded.
+The double-double sums the finite arguments only. So a NaN or an infinity can be deleted again without losing the finite
+sum. Expressions see NaN if ``.nan`` is not 0 or both infinities are counted, else an infinity that is counted, else the
+finite sum, rounded.
 """
 
 

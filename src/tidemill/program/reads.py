@@ -36,16 +36,16 @@ from tidemill.program.statements import (
 )
 
 MapOrder = tuple[tuple[str, ...], str]
-"""Key columns that are looked up, and the one by which the entries under them stand in order."""
+"""Key columns that are looked up, and the one that orders the entries under them."""
 
 
 def queries_of(statement: TriggerStatement) -> tuple[Query, ...]:
-    """The queries that a statement sums; those that stand in for others while a guard fails are the last."""
+    """The queries that a statement sums; those that replace others while a guard fails are the last."""
     return (statement.query,) if isinstance(statement, Add) else (*statement.queries, *statement.otherwise)
 
 
 def triggers_of(stage: Stage) -> tuple[Trigger, ...]:
-    """The triggers of ``stage``, and the one that its own rounds fire."""
+    """The triggers of ``stage``, and the one that its own iterations fire."""
     return (*stage.triggers, stage.finish.again) if isinstance(stage.finish, IterationEmission) else stage.triggers
 
 
@@ -68,21 +68,21 @@ def relation_of(step: RelationLoop | MapRead | MapSeek) -> str:
 
 
 def reads_old(step: Step) -> TypeGuard[RelationLoop | MapRead | MapSeek]:
-    """Whether a step reads what was there before the change."""
+    """True if a step reads the state before the change."""
     return isinstance(step, MapRead | MapSeek) or (isinstance(step, RelationLoop) and step.version is Version.STATE)
 
 
 def reads_change(step: Step) -> TypeGuard[RelationLoop]:
-    """Whether a step reads the change."""
+    """True if a step reads the change."""
     return isinstance(step, RelationLoop) and step.version is Version.CHANGE
 
 
 def row_wise(stage: Stage) -> bool:
-    """Whether ``stage`` must be run in one process, most often row by row: it uses sums for more than to multiply them.
+    """True if ``stage`` must run in one process, usually row by row: it does more with sums than multiply them.
 
-    So must one that goes on in rounds, each of which would be a job, one that calls functions which users brought to
-    this process, and one whose partitions are made by such queries. All other stages are linear in everything that
-    they read, and take changes of any size as one.
+    So must a stage that iterates, since each iteration would be a job, one that calls functions that users registered
+    in this process, and one whose partitions are computed by such queries. All other stages are linear in everything
+    that they read, and process changes of any size at once.
     """
     if (
         isinstance(stage.finish, IterationEmission)
@@ -106,7 +106,7 @@ def row_wise(stage: Stage) -> bool:
 
 
 def calls_python(stage: Stage) -> bool:
-    """Whether some expression or aggregate of ``stage`` is a function that a user brought."""
+    """True if some expression or aggregate of ``stage`` is a user's function."""
     called = {name for scalar in _scalars_of(stage) for name in functions_of(scalar)}
     match stage.finish:
         case GroupEmission(multiset_reads=multiset_reads):
@@ -138,8 +138,8 @@ def _scalars_of(stage: Stage) -> Iterator[Scalar]:
 def reads_state(program: Program) -> set[str]:
     """The relations whose contents a trigger reads: they must be kept. The stages' own maps are not among them.
 
-    A stage that is not in this set passes its changes on and forgets its rows, unless it is the view itself. One whose
-    rows are computed anew is in it: what changed is the difference to the rows before.
+    A stage that is not in this set passes its changes on without keeping its rows, unless it is the view itself. A
+    stage whose rows are recomputed is in it: its change is the difference to the old rows.
     """
     own = {map_.name for stage in program.stages for map_ in stage.maps}
     return ({relation_of(step) for step in _state_steps(program)} | _replaced(program)) - own
@@ -164,7 +164,7 @@ def read_maps(stage: Stage) -> set[str]:
 def looked_up(stage: Stage) -> set[str]:
     """The maps of ``stage`` that its own triggers read by keys alone: never all entries, nor in an order.
 
-    Rows of a change that are taken one after the other would each look for themselves.
+    Triggers that process a change row by row are excluded: each row would make lookups of its own.
     """
     if any(trigger.each for trigger in triggers_of(stage)):
         return set()
@@ -177,9 +177,9 @@ def looked_up(stage: Stage) -> set[str]:
 
 
 def read_together(stage: Stage) -> dict[str, int]:
-    """By how many of their first keys entries of a map are read together; by none where all of them are.
+    """The number of leading keys by which entries of a map are read together; 0 if all of them are.
 
-    Of multisets and parts, of the rounds of a recursion and of partitions, more is read than the entries that a change
+    Multisets and partitions, iterations of a recursion and time partitions read more than the entries that a change
     touches.
     """
     match stage.finish:
@@ -196,7 +196,7 @@ def read_together(stage: Stage) -> dict[str, int]:
 
 
 def orders(stage: Stage) -> dict[str, set[MapOrder]]:
-    """For each map of ``stage`` that range reads and seeks ask: the orders in which its entries must stand."""
+    """For each map of ``stage`` with range reads or seeks: the orders in which its entries must be kept."""
     found: dict[str, set[MapOrder]] = {}
     for step in filter(reads_old, steps_of(stage)):
         order = order_of(step, stage)
@@ -206,7 +206,7 @@ def orders(stage: Stage) -> dict[str, set[MapOrder]]:
 
 
 def order_of(step: Step, stage: Stage) -> MapOrder | None:
-    """The order in which a step needs the entries of its map, the columns as the map has them; None where in none."""
+    """The order in which a step needs the entries of its map, with the map's column names; None if it needs none."""
     match step:
         case MapRead(range=Range(column=column)):
             pass

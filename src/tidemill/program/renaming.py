@@ -1,4 +1,4 @@
-"""Programs under other names: stages and their maps are called by the view that they were made for."""
+"""Programs under other names: stages and their maps are named after the view that they were created for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ProgramNode = TypeVar("ProgramNode")
 def renamed(node: ProgramNode, names: Mapping[str, str]) -> ProgramNode:
     """A stage, or a part of one, with other names for stages, and for their maps with them.
 
-    What expressions say is left alone: they name columns.
+    Expressions are left alone: they name columns.
 
     >>> from tidemill.program.maps import Map
     >>> renamed(Map("v/1/groups", ()), {"v/1": "w/1"}).name
@@ -29,7 +29,7 @@ def renamed(node: ProgramNode, names: Mapping[str, str]) -> ProgramNode:
     elif isinstance(node, tuple):
         found = tuple(renamed(item, names) for item in node)
     elif is_dataclass(node) and not isinstance(node, (type, Scalar, Field)):
-        # What stays as it is need not be made again: a map has many columns and one name.
+        # Unchanged parts are reused: a map has many columns and one name.
         parts = {f.name: (getattr(node, f.name), renamed(getattr(node, f.name), names)) for f in fields(node) if f.init}
         changed = {name: new for name, (old, new) in parts.items() if new != old}
         found = replace(node, **changed) if changed else node

@@ -1,6 +1,6 @@
-"""Programs: what keeps a view fresh, for any runtime to run.
+"""Programs: stages that maintain a view, for any runtime to run.
 
-A program is a list of *stages* in the order in which changes pass through them. A stage eats changes of its inputs
+A program is a list of *stages* in the order in which changes pass through them. A stage consumes changes of its inputs
 (tables, streams, views, earlier stages) and emits the change of its own output, which is a relation like any other.
 Within an epoch every relation is handled once, in topological order:
 
@@ -30,9 +30,9 @@ from tidemill.program.statements import Add, Trigger
 class MultisetRead:
     """The value of an aggregate over a multiset that is kept entry by entry, bound as ``call.name``.
 
-    ``map`` has the keys of the emission's map as its first keys; the entries that share them are the multiset, each as
-    often as its weight says. ``call`` is over the other keys of ``map``. The least and the greatest entry are found in
-    O(log n), other aggregates cost the multiset.
+    ``map`` has the keys of the emission's map as its first keys; the entries that share them are the multiset, each
+    repeated by its weight. ``call`` is over the other keys of ``map``. Minimum and maximum are found in O(log n), other
+    aggregates cost the size of the multiset.
     """
 
     map: str
@@ -44,10 +44,10 @@ class GroupEmission:
     """Rows of a stage from its map: for every key of positive weight that passes ``condition``, one row.
 
     Expressions see the map's keys and values by name, the weight as ``_weight``, and what ``multiset_reads`` bind. A
-    DOUBLE value is seen rounded, and what rounding leaves out by its name with the suffix ``LOW``. Only keys touched in
-    an epoch, in this map or in a multiset, can change their row, so the cost is O(|change|). ``always`` is the
-    global aggregate: its single key ``()`` has a row even at weight zero (values then read 0). ``times`` says how often
-    the row comes, where that is not once (never where it is not positive).
+    DOUBLE value is rounded, with its rounding error under its name with the suffix ``LOW``. Only keys touched in an
+    epoch, in this map or in a multiset, can change their row, so the cost is O(|change|). ``always`` is the global
+    aggregate: its single key ``()`` has a row even at weight zero (values then read 0). ``times`` is the multiplicity
+    of the row if it is not one (no row if it is not positive).
     """
 
     source: str
@@ -60,13 +60,13 @@ class GroupEmission:
 
 @dataclass(frozen=True, slots=True)
 class PartitionEmission:
-    """Rows of a stage from partitions of its map: each that an epoch touches gives its rows again.
+    """Rows of a stage from partitions of its map: the rows of each touched partition are computed again.
 
-    A part are the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are the
-    first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK``, a ``Window`` or a
+    A partition is the entries of ``source`` that are equal in the columns that ``rows`` is partitioned by; these are
+    the first keys of the map, and those that it is ordered by come next. ``rows`` is a ``TopK``, a ``Window`` or a
     ``Match`` over ``Scan(source)``, whose alias is empty so that columns go by their bare names; ``condition`` and
-    ``outputs`` are over its columns. What a part gives depends on its own entries alone, so the change is what the
-    touched parts give now less what they gave before.
+    ``outputs`` are over its columns. The output of a partition depends on its own entries alone, so the change is the
+    new output of the touched partitions minus the old one.
     """
 
     source: str
@@ -82,19 +82,21 @@ class PartitionEmission:
 
 @dataclass(frozen=True, slots=True)
 class IterationEmission:
-    """Rows of a stage from a recursion: iteration by iteration, each from what counts in the one before.
+    """Rows of a stage from a recursion: each iteration from the rows that count in the one before.
 
-    The first key of ``source`` and of ``kept`` is the round, a BIGINT; the others are the columns of a row. Statements
-    add to ``source`` what is found: the base in round 0, and what follows from a row of round i in round i + 1. A row
-    *counts* in each round in which it is found, as often as it is; with ``distinct`` once, in the first of them. What
-    counts is in ``kept``, which the triggers read. What is found stays in ``source`` only where it is needed to tell
-    the next round of a row that loses its first one, so where rows are ``distinct``.
+    The first key of ``source`` and of ``kept`` is the iteration, a BIGINT; the others are the columns of a row.
+    Statements add found rows to ``source``: the base case in iteration 0, and what follows from a row of iteration i in
+    iteration i + 1. A row *counts* in each iteration in which it is found, with its multiplicity; with ``distinct``
+    once, in the first of them. The rows that count are in ``kept``, which the triggers read. Found rows stay in
+    ``source`` only if they are needed to find the next iteration of a row that loses its first one, that is, if rows
+    are ``distinct``.
 
-    When all inputs are new the rounds are settled in order, from the first that was touched: ``again`` is the trigger
-    for what changes in ``kept``. It adds to later rounds alone, so a round is final once it is settled. That makes
-    deletions on cycles exact, and the cost is O(what changes, times its matches). A replaced ``source`` starts anew.
+    When all inputs are new the iterations are settled in order, from the first that was touched: ``again`` is the
+    trigger for changes of ``kept``. It adds to later iterations alone, so an iteration is final once it is settled.
+    That makes deletions on cycles exact, and the cost is O(what changes, times its matches). If ``source`` is replaced,
+    all iterations run again.
 
-    ``outputs`` and ``condition`` are over the columns of a row; rows that differ only in their round add up.
+    ``outputs`` and ``condition`` are over the columns of a row; rows that differ only in their iteration add up.
     """
 
     source: str
@@ -107,9 +109,9 @@ class IterationEmission:
 
 @dataclass(frozen=True, slots=True)
 class InputMap:
-    """The map that holds the rows of feed ``name``, cut into partitions of ``every`` microseconds (0: into none).
+    """The map that holds the rows of feed ``name``, in partitions of ``every`` microseconds (0: without partitions).
 
-    Where there are no partitions, its keys are the columns in use alone.
+    Without partitions, its keys are only the columns used.
     """
 
     name: str
@@ -119,15 +121,15 @@ class InputMap:
 
 @dataclass(frozen=True, slots=True)
 class TimePartitionEmission:
-    """Rows of a stage from time partitions: each that an epoch touches is recomputed, in the order of time.
+    """Rows of a stage from time partitions: each that an epoch touches is recomputed, in order of time.
 
-    Partition i is touched where an entry of a feed has changed in a slice beside i, where a partition of the stage's
-    own that it reads came out different, and where it is new: the first and the last of ``numbers`` may move. The first
+    Partition i is touched if an entry of a feed has changed in a slice that it reads, if an earlier partition of the
+    stage that it reads has changed, or if it is new: the first and the last of ``numbers`` may move. The first
     partition is the answer of the query ``initialize``, all others are that of ``update``; both read the ``slices`` by
-    name, whose rows have the keys of their maps as columns (no query looks at the number). So the cost is that of the
-    touched partitions, and where one comes out as it was, nothing follows from it.
+    name, whose rows have the keys of their maps as columns (no query reads the number). So the cost is that of the
+    touched partitions, and a partition that comes out unchanged does not propagate.
 
-    Where it ``rolls``, the query ``update`` makes all partitions from one slice, and has triggers for changes of that
+    If it ``rolls``, the query ``update`` computes all partitions from one slice, and has triggers for changes of that
     slice which read nothing else: a runtime may keep its maps and move them from one partition to the next.
 
     ``outputs`` and ``condition`` are over the keys of ``kept``.
@@ -146,28 +148,28 @@ class TimePartitionEmission:
 
     @property
     def bodies(self) -> tuple[Program, ...]:
-        """The queries that make partitions, each once."""
+        """The queries that compute partitions, each once."""
         return (self.update,) if self.initialize == self.update else (self.initialize, self.update)
 
     def map_of(self, slice_: PartitionSlice) -> str:
-        """The map that has the rows of a slice: that of its feed, or what was made of the relation itself."""
+        """The map with the rows of a slice: that of its feed, or that of the relation's own partitions."""
         return next((feed.map for feed in self.feeds if feed.name == slice_.feed), self.kept)
 
 
 Emission = GroupEmission | PartitionEmission | IterationEmission | TimePartitionEmission
-"""How the rows of a stage come out of its maps."""
+"""How the rows of a stage are computed from its maps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A block of a view: its state, how to fill it from whole inputs, and how each input's change moves it.
+    """A block of a view: its state, how to fill it from whole inputs, and how each input's change updates it.
 
-    Without ``finish`` the statements add straight to the output, whose name is the stage's. ``note`` says why the stage
-    is not kept as it was asked for, where that is so.
+    Without ``finish`` the statements add directly to the output, whose name is the stage's. ``note`` says why the stage
+    is not maintained as requested, if it is not.
 
-    ``graphs`` tell which of the maps are one join graph: what the triggers do can be done by walking it. Where
-    ``serve`` says that rows are not stored, ``reader`` gives them: its load fills its own maps from those that it has
-    in common with this stage, and it has neither inputs nor triggers.
+    ``graphs`` tell which of the maps are one join graph: its triggers can be run by walking it. If ``serve`` says that
+    rows are not stored, ``reader`` computes them: its load fills its own maps from those that it shares with this
+    stage, and it has neither inputs nor triggers.
     """
 
     name: str

@@ -1,12 +1,13 @@
-"""State of a view by partitions that can be forgotten: that which no change can reach any more.
+"""State of a view by time partitions that has expired: no change can reach it any more.
 
-A stream says how late its rows may be, so its partitions before a certain instant cannot change: it is *open* from
-there on. What is made of them follows. Where a stage stays within partitions, it is open where its inputs are. Where it
-reads several, the first of its partitions that reads an open one is open, and all after that; the lowest partition that
-an open one reads must be kept, and what lies below it is never asked for again.
+A stream declares how late its rows may be, so its partitions before a certain instant cannot change: it is *open* from
+there on. Derived partitions follow. If a stage stays within partitions, it is open where its inputs are. If it reads
+several, the first of its partitions that reads an open one is open, and all after that; the lowest partition that an
+open one reads must be kept, and those below it are never read again.
 
-So nothing depends on whether it is there. To forget it is no change of the view, and may be done at any time, or not at
-all. Only the map ``numbers`` of a ``TimePartitionEmission`` is looked at from its ends, which therefore stay.
+So nothing depends on whether expired state is present. Deleting it is no change of the view, and may be done at any
+time, or not at all. Only the map ``numbers`` of a ``TimePartitionEmission`` is read at its ends, which are therefore
+kept.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from tidemill.program.statements import Add, Query, RelationLoop
 
 @dataclass(frozen=True, slots=True)
 class ExpiredEntries:
-    """The entries of a stored map that can be forgotten: those whose column ``place`` is less than ``below``.
+    """The entries of a stored map that have expired: those whose column ``place`` is less than ``below``.
 
-    That column has the numbers of partitions, or instants in microseconds since 1970. With ``ends`` the first and the
-    last of them stay.
+    That column has partition numbers, or instants in microseconds since 1970. With ``ends`` the first and the last of
+    them are kept.
     """
 
     map: str
@@ -48,12 +49,12 @@ class ExpiredEntries:
     ends: bool = False
 
     def __call__(self, row: tuple[Any, ...]) -> bool:
-        """Whether a row is among them."""
+        """True if a row is among them."""
         return row[self.place] is not None and number_of(row[self.place]) < self.below
 
 
 def number_of(value: Any) -> int:
-    """A number of a partition as it is, and an instant or a day in microseconds since 1970.
+    """A partition number as it is, and an instant or a date in microseconds since 1970.
 
     >>> number_of(7), number_of(datetime(1970, 1, 2))
     (7, 86400000000)
@@ -68,15 +69,16 @@ _FIRST = datetime(1970, 1, 1)
 
 
 MapColumn = tuple[str, int]
-"""The column of a relation or map that tells in which partition a row is, and how long partitions are: in microseconds
-where it has their numbers, and 1 where it has instants."""
+"""The column of a relation or map with the partition of a row, and the length of partitions: in microseconds if it has
+their numbers, and 1 if it has instants."""
 
 
 @dataclass
 class StateExpiry:
-    """The state that the stages of a view can forget, one after the other.
+    """The expired state of the stages of a view, one after the other.
 
-    ``cuts`` say how the relations that it reads are cut, ``opens`` from when on they are open; stages are added to it.
+    ``cuts`` has the partitioning of the relations that it reads, ``opens`` when they are open; stages are added to
+    both.
     """
 
     cuts: Mapping[str, Partitioning]
@@ -87,7 +89,7 @@ class StateExpiry:
         self._places = {name: (cut.column, 1) for name, cut in self.cuts.items()}
 
     def of(self, program: Program) -> Iterator[ExpiredEntries]:
-        """The entries that the maps of a view by partitions can forget, and the rows of all stages but the last."""
+        """The expired entries of a view's maps, and the expired rows of all stages but the last."""
         for stage in program.stages:
             if stage.inputs and all(name in self.opens for name in stage.inputs):
                 if isinstance(stage.finish, TimePartitionEmission):
@@ -98,7 +100,7 @@ class StateExpiry:
                     yield from self._below(stage.name, stage.output, self.opens[stage.name])
 
     def _below(self, name: str, columns: Sequence[Field], opened: int) -> Iterator[ExpiredEntries]:
-        """The entries before an instant, of a map or of rows that tell in which partition they are."""
+        """The entries before an instant, of a map or of rows that have a partition column."""
         if name in self._places:
             column, length = self._places[name]
             yield ExpiredEntries(name, names_of(columns).index(column), column, opened // length)
@@ -107,7 +109,7 @@ class StateExpiry:
 
     def _of_time_partitions(self, stage: Stage, emission: TimePartitionEmission) -> Iterator[ExpiredEntries]:
         if not all(feed.every for feed in emission.feeds):
-            return  # what has no partitions is read by all of them
+            return  # a feed without partitions is read by all of them
         first = min(self._first_open(stage, emission))
         self.opens[stage.name] = first * emission.every
         self._note_rows(stage, emission.outputs, (PARTITION_NUMBER, emission.every))
@@ -123,7 +125,7 @@ class StateExpiry:
         yield _numbered(emission.numbers, first, ends=True)
 
     def _first_open(self, stage: Stage, emission: TimePartitionEmission) -> Iterator[int]:
-        """Partitions of the stage from which on some feed may change them."""
+        """Partitions of the stage from which on a feed may change them."""
         yield from (self.opens[name] // emission.every for name in stage.inputs)
         for feed in emission.feeds:
             lowest = self._lowest(stage, feed)
@@ -143,11 +145,11 @@ class StateExpiry:
         self.opens[stage.name] = opened = min(self.opens[name] for name in stage.inputs)
         statements = [statement for trigger in stage.triggers for statement in trigger.statements]
         adds = [statement for statement in (*statements, *stage.load) if isinstance(statement, Add)]
-        # What is computed from all entries, or found by walking them, would miss those that are gone.
+        # A map that is computed from all entries, or found by walking them, would miss deleted ones.
         if len(adds) < len(statements) + len(stage.load) or stage.graphs or isinstance(stage.finish, IterationEmission):
             return
         maps = [*stage.maps, *([] if stage.finish else [Map(stage.name, stage.output)])]
-        for _ in maps:  # what one map has may come from another one
+        for _ in maps:  # the entries of one map may come from another one
             for map_ in maps:
                 self._note(map_, [add.query for add in adds if add.target == map_.name])
         for map_ in stage.maps:
@@ -156,7 +158,7 @@ class StateExpiry:
             self._note_rows(stage, stage.finish.outputs, self._places[stage.finish.source])
 
     def _note(self, map_: Map, queries: Sequence[Query]) -> None:
-        """Find the key of a map that tells in which partition an entry is, whichever statement added it."""
+        """Find the key of a map that has the partition of an entry, whichever statement added it."""
         for place, key in enumerate(map_.keys):
             lengths = {self._length(query.outputs[place].scalar, query) for query in queries}
             (length, *others) = lengths or {None}
@@ -165,14 +167,14 @@ class StateExpiry:
                 return
 
     def _note_rows(self, stage: Stage, outputs: Sequence[Named], place: MapColumn) -> None:
-        """Find the column of a stage that has what the map behind it has at ``place``."""
+        """Find the column of a stage that comes from the map's column at ``place``."""
         column, length = place
         shown = [output.name for output in outputs if _is_column(output.scalar, column)]
         if shown:
             self._places[stage.name] = shown[0], length
 
     def _length(self, scalar: Scalar, query: Query) -> int | None:
-        """The length of partitions in microseconds where ``scalar`` is the number of one; 1 where it is an instant."""
+        """The length of partitions in microseconds if ``scalar`` is a partition number; 1 if it is an instant."""
         for source in query.sources:
             if isinstance(source, RelationLoop) and source.relation in self._places:
                 name, length = self._places[source.relation]
@@ -186,7 +188,7 @@ class StateExpiry:
 
 
 def _is_column(scalar: Scalar, name: str) -> bool:
-    """Whether ``scalar`` is a column, or the first instant of the day that it has."""
+    """True if ``scalar`` is a column, or the first instant of the day of one."""
     match scalar:
         case Cast(input=Column(of=Date()) as column, of=Timestamp()):
             return column.name == name

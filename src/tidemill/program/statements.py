@@ -18,7 +18,7 @@ class Version(Enum):
 
 
 class ChangeSubset(Enum):
-    """The two kinds of rows of a change, where a key tells which row takes the place of which."""
+    """The two kinds of rows of a change, if a key pairs each new row with the old row that it replaces."""
 
     STAYING = "staying"
     ARRIVING = "arriving"
@@ -26,11 +26,11 @@ class ChangeSubset(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One part of a change of a relation whose rows are known by ``key``.
+    """One part of a change of a relation whose rows are identified by ``key``.
 
-    *Staying* are the rows that leave, and those that come in place of one with the same values in ``fixed``: what a row
-    meets is decided by these, so it is known from what the row before it has met. *Arriving* are all other rows that
-    come. Both together are the change.
+    *Staying* are the deleted rows, and those inserted in place of one with the same values in ``fixed``: these values
+    decide the join partners of a row, which are therefore those of the row before it. *Arriving* are all other inserted
+    rows. Both together are the change.
     """
 
     part: ChangeSubset
@@ -61,7 +61,7 @@ class RelationLoop:
 
 @dataclass(frozen=True, slots=True)
 class RangeBound:
-    """One end of a range of keys. Only a closed bound includes its key; a NULL bound lets nothing in."""
+    """One end of a range of keys. Only a closed bound includes its key; with a NULL bound the range is empty."""
 
     scalar: Scalar
     closed: bool
@@ -69,7 +69,7 @@ class RangeBound:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The keys of an ordered map between two bounds; an end without one is open to infinity. NULL lies in no range."""
+    """The keys of an ordered map between two bounds; a missing bound is infinite. NULL lies in no range."""
 
     column: str
     lower: RangeBound | None = None
@@ -78,11 +78,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class MapRead:
-    """The numbers of a map at one key, bound as ``alias._weight`` and ``alias.value``; zero where nothing is.
+    """The numbers of a map at one key, bound as ``alias._weight`` and ``alias.value``; zero if there is no entry.
 
-    ``lookup`` names every key of the map (a NULL finds nothing), but for the one that has a ``range``: then the
-    numbers are summed over the range, in O(log n) from subtree sums. A read multiplies nothing: this is how a nested
-    aggregate is assigned to variables.
+    ``lookup`` names every key of the map (a NULL finds nothing), except the one that has a ``range``: then the numbers
+    are summed over the range, in O(log n) from subtree sums. A read multiplies nothing: this is how a nested aggregate
+    is assigned to variables.
     """
 
     map: str
@@ -95,12 +95,12 @@ class MapRead:
 
 @dataclass(frozen=True, slots=True)
 class MapSeek:
-    """The key at which a running sum turns, bound as ``alias.column``; NULL where it never does.
+    """The key at which a condition on a running sum changes, bound as ``alias.column``; NULL if it never does.
 
-    The entries of ``map`` under ``lookup`` stand in the order of ``column``. For each, ``alias._weight`` and
-    ``alias.value`` are the sums over the entries after it (``after``) or before it, itself excluded. ``condition``
-    over these must hold from some entry on to the end where the sums are smallest: what is bound is the entry nearest
-    to the other end for which it holds. With sums that only grow from entry to entry that is a descent in O(log n).
+    The entries of ``map`` under ``lookup`` are ordered by ``column``. For each, ``alias._weight`` and ``alias.value``
+    are the sums over the entries after it (``after``) or before it, itself excluded. ``condition`` over these must be
+    monotone: true from some entry on to the end where the sums are smallest. The entry bound is the one nearest to the
+    other end for which it is true. With sums that only grow from entry to entry that is a descent in O(log n).
     """
 
     map: str
@@ -117,8 +117,8 @@ class MapSeek:
 class ArrayLoop:
     """The elements of an array of this row, bound as ``alias.name`` for each of ``columns``; multiplies nothing.
 
-    ``columns`` are the element, or the position (counted from 0) and the element. With ``outer`` an array that is empty
-    or NULL still gives one round, with NULLs.
+    ``columns`` are the element, or the position (counted from 0) and the element. With ``outer`` an empty or NULL array
+    still gives one iteration, with NULLs.
     """
 
     alias: str
@@ -129,12 +129,12 @@ class ArrayLoop:
 
     @property
     def lookup(self) -> tuple[tuple[str, Scalar], ...]:
-        """Elements are not looked up."""
+        """No lookup: elements are always scanned."""
         return ()
 
     @property
     def values(self) -> tuple[RingField, ...]:
-        """Elements have no sums."""
+        """No values: elements have no sums."""
         return ()
 
 
@@ -145,11 +145,11 @@ Step = RelationLoop | MapRead | MapSeek | ArrayLoop
 class Query:
     """Nested loops over ``sources``, outermost first, yielding ``outputs`` with the product of the sources' weights.
 
-    Reads and seeks stand among the sources, where what they need is bound. ``filters`` need no source at all. Without
-    sources a query yields one row of weight one.
+    Reads and seeks are among the sources, after the steps that bind what they need. ``filters`` need no source at all.
+    Without sources a query yields one row of weight one.
 
-    Where ``weight`` is given it takes the place of the product, and the values among the outputs are added as they
-    stand: nothing is multiplied for them. That is how statements multiply sums of maps with each other.
+    If ``weight`` is given it replaces the product, and the values among the outputs are added as they are, without
+    multiplication. That is how statements multiply sums of maps with each other.
     """
 
     sources: tuple[Step, ...]
@@ -171,11 +171,11 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """``target := the sum of queries``, from the state after the epoch; the difference is what changed.
+    """``target := the sum of queries``, from the state after the epoch; the change is the difference.
 
-    A seek is right only while the sums that it runs over never fall. ``guards`` name them, as map and value: while an
-    entry of such a map has a negative value (or weight, where the value is ``_weight``), ``otherwise`` is computed
-    instead, which means the same and scans.
+    A seek is right only while its running sums are monotone. ``guards`` name them, as map and value: while an entry of
+    such a map has a negative value (or weight, if the value is ``_weight``), ``otherwise`` is computed instead, which
+    means the same and scans.
     """
 
     target: str
@@ -191,8 +191,8 @@ TriggerStatement = Add | Replace
 class Trigger:
     """The statements for a change of ``relation``, before its contents absorb the change.
 
-    With ``each``, the statements are for one row at a time: every row of the change finds the maps as the row before it
-    left them. All other triggers take a change of any size at once, or row by row to the same end.
+    With ``each``, the statements are for one row at a time: every row of the change sees the maps as the row before it
+    left them. All other triggers process a change of any size at once, or row by row with the same result.
     """
 
     relation: str

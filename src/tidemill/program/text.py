@@ -1,12 +1,12 @@
 """The readable form of a program, as EXPLAIN shows it and golden tests compare it.
 
-``target[keys] += values`` is done for every combination of rows that the ``for`` lines below it find. ``by`` is a
-lookup in an index, ``where`` a condition, ``change of`` the rows that an epoch adds and takes. A key whose weight alone
-counts gets ``+= 1``. ``emit`` turns the touched entries of the map into rows.
+``target[keys] += values`` is done for every combination of rows that the ``for`` lines below it find. ``by`` is an
+index lookup, ``where`` a condition, ``change of`` the rows that an epoch inserts and deletes. A key that only has a
+weight gets ``+= 1``. ``emit`` turns the touched entries of the map into rows.
 
 Values in parentheses are multiplied by the weights of the rows that were found. Amounts in braces are not: they are
-added as they stand, the weight among them. ``let`` reads sums at one key or over a range of keys and multiplies
-nothing, ``seek`` finds the key at which a running sum turns.
+added as they are, the weight among them. ``let`` reads sums at one key or over a range of keys and multiplies nothing,
+``seek`` finds the key at which a condition on a running sum changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tidemill.program.statements import (
 )
 
 WIDTH = 110
-"""Lists that would make a line longer than this are broken, one item to a line."""
+"""Line length above which lists are broken, one item to a line."""
 
 STEP = "  "
 
@@ -62,7 +62,7 @@ def text_of_program(program: Program) -> str:
 
 
 def text_of_stage(stage: Stage) -> str:
-    """One stage: its columns and maps, what each change does, how it is filled, and how its rows come out."""
+    """One stage: its columns and maps, its triggers, how it is filled, and how its rows are emitted."""
     parts = [_map_text(map_) for map_ in stage.maps]
     parts += [_trigger_text(trigger, stage) for trigger in stage.triggers]
     if stage.load:
@@ -70,8 +70,8 @@ def text_of_stage(stage: Stage) -> str:
     match stage.finish:
         case PartitionEmission() as rows:
             parts.append(_parts_text(rows))
-        case IterationEmission() as rounds:
-            parts += _rounds_texts(rounds, stage)
+        case IterationEmission() as iteration:
+            parts += _iteration_texts(iteration, stage)
         case TimePartitionEmission() as slices:
             parts += _time_partition_texts(slices)
         case GroupEmission() as finish:
@@ -84,7 +84,7 @@ def text_of_stage(stage: Stage) -> str:
 
 
 def text_of_statement(statement: TriggerStatement, stage: Stage) -> str:
-    """One statement with its loops; a replacement starts with ``:=``, and what it sums up goes on with ``+=``."""
+    """One statement with its loops; a replacement starts with ``:=``, and its further queries with ``+=``."""
     target = next((m for m in stage.maps if m.name == statement.target), Map(statement.target, stage.output))
     if isinstance(statement, Add):
         return _query_text(target, "+=", statement.query)
@@ -198,7 +198,7 @@ def _filtered(text: str, filters: Sequence[Scalar]) -> str:
 
 
 def _continued(head: str, rest: str) -> str:
-    """Both on one line, or where that would be too long below each other."""
+    """Both on one line, or below each other if that would be too long."""
     return f"{head} {rest}" if len(head) + len(rest) < WIDTH else f"{head}\n{indent(rest, 2 * STEP)}"
 
 
@@ -221,23 +221,23 @@ def _finish_text(finish: GroupEmission) -> str:
 
 
 def _parts_text(parts: PartitionEmission) -> str:
-    """The rows that each touched partition gives."""
+    """The output rows of each touched partition."""
     text = _listed("emit (", [_named_text(o) for o in parts.outputs], ")")
     notes = [f"from {_rows_text(parts.rows)}"]
     notes += [] if parts.condition is None else [f"where {text_of(parts.condition)}"]
     return _headed(text, notes)
 
 
-def _rounds_texts(rounds: IterationEmission, stage: Stage) -> list[str]:
-    """The iterations of a recursion, and the rows that come out of them."""
-    statements = [text_of_statement(statement, stage) for statement in rounds.again.statements]
-    how = "in the first round in which it is found" if rounds.distinct else "in every round in which it is found"
-    settled = _headed(f"round after round, {rounds.kept} has a row {how}:", statements)
-    return [settled, _kept_text(rounds)]
+def _iteration_texts(iteration: IterationEmission, stage: Stage) -> list[str]:
+    """The iterations of a recursion, and their output rows."""
+    statements = [text_of_statement(statement, stage) for statement in iteration.again.statements]
+    how = "in the first round in which it is found" if iteration.distinct else "in every round in which it is found"
+    settled = _headed(f"round after round, {iteration.kept} has a row {how}:", statements)
+    return [settled, _kept_text(iteration)]
 
 
 def _time_partition_texts(emission: TimePartitionEmission) -> list[str]:
-    """Time partitions made from others, and the rows that come out of them."""
+    """Time partitions computed from others, and their output rows."""
     read = [f"with {slice_.name} from {emission.map_of(slice_)}" for slice_ in emission.slices]
     if len(emission.bodies) == 1:
         made = [text_of_program(emission.update)]
@@ -289,7 +289,7 @@ def _all(conditions: Sequence[Scalar]) -> str:
 
 
 def _listed(opening: str, items: Sequence[str], closing: str) -> str:
-    """The items on one line, or one to a line where that would be too long."""
+    """The items on one line, or one to a line if that would be too long."""
     line = f"{opening}{', '.join(items)}{closing}"
     if len(line) <= WIDTH:
         return line

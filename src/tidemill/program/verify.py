@@ -1,21 +1,20 @@
-"""The invariants of programs, checked on every compile. What breaks one is a bug of ours and never the user's fault.
+"""The invariants of programs, checked on every compile. A violation is a bug of the compiler, never the user's fault.
 
 - Names are unique; a stage reads tables, views and earlier stages only.
 - Each stage has one trigger for each of its inputs, and no other.
-- A column is bound before it is used, with the type that it has; a source reads only columns that are there.
+- A column is bound before it is used, with its own type; a source reads only existing columns.
 - A statement adds to a map of its stage or to the stage's own output, with as many columns, of types that fit.
 - An Add reads the change of its trigger's relation at least once and no other change; a load and a Replace read none.
 - No statement reads a map that an earlier statement of its trigger has added to: triggers see the state before them.
-- What is bound of a map are its exact sums. A read names every key of its map, by lookup or by range; so does a seek.
-- A weight is a BIGINT. A statement with guards has something to do otherwise, and no other has.
+- Only exact sums of a map are bound. A read names every key of its map, by lookup or by range; so does a seek.
+- A weight is a BIGINT. A statement has an ``otherwise`` if and only if it has guards.
 - A stage with a trigger for each row has no load: firing its triggers with whole inputs fills it.
-- A multiset has the keys of the map that it belongs to first, and then what aggregates look at; it has no sums.
-- The first keys of a map of parts are the columns that the parts are equal in.
-- The maps of a recursion have the same keys, of which the first is the round. What changes in the rows that count is
-  read by the trigger that goes on, which adds to what is found and to nothing else.
-- The maps of a relation made partition by partition are as ``program.verify_time_partitions`` says, and so are its
-  queries.
-- Join graphs, and the readers of stages whose rows are not stored, are as ``program.verify_joingraph`` says.
+- A multiset has the keys of the map that it belongs to first, and then the arguments of aggregates; it has no sums.
+- The first keys of a map of partitions are the columns of PARTITION BY.
+- The maps of a recursion have the same keys, of which the first is the iteration. Changes of the rows that count are
+  read by the trigger that continues it, which adds to the found rows and to nothing else.
+- The maps and queries of a relation computed by time partitions satisfy ``program.verify_time_partitions``.
+- Join graphs, and the readers of stages whose rows are not stored, satisfy ``program.verify_joingraph``.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ from tidemill.program.verify_time_partitions import time_partition_problems
 
 
 class BrokenInvariant(InternalError):
-    """The compiler made a program that no runtime should run. The message names the statement and shows its text."""
+    """The compiler produced an invalid program. The message names the statement and shows its text."""
 
 
 def verify(program: Program, tables: Mapping[str, Table]) -> None:
@@ -105,8 +104,8 @@ class _Checker:
         match self.stage.finish:
             case PartitionEmission() as parts:
                 self._verify_parts(parts)
-            case IterationEmission() as rounds:
-                self._verify_rounds(rounds)
+            case IterationEmission() as iteration:
+                self._verify_iteration(iteration)
             case TimePartitionEmission() as emission:
                 self._verify_time_partitions(emission)
             case GroupEmission() as finish:
@@ -250,7 +249,7 @@ class _Checker:
                 raise self._broken(f'"{step.alias}.{name}" cannot be looked up by a {key.type}', statement)
 
     def _verify_keys(self, step: MapRead | MapSeek, ordered: set[str], statement: TriggerStatement) -> None:
-        """One entry, or entries that stand in one order: every other key must be given."""
+        """Check that all keys but the ordered one are given, so that one entry or one ordered group is read."""
         keys = [f.name for f in self._map(step.map, statement).keys]
         if sorted([*(name for name, _ in step.lookup), *ordered]) != sorted(keys):
             raise self._broken(f'it does not say which of the keys {keys} of "{step.map}" it reads', statement)
@@ -297,12 +296,12 @@ class _Checker:
         bound: dict[str, Type] = {f.name: f.type for f in map_.keys} | {v.name: v.type for v in map_.values}
         bound |= {value.name + LOW: value.type for value in map_.values if value.type == t.DOUBLE}
         bound[WEIGHT] = t.BIGINT
-        bound |= self._verify_peeks(finish, map_)
+        bound |= self._verify_multiset_reads(finish, map_)
         above = [scalar for scalar in (finish.condition, finish.times) if scalar is not None]
         self._verify_bound(above, bound, None)
         self._verify_outputs(finish.outputs, bound)
 
-    def _verify_peeks(self, finish: GroupEmission, map_: Map) -> dict[str, Type]:
+    def _verify_multiset_reads(self, finish: GroupEmission, map_: Map) -> dict[str, Type]:
         for read in finish.multiset_reads:
             multiset = next((one for one in self.stage.maps if one.name == read.map), None)
             if multiset is None or multiset.keys[: len(map_.keys)] != map_.keys or multiset.values:
@@ -325,19 +324,21 @@ class _Checker:
         self._verify_bound([] if parts.condition is None else [parts.condition], bound, None)
         self._verify_outputs(parts.outputs, bound)
 
-    def _verify_rounds(self, rounds: IterationEmission) -> None:
-        found, kept = (next((m for m in self.stage.maps if m.name == n), None) for n in (rounds.source, rounds.kept))
+    def _verify_iteration(self, iteration: IterationEmission) -> None:
+        found, kept = (
+            next((m for m in self.stage.maps if m.name == n), None) for n in (iteration.source, iteration.kept)
+        )
         if found is None or kept is None or found.keys != kept.keys or found.values or kept.values:
-            raise self._broken(f'"{rounds.source}" and "{rounds.kept}" are no maps of the same rows')
+            raise self._broken(f'"{iteration.source}" and "{iteration.kept}" are no maps of the same rows')
         if not found.keys or found.keys[0].type != t.BIGINT:
-            raise self._broken(f'the first key of "{rounds.source}" is no round')
-        targets = {statement.target for statement in rounds.again.statements}
-        if rounds.again.relation != rounds.kept or targets - {rounds.source} or rounds.again.each:
-            raise self._broken(f'it does not go on from "{rounds.kept}" to "{rounds.source}"')
-        self._verify_trigger(rounds.again)
+            raise self._broken(f'the first key of "{iteration.source}" is no round')
+        targets = {statement.target for statement in iteration.again.statements}
+        if iteration.again.relation != iteration.kept or targets - {iteration.source} or iteration.again.each:
+            raise self._broken(f'it does not go on from "{iteration.kept}" to "{iteration.source}"')
+        self._verify_trigger(iteration.again)
         bound = {f.name: f.type for f in kept.keys[1:]}
-        self._verify_bound([] if rounds.condition is None else [rounds.condition], bound, None)
-        self._verify_outputs(rounds.outputs, bound)
+        self._verify_bound([] if iteration.condition is None else [iteration.condition], bound, None)
+        self._verify_outputs(iteration.outputs, bound)
 
     def _verify_time_partitions(self, emission: TimePartitionEmission) -> None:
         maps = {map_.name: map_ for map_ in self.stage.maps}

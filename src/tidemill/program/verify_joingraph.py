@@ -2,11 +2,11 @@
 
 - The members of a graph are maps of the stage, over relations that it reads; changes of these are added to them.
 - The sums of a member are the values of its map, over columns of its own.
-- Vertices connect all members and close no cycle; what meets there are keys that can be compared.
-- Filters read keys of members; what a graph adds to is a map of the stage, or its own output.
+- Vertices connect all members and close no cycle; they pair keys that can be compared.
+- Filters read keys of members; a graph adds to a map of the stage, or to its own output.
 - Rows are stored, or there is a reader, and not both. A reader has no inputs and no triggers, fills its own maps from
-  those that it has in common with the stage, and gives the rows that the stage would.
-- Where changes are not published, nothing but the maps of members is kept.
+  those that it shares with the stage, and gives the rows that the stage would.
+- If changes are not published, only the maps of members are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemill.program.statements import Add
 
 
 def joingraph_problems(stage: Stage) -> Iterator[str]:
-    """Faults of the graphs of ``stage``, and of how its rows are served."""
+    """Violations in the graphs of ``stage``, and in how its rows are served."""
     yield from _of_serving(stage)
     for graph in stage.graphs:
         yield from _of_members(graph, stage)
@@ -78,7 +78,7 @@ def _meetings(vertex: Vertex, graph: Graph, stage: Stage) -> Iterator[tuple[Type
 
 
 def _keys(graph: Graph, alias: str, stage: Stage) -> dict[str, Type]:
-    """The columns by which projected tuples of a member are told apart."""
+    """The columns that distinguish projected tuples of a member."""
     held = [_maps(stage).get(member.map) for member in graph.members if member.alias == alias]
     return {f.name: f.type for map_ in held if map_ is not None for f in map_.keys}
 

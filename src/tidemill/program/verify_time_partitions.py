@@ -1,12 +1,12 @@
-"""The invariants of relations that are made partition by partition, checked on every compile like all others.
+"""The invariants of relations that are computed by time partitions, checked on every compile.
 
-- The maps are there and have no sums. Those of feeds that have partitions begin with the number, a BIGINT, and so does
-  the map of what was made; the one of numbers has nothing else.
-- What a slice means beside a partition never falls from one partition to the next. A slice of a feed without
-  partitions is all of it, and so is no other.
-- A partition is made from earlier ones of the relation itself, never from later ones.
-- The queries give out what is kept, and scan nothing but emission. They have loads, and no triggers; but where a window
-  rolls, the one query has a single slice, and its triggers read changes alone.
+- The maps exist and have no sums. Those of feeds with partitions begin with the partition number, a BIGINT, and so does
+  the map of computed rows; the map of numbers has nothing else.
+- The bounds of a slice never fall from one partition to the next. A slice of a feed without partitions is all of it,
+  and only such a slice is unbounded.
+- A partition is computed from earlier ones of the relation itself, never from later ones.
+- The queries output the columns that are kept, and scan nothing but slices. They have loads, and no triggers; but if a
+  window rolls, the one query has a single slice, and its triggers read changes alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemill.program.statements import RelationLoop
 
 
 def time_partition_problems(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> Iterator[str]:
-    """Faults of how the rows of a stage come from its maps, in words."""
+    """Violations in how the rows of a stage are computed from its maps, as sentences."""
     numbered = {feed.map for feed in emission.feeds if feed.every} | {emission.numbers, emission.kept}
     for name in numbered | {feed.map for feed in emission.feeds}:
         map_ = maps.get(name)

@@ -1,13 +1,13 @@
-"""Runtimes: what runs a compiled program, in this process or on Spark.
+"""Runtimes: they execute a compiled program, in this process or on Spark.
 
-The engine knows a runtime by its protocol alone. Both runtimes give the same rows and the same errors; what they share
-stands here.
+The engine knows a runtime by its protocol alone. Both runtimes give the same rows and the same errors; this package
+holds what they share.
 
 - ``runtime``: the protocol, all that the engine asks of a runtime.
-- ``integrity``: changes that no table accepts: a row leaves that is not there, a constraint is violated, a weight
-  overflows.
+- ``integrity``: changes that a table refuses: a deleted row that does not exist, a violated constraint, an overflow of
+  a weight.
 - ``time_partitions``: which time partitions of a stage must be recomputed in an epoch, and in which order.
-- ``garbage_collection``: pauses Python's garbage collector while many rows are made.
+- ``garbage_collection``: pauses Python's garbage collector while many rows are created.
 - ``native``: the runtime in this process.
 - ``spark``: the runtime on Spark.
 """

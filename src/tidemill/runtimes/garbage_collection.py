@@ -1,4 +1,4 @@
-"""When Python looks for garbage: not while rows are made."""
+"""Pausing Python's cyclic garbage collector while many rows are created."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import gc
 
 
 class garbage_collection_paused:
-    """No garbage is looked for within.
+    """Context in which the garbage collector does not run.
 
-    Rows make none that goes in circles, and a search through all of them, again and again while they become more, took
-    a quarter of the time. So an epoch is followed by one search, and not interrupted by hundreds.
+    Rows form no cycles, and repeated collections over a growing number of rows took a quarter of the time. So an epoch
+    is followed by one collection instead of being interrupted by hundreds.
     """
 
     __slots__ = ("_collects",)

@@ -1,4 +1,4 @@
-"""Changes that no table accepts: a row leaves that is not there, a constraint is violated, a weight overflows."""
+"""Changes that a table refuses: a deleted row that does not exist, a violated constraint, an overflow of a weight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.model.schema import LARGEST_WEIGHT, Table
 from tidemill.program.constraints import CheckCondition, ForeignKey
 
 SAFE_WEIGHT = 1 << 32
-"""Weights up to this one are not summed to see whether a row comes too often: it would take billions of epochs."""
+"""Weight up to which no sum is checked for overflow: reaching the limit would take billions of epochs."""
 
 WeightOf = Callable[[Row], int]
 """The weight with which a table holds a row."""
@@ -23,11 +23,11 @@ WeightsByKey = Callable[[str, tuple[int, ...], Collection[Row]], Mapping[Row, in
 
 
 def check_change(table: Table, change: ZSet, weight_of: WeightOf, rows_with: RowsUnderKey) -> None:
-    """Refuse ``change`` where ``table`` cannot take it.
+    """Refuse ``change`` if ``table`` cannot take it.
 
-    ``weight_of`` says how often the table holds a row, ``rows_with`` which weighted rows it holds under a primary key.
-    Both are asked only about rows and keys of the change, so the cost is O(|change|). An update (-old +new) is no
-    duplicate, in whichever order its two rows come: the sum is judged.
+    ``weight_of`` gives the weight of a row in the table, ``rows_with`` the weighted rows under a primary key. Both are
+    called only with rows and keys of the change, so the cost is O(|change|). An update (-old +new) is no duplicate, in
+    whichever order its two rows come: only the sum is checked.
 
     >>> from tidemill.model.types import BIGINT, Field
     >>> table = Table("t", (Field("id", BIGINT),), primary_key=("id",))
@@ -72,7 +72,7 @@ def _check_keys(table: Table, change: ZSet, rows_with: RowsUnderKey) -> None:
         if weight > 1 or key in taken:
             raise _duplicate(table, key, taken.get(key, row), row)
         for held, count in rows_with(key):
-            # Of the rows that the table holds, those that this change takes away do not count.
+            # Rows of the table that this change deletes do not count.
             if count + (0 if held == row else change.weight(held)) > 0:
                 raise _duplicate(table, key, held, row)
         taken[key] = row
@@ -98,7 +98,7 @@ def _duplicate(table: Table, key: Row, first: Row, second: Row) -> DuplicateKey:
 
 
 def check_violated(condition: CheckCondition, row: Row) -> CheckViolation:
-    """The error for a row of which a CHECK is false."""
+    """The error for a row that violates a CHECK."""
     table, check = condition.table, condition.check
     return CheckViolation(
         f'a row of "{table.name}" violates "{check.name}"',
@@ -108,12 +108,12 @@ def check_violated(condition: CheckCondition, row: Row) -> CheckViolation:
 
 
 def check_foreign_key(key: ForeignKey, changes: Mapping[str, ZSet], held: WeightsByKey) -> None:
-    """Refuse an epoch after which a row of the child would name no row of the parent.
+    """Refuse an epoch after which a row of the child would reference no row of the parent.
 
-    ``changes`` are the summed changes of the epoch, ``held(table, places, keys)`` says how many rows a table holds
-    under each of some keys before it. Rows that arrive must find their parent and parents that leave must have no
-    children, in the state after the whole epoch: the order within it is no matter, and tables may refer to each other
-    in circles. Only keys of the change are asked for, so the cost is O(|change|).
+    ``changes`` are the summed changes of the epoch, ``held(table, places, keys)`` gives the number of rows that a table
+    holds under each of some keys before it. Inserted rows must find their parent and deleted parents must have no
+    children in the state after the whole epoch: the order within it does not matter, and references may be cyclic. Only
+    keys of the change are looked up, so the cost is O(|change|).
     """
     children, parents = changes.get(key.child.name, _NOTHING), changes.get(key.parent.name, _NOTHING)
     moved = count_by_key(parents, key.parent_places)
@@ -122,7 +122,7 @@ def check_foreign_key(key: ForeignKey, changes: Mapping[str, ZSet], held: Weight
     unknown = {named for named in arriving if not moved.get(named)}
     found = held(key.parent.name, key.parent_places, unknown) if unknown and not key.absent else {}
     for named, row in arriving.items():
-        # Of a primary key there is one row at most, so one that comes is there, and one that goes is not.
+        # A primary key has at most one row, so an inserted one exists after the epoch, and a deleted one does not.
         if (moved.get(named) or found.get(named, 0)) <= 0:
             raise missing_parent(key, row, named)
     left = {named for named, weight in moved.items() if weight < 0}
@@ -131,7 +131,7 @@ def check_foreign_key(key: ForeignKey, changes: Mapping[str, ZSet], held: Weight
 
 
 def _check_left(key: ForeignKey, left: Collection[Row], children: ZSet, held: WeightsByKey) -> None:
-    """Refuse that parents leave which the child still names after the epoch."""
+    """Refuse to delete parents that a child still references after the epoch."""
     moved = count_by_key(children, key.child_places)
     for named, count in held(key.child.name, key.child_places, left).items():
         if count + moved.get(named, 0) > 0:
@@ -139,7 +139,7 @@ def _check_left(key: ForeignKey, left: Collection[Row], children: ZSet, held: We
 
 
 def count_by_key(rows: Mapping[Row, int], places: Sequence[int]) -> dict[Row, int]:
-    """The number of rows that come or go under each key; a NULL is no key."""
+    """The net number of rows inserted under each key; a key with a NULL is left out."""
     totals: dict[Row, int] = {}
     for key, weight in zip(_keys(rows, places), rows.values(), strict=True):
         if None not in key:
@@ -153,7 +153,7 @@ def _keys(rows: Iterable[Row], places: Sequence[int]) -> Iterator[Row]:
 
 
 def missing_parent(key: ForeignKey, row: Row, named: Row) -> DanglingReference:
-    """The error for a row that names no row of the parent."""
+    """The error for a row that references no row of the parent."""
     return DanglingReference(
         f'a row of "{key.child.name}" violates "{key.reference.name}": '
         f'"{key.parent.name}" has no row with {_named(key.parent.primary_key, named)}',
@@ -164,7 +164,7 @@ def missing_parent(key: ForeignKey, row: Row, named: Row) -> DanglingReference:
 
 
 def parent_still_referenced(key: ForeignKey, named: Row, children: int) -> DanglingReference:
-    """The error for a row of the parent that leaves though it is named."""
+    """The error for a deleted row of the parent that is still referenced."""
     rows = "1 row names" if children == 1 else f"{children} rows name"
     return DanglingReference(
         f'a row cannot leave "{key.parent.name}": it would violate "{key.reference.name}" of "{key.child.name}"',

@@ -22,7 +22,7 @@ FieldsOf = Callable[[str], tuple[Field, ...]]
 
 
 class MachineCode(Protocol):
-    """A stage as machine code, to which events can go directly: whole events, all fresh after each of them."""
+    """A stage as machine code, to which whole events are passed directly; all maps are up to date after each event."""
 
     stage: Stage
 
@@ -31,10 +31,10 @@ class MachineCode(Protocol):
         """The number of rows that the open epoch has output so far."""
 
     def prepare(self) -> None:
-        """Hold the state that the next event needs."""
+        """Load the state that the next event needs."""
 
     def run(self, order: npt.NDArray[np.integer[Any]], tables: Mapping[str, pa.Table]) -> None:
-        """Take in many events: for each number in ``order`` the next row of the table at that place."""
+        """Process many events: for each number in ``order`` the next row of the table at that place."""
 
 
 class RowLookup(Protocol):
@@ -56,32 +56,32 @@ class Runtime(Protocol):
     """
 
     name: str
-    """What EXPLAIN calls it."""
+    """Its name in EXPLAIN."""
 
     loads_to_store: bool
     """True if a stage must be committed between its ``load`` and the first change: its state is read from the store."""
 
     def install(self, stage: Stage) -> None:
-        """Get ready to run ``stage``: compile it, and hold or find the state that it needs."""
+        """Prepare to run ``stage``: compile it, and hold or find the state that it needs."""
 
     def remove(self, stage: Stage) -> None:
-        """Forget ``stage`` and its state."""
+        """Release ``stage`` and its state."""
 
     def pause(self, stage: Stage) -> None:
-        """Another runtime runs ``stage`` from now on, perhaps for one epoch only: what is held of it shows the last
-        epoch. When the stage runs here again, it is first brought up to date, or read again. Between epochs."""
+        """Note that another runtime runs ``stage`` from now on, perhaps for one epoch only: its state here shows the
+        last epoch, and catches up or is read again when the stage next runs here. Between epochs."""
 
     def miss_epoch(self) -> None:
-        """The epoch to come runs without this runtime: what is held of relations shows the one before, and is brought
-        up to date when it is next used. Between epochs."""
+        """Note that the next epoch runs without this runtime: the state of relations shows the epoch before, and
+        catches up when it is next used. Between epochs."""
 
     def release_paused(self) -> None:
-        """Give back the memory of all that has missed epochs; it is read again when it is next used."""
+        """Release the memory of all that has missed epochs; it is read again when it is next used."""
 
     def forget(self, relation: str) -> None:
-        """Release what is held of a relation, and of the stage of that name: it is dropped, or others have changed it.
+        """Release the state of a relation, and of the stage of that name: it was dropped, or changed by others.
 
-        Not while a stage that reads it runs. The next three are for the time between epochs."""
+        Not while a stage that reads it runs. The next three methods are called between epochs."""
 
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
         """Release the state of ``stage`` that the store has removed."""
@@ -90,10 +90,10 @@ class Runtime(Protocol):
         """Release the rows of a relation that the store has removed."""
 
     def forget_files(self, relation: str) -> None:
-        """Release what stands on the store's files of a relation or stage, which may be gone; memory stays."""
+        """Release what depends on the store's files of a relation or stage, which may be deleted; memory stays."""
 
     def free(self) -> None:
-        """Give the memory of all state back, between epochs; what is needed again is read from the store."""
+        """Release the memory of all state, between epochs; it is read from the store again when needed."""
 
     def begin(self, epoch: int) -> None:
         """Start epoch ``epoch``."""
@@ -105,14 +105,14 @@ class Runtime(Protocol):
         constraints: Constraints,
         stages: Sequence[Stage],
     ) -> None:
-        """Hear of all changes of an epoch before the first is handled, so that lookups can be made together.
+        """Announce all changes of an epoch before the first is handled, so that lookups can be batched.
 
-        This runtime will check the tables ``checked``, enforce ``constraints`` and run ``stages``. Nothing may depend
-        on the call: it only saves time, and whatever is wrong with a change is said by ``check`` and its successors.
+        This runtime will check the tables ``checked``, enforce ``constraints`` and run ``stages``. The call is only an
+        optimization: nothing may depend on it, and invalid changes are reported by ``check`` and its successors.
         """
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
-        """Refuse a change that cannot be: a row leaves that is not there, or a primary key is there twice.
+        """Refuse an invalid change: it deletes a row that does not exist, or duplicates a primary key.
 
         Returns the change, summed by row. Comes before ``fire`` for a table; streams are not checked.
         """
@@ -140,21 +140,22 @@ class Runtime(Protocol):
         """Fill an empty ``stage`` from the whole contents of its inputs; returns its rows. Within an epoch."""
 
     def produce(self, stage: Stage) -> ChangeSet:
-        """The rows of a stage that has a reader, which does not store them; between epochs. Summed, no zero weights."""
+        """The rows of a stage whose rows are not stored, computed from its maps; between epochs. Summed, no zero
+        weights."""
 
     def contents(self, relation: str) -> ChangeSet:
-        """The rows of a relation as they are now, between epochs; equal rows may come in several parts."""
+        """The current rows of a relation, between epochs; equal rows may come several times."""
 
     def machine_code(self, stage: Stage) -> MachineCode | None:
-        """``stage`` as machine code, for events that go there directly within an epoch; None where it has no such
+        """``stage`` as machine code, for events that are passed to it directly within an epoch; None if it has no such
         form. Between epochs."""
 
     def commit(self) -> Mapping[str, ChangeSet]:
         """End the epoch; returns what to store for each map of the stages that ran (contents of relations excluded).
-        Rows are keys then values (``map_fields``); weight is the change of the map's weight."""
+        Rows are keys then values (``map_fields``); the weight is the change of the map's weight."""
 
     def check_weights(self) -> None:
-        """Refuse the epoch where rows or groups in memory occur more often than 64 bits can count; after ``commit``."""
+        """Refuse the epoch if rows or groups in memory occur more often than 64 bits can count; after ``commit``."""
 
     def rollback(self) -> None:
         """Undo the epoch."""
@@ -163,12 +164,12 @@ class Runtime(Protocol):
         """The rows of a query over the current contents, summed; its stages leave no state behind."""
 
     def explain(self, stage: Stage) -> str:
-        """In what form an installed stage runs, and why; for EXPLAIN."""
+        """The form in which an installed stage runs, and why; for EXPLAIN."""
 
     def sizes(self, stage: Stage) -> Mapping[str, tuple[int, int | None]]:
-        """The entries of each map of an installed stage, and the bytes that they take in memory, where that is known.
+        """The number of entries of each map of an installed stage, and their bytes in memory, if known.
 
-        Of what is not in memory the stored rows are counted."""
+        For a map that is not in memory the stored rows are counted."""
 
     def base_reads(self, stage: str) -> Mapping[str, int]:
         """The number of rows of each relation that this process has read to maintain a stage with lineage."""

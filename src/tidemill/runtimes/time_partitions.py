@@ -1,7 +1,7 @@
 """The time partitions of a stage that must be recomputed in an epoch, and their order (see ``program.stages``).
 
-That a partition reads another one is arithmetic on numbers (``PartitionSlice.readers``), so what is not touched is not
-looked at. Where one comes out as it was, nothing follows from it.
+Which partitions read another one follows from partition numbers alone (``PartitionSlice.readers``), so untouched ones
+are never visited. A partition whose result is unchanged does not propagate.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from tidemill.algebra.relational.time_partitions import MOST_PARTITIONS, Partiti
 from tidemill.program.stages import TimePartitionEmission
 
 TouchedPartitions = Mapping[str, Set[int]]
-"""For each feed the numbers of its partitions in which something has changed; one that has no partitions is in 0."""
+"""For each feed the numbers of its changed partitions; a feed without partitions has number 0."""
 
 
 RecomputePartitions = Callable[[Sequence[int]], bool]
-"""Recomputes partitions that do not read each other, and returns whether one has changed; empty ones are removed."""
+"""Recomputes partitions that do not read each other, and returns true if one has changed; empty ones are removed."""
 
 PARTITIONS_PER_BATCH = 20
-"""Partitions that are computed together where none reads another one."""
+"""Number of partitions that are computed together if none reads another one."""
 
 
 def recompute_partitions(
     emission: TimePartitionEmission, before: range, now: range, touched: TouchedPartitions, make: RecomputePartitions
 ) -> None:
-    """Recompute every partition that must be, in the order of time.
+    """Recompute every affected partition, in order of time.
 
-    ``before`` are the partitions that there were, ``now`` those that there are.
+    ``before`` are the partitions that existed before the epoch, ``now`` those that exist after it.
     """
-    # Those that were there before may be many: a view that forgets what it was made of can go on for ever.
+    # Only new ones are limited: a view that forgets its inputs can accumulate any number of partitions.
     both = range(max(before.start, now.start), min(before.stop, now.stop))
     if len(now) - len(both) > MOST_PARTITIONS:
         raise too_many_partitions(now[0], now[-1])
@@ -49,7 +49,7 @@ def recompute_partitions(
 
 
 def partitions_read(emission: TimePartitionEmission, slice_: PartitionSlice, number: int, now: range) -> range:
-    """The partitions that a slice has around partition ``number``, as far as there can be rows in them."""
+    """The partitions that a slice reads around partition ``number``, as far as there can be rows in them."""
     every = next((feed.every for feed in emission.feeds if feed.name == slice_.feed), emission.every)
     low, high = -(-now[0] * emission.every // every), ((now[-1] + 1) * emission.every - 1) // every
     low = low if slice_.low is None else max(low, slice_.low.at(number))
@@ -58,7 +58,7 @@ def partitions_read(emission: TimePartitionEmission, slice_: PartitionSlice, num
 
 
 def _readers(emission: TimePartitionEmission, touched: TouchedPartitions) -> Iterator[tuple[float, float]]:
-    """The partitions that read a partition of a feed in which something has changed."""
+    """The partitions that read a changed partition of a feed."""
     for feed in emission.feeds:
         numbers = touched.get(feed.name, frozenset())
         if numbers and not feed.every:
@@ -84,9 +84,9 @@ def _moved(before: range, now: range) -> Iterator[tuple[int, int]]:
 
 
 class _PendingPartitions:
-    """The partitions that are to be recomputed, in order; later ones may be added meanwhile.
+    """The partitions to be recomputed, in order; later ones may be added meanwhile.
 
-    They are held as ranges, of which one may be all later partitions, so what waits is never written out.
+    They are stored as ranges, which may be unbounded, so pending partitions are never enumerated.
 
     >>> waiting = _PendingPartitions(range(0), range(1, 6))
     >>> waiting.add(4, 9); waiting.add(1, 1); list(waiting)

@@ -1,10 +1,10 @@
-"""Sources: data in. Rows that users hand over, files, change records, and databases that others write to.
+"""Sources: data in. Rows passed in by users, files, change records, and databases that others write to.
 
 - ``ingest``: frames, files, JSON lines and Debezium records as changes of tables.
-- ``source``: what the engine asks of an autonomous database: notifications and answers in one order.
+- ``source``: the protocol of an autonomous database: notifications and answers in one order.
 - ``registry``: sources by type and options, as CREATE SOURCE gives them.
 - ``secrets``: the environment variables that may hold passwords.
-- ``polled_source``: sources that are read in one transaction per poll, which keeps the promised order.
+- ``polled_source``: sources that are read in one transaction per poll, which guarantees that order.
 - ``remote_queries``: signed queries, their SQL in each dialect, and their evaluation without a source.
 - ``postgres``, ``sqlite``: one package for each database; its driver is imported nowhere else.
 """

@@ -1,12 +1,12 @@
-"""Sources that are looked at: each look is one read transaction, and that is how the ordering promise is kept.
+"""Polled sources: each poll is one read transaction, which guarantees the order of notifications and answers.
 
-A look sees one state of the source. In it are read the changes that are visible there and were not told yet, and the
-answers to everything that was asked. Changes first, answers after them: each answer was then evaluated in exactly the
-state that the notifications before it lead to, with no reasoning about clocks or log positions. What a look found is
-remembered only when it is complete, so one that breaks off is simply repeated.
+A poll sees one state of the source. It reads the visible changes that were not delivered yet, and answers all pending
+queries. Changes come first, answers after them: each answer was then evaluated in exactly the state that the
+notifications before it lead to, with no reasoning about clocks or log positions. The result of a poll is recorded only
+when it is complete, so an interrupted one is simply repeated.
 
-At most one look is held here; the next is taken when all its messages were received. A backlog that is larger than
-``held`` transactions is taken in several looks, which leave the questions for the last: the rest stays in the source.
+At most one poll is buffered here; the next is made when all its messages were received. A backlog of more than ``held``
+transactions is read in several polls, of which the last one answers the queries: the rest stays in the source.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tidemill.sources.source import Answered, Committed, Message, Traffic
 __all__ = ["MAX_TRIES", "PendingQuery", "PolledSource", "reader_taken_over"]
 
 MAX_TRIES = 3
-"""How often a query that times out is asked again before ``SourceSlow``."""
+"""Number of retries of a query that times out before ``SourceSlow``."""
 
 
 @dataclass
 class PendingQuery:
-    """A query on its way: its number, how long it may take, and how often it took longer."""
+    """A query in flight: its number, its timeout, and how often it timed out."""
 
     number: int
     query: SignedQuery
@@ -42,7 +42,7 @@ class PendingQuery:
 
 
 class PolledSource(ABC):
-    """The half of a source that is the same for all of them: what was asked, what is held, what was counted."""
+    """The part that is common to all sources: pending queries, buffered messages, counters."""
 
     def __init__(self, name: str, dialect: Dialect, query_timeout: float | None = None) -> None:
         self.name = name
@@ -62,15 +62,15 @@ class PolledSource(ABC):
 
     @property
     def notes(self) -> dict[str, tuple[str, ...]]:
-        """What was left out of each table, and why."""
+        """The columns left out of each table, and why."""
         return {name: table.notes for name, table in self._remote.items() if table.notes}
 
     def describe(self, query: SignedQuery) -> str:
-        """What of ``query`` is evaluated there and what here, and the SQL: for EXPLAIN."""
+        """The parts of ``query`` that are evaluated remotely and locally, and the SQL: for EXPLAIN."""
         return describe_remote_plan(self._plan(query.view), query)
 
     def _use(self, there: Iterable[RemoteTable], names: Iterable[str] | None) -> list[RemoteTable]:
-        """Take the tables that were named, or all, into use; those that can be read."""
+        """Start to use the named tables, or all; returns those that can be read."""
         found = tables_by_name(there)
         wanted = found if names is None else [name.lower() for name in names]
         self._remote = {name: found[name] if names is None else table_named(found, name, self.name) for name in wanted}
@@ -83,21 +83,21 @@ class PolledSource(ABC):
 
     @abstractmethod
     def _look(self, asked: Sequence[PendingQuery]) -> list[Message]:
-        """One read transaction: the changes that are new in it, then the answers it could give."""
+        """One read transaction: the changes that are new in it, then the answers."""
 
     @abstractmethod
     def _wait(self, seconds: float) -> None:
         """Return when something may have changed, or after ``seconds``."""
 
     def ask(self, query: SignedQuery, timeout: float | None = None) -> int:
-        """Send a query; the terms that need no source are evaluated here when the answer comes."""
+        """Send a query; terms that need no source are evaluated locally when the answer comes."""
         self._numbers += 1
         self.traffic.queries += 1
         self._asked.append(PendingQuery(self._numbers, query, timeout or self._query_timeout))
         return self._numbers
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, in order; None where none came within ``timeout`` seconds."""
+        """The next message, in order; None if none came within ``timeout`` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._messages:
             self._messages.extend(self._look(self._asked))
@@ -114,7 +114,7 @@ class PolledSource(ABC):
 
     @property
     def unread(self) -> int:
-        """How many messages of the last look were not received yet."""
+        """Number of messages of the last poll that were not received yet."""
         return len(self._messages)
 
     def _refuse_late(self) -> None:
@@ -137,9 +137,9 @@ class PolledSource(ABC):
 
 
 def reader_taken_over(reader: str) -> EpochGone:
-    """The error where another warehouse goes by our name: what it was told to forget is lost to us."""
+    """The error if another warehouse uses our reader name: changes that it acknowledged are lost to us."""
     return EpochGone(
         f'changes that were kept for the reader "{reader}" are gone',
         detail="Somebody else reads under the same name, or has reset it.",
-        hint="Give each warehouse a name of its own in the option reader, and fill the views anew.",
+        hint="Give each warehouse a name of its own in the option reader, and fill the views again.",
     )

@@ -1,6 +1,6 @@
 """Sources by name and options, as ``CREATE SOURCE shop TYPE postgres OPTIONS (...)`` gives them.
 
-Options are text, are stored, and are shown: none of them may be a secret. Unknown ones are refused by name.
+Options are text that is stored and shown: none of them may be a secret. Unknown ones are refused by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _postgres(name: str, options: dict[str, str], secrets: Secrets) -> Source:
 
 
 SOURCE_TYPES: dict[str, Callable[[str, dict[str, str], Secrets], Source]] = {"postgres": _postgres, "sqlite": _sqlite}
-"""How each type of source is opened."""
+"""The function that opens each type of source."""
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "tables": lambda text: [name.strip() for name in text.split(",") if name.strip()],
@@ -59,7 +59,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def _taken(options: dict[str, str], names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of ``options`` that are in ``names``, taken out of them and read."""
+    """Those of ``options`` that are in ``names``, removed from them and parsed."""
     taken = {}
     for name in names:
         if name in options:

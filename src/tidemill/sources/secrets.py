@@ -1,6 +1,6 @@
-"""The environment variables that sources may take passwords from: what the operator allows, never any that SQL names.
+"""The environment variables that sources may take passwords from: only those that the operator allows.
 
-Whoever may declare a source could otherwise have any variable of this process sent to a server of their own.
+Otherwise whoever may declare a source could have any variable of this process sent to a server of their own.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from tidemill.model.errors import Unsupported
 __all__ = ["POSTGRES", "PREFIX", "VARIABLE", "Secrets"]
 
 PREFIX = "TIDEMILL_SECRET_"
-"""Variables whose names begin so are there to be named by sources."""
+"""Prefix of variables that any source may name."""
 
 VARIABLE = "TIDEMILL_SECRETS"
-"""The variable that names others, separated by commas."""
+"""The variable that lists others, separated by commas."""
 
 POSTGRES = "PGPASSWORD"
-"""The variable that PostgreSQL's own client takes by itself."""
+"""The variable that PostgreSQL's own client reads by itself."""
 
 
 @dataclass(frozen=True)
 class Secrets:
-    """The variables that are allowed beside those that begin with ``PREFIX``."""
+    """The variables that are allowed besides those that begin with ``PREFIX``."""
 
     allowed: frozenset[str] = frozenset({POSTGRES})
 
     @classmethod
     def of(cls, names: Iterable[str] = ()) -> Secrets:
-        """Those that are given, and those that the environment names.
+        """The given variables, and those that the environment lists.
 
         >>> Secrets.of(["SHOP_PASSWORD"]).require("SHOP_PASSWORD"), Secrets.of().require("TIDEMILL_SECRET_SHOP")
         ('SHOP_PASSWORD', 'TIDEMILL_SECRET_SHOP')
@@ -44,7 +44,7 @@ class Secrets:
         return cls(frozenset({POSTGRES, *names, *(name.strip() for name in named if name.strip())}))
 
     def require(self, variable: str) -> str:
-        """The name of a variable that is allowed."""
+        """The name of an allowed variable; any other is refused."""
         if variable in self.allowed or variable.startswith(PREFIX):
             return variable
         raise Unsupported(

@@ -1,9 +1,9 @@
-"""What the warehouse asks of an autonomous source: tell what was committed, and answer queries, in one order.
+"""The protocol of an autonomous source: it reports commits and answers queries, in one order.
 
-The source is somebody else's database. It may not be locked, stamped or copied, and goes on changing while it answers.
-All that the protocols need of it is the ordering assumption of section 3 of the ECA paper, made explicit here:
-``receive`` gives notifications and answers in one sequence, and an answer was evaluated in exactly the state that the
-notifications before it lead to. How a source keeps that promise is its own affair.
+The source is a database of others. It may not be locked, stamped or copied, and goes on changing while it answers. All
+that the protocols need of it is the ordering assumption of section 3 of the ECA paper, made explicit here: ``receive``
+gives notifications and answers in one sequence, and an answer was evaluated in exactly the state that the notifications
+before it lead to. How a source guarantees that is up to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidemill.model.schema import Table
 from tidemill.sources.remote_queries.signed_query import SignedQuery
 
 Position = str
-"""A state of a source, as it names it itself: text that can be stored, shown and resumed from."""
+"""A state of a source, in its own notation: text that can be stored, shown and resumed from."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Answered:
-    """The signed rows of query ``number``, evaluated in the state ``position``; ``received`` is what came, in bytes."""
+    """The signed rows of query ``number``, evaluated in the state ``position``; ``received`` is their size in bytes."""
 
     number: int
     rows: ZSet
@@ -46,7 +46,7 @@ Message = Committed | Answered
 
 @dataclass
 class Traffic:
-    """What went between warehouse and source, as the ECA paper counts it: messages, and bytes of answers."""
+    """The traffic between warehouse and source, as the ECA paper counts it: messages, and bytes of answers."""
 
     queries: int = 0
     answers: int = 0
@@ -55,7 +55,7 @@ class Traffic:
 
 
 class Source(Protocol):
-    """An autonomous source, open. Not thread-safe: one keeper drives it."""
+    """An open autonomous source. Not thread-safe: it has a single user."""
 
     name: str
     traffic: Traffic
@@ -65,33 +65,33 @@ class Source(Protocol):
         """The tables that it offers, by their name within the source."""
 
     def start(self, since: Position | None) -> Position:
-        """Begin to deliver what was committed after ``since``, or from now on; returns where that is.
+        """Begin to deliver what was committed after ``since``, or from now on; returns that position.
 
-        ``EpochGone`` where the source no longer knows what came after ``since``.
+        ``EpochGone`` if the source no longer has the changes after ``since``.
         """
 
     def ask(self, query: SignedQuery, timeout: float | None = None) -> int:
         """Send a query, positive and negative terms in one message; returns its number. The answer comes later."""
 
     def describe(self, query: SignedQuery) -> str:
-        """What of ``query`` is evaluated there and what here, for EXPLAIN; the first line is a heading."""
+        """The parts of ``query`` that are evaluated remotely and locally, for EXPLAIN; the first line is a heading."""
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, in order; None where none came in time.
+        """The next message, in order; None if none came in time.
 
-        A connection that breaks is made again, and what was asked is asked again: nothing is lost and nothing comes
-        twice. ``SourceLost`` where that fails for too long.
+        A broken connection is reopened, and pending queries are sent again: nothing is lost and nothing comes twice.
+        ``SourceLost`` if that fails for too long.
         """
 
     @property
     def unread(self) -> int:
-        """How many messages are here already: so many calls of ``receive`` do not wait."""
+        """Number of buffered messages: so many calls of ``receive`` do not wait."""
 
     def forget(self, upto: Position) -> None:
-        """The warehouse has stored everything up to here durably: the source need not remember it any longer."""
+        """Acknowledge that everything up to here is stored durably: the source need not keep it any longer."""
 
     def remove(self) -> None:
-        """Take out of the source what it keeps for this reader, and let go of it: for a view that is dropped."""
+        """Remove from the source what it keeps for this reader, and close it: for a view that is dropped."""
 
     def close(self) -> None:
-        """Let go of the source; what it remembers for us stays, so that ``start`` can go on."""
+        """Close the source; what it keeps for us stays, so that ``start`` can continue."""

@@ -1,18 +1,18 @@
 """Storage: named maps of weighted rows with epochs; one atomic commit for all maps of an epoch.
 
-- ``store``: the protocol that the engine uses, and the files that runtimes see.
+- ``store``: the protocol that the engine uses, and the run files that runtimes see.
 - ``memory_store``, ``folder_store``: the two stores.
 - ``folder_writer``: turns epochs into log records, runs and manifests, durably.
 - ``snapshot``: an epoch that a reader holds open.
 - ``layout``: the files of a warehouse folder, and recovery: the newest manifest and the log after it.
-- ``manifest``: one file per commit; the newest one is the warehouse.
-- ``log``: the write-ahead log in which small epochs wait for a manifest.
-- ``commit_mark``: how far commits have been acknowledged, so that lost records are told from torn ones.
+- ``manifest``: one file per commit; the newest one defines the state of the warehouse.
+- ``log``: the write-ahead log, which holds small epochs until the next manifest.
+- ``commit_mark``: how far commits were acknowledged; tells lost log records from torn ones.
 - ``position_history``: the source positions of past epochs.
 - ``format``: the format number of a folder, and migrations.
-- ``runs``: Parquet files of weighted rows, checked against their checksums.
+- ``runs``: Parquet files of weighted rows, verified against their checksums.
 - ``segments``: reading a map as the sum of its segments, in files and in memory.
-- ``compaction``: merging runs, expired rows, vacuum.
+- ``compaction``: merging runs, deleting expired rows, vacuum.
 - ``repair``: examining and repairing damaged folders.
 - ``filesystem``: durable files, locks, links, checksums.
 """

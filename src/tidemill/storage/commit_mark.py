@@ -1,10 +1,10 @@
-"""The mark: how far a warehouse was acknowledged, kept beside the log and the manifests that hold it.
+"""The commit mark: how far commits were acknowledged, in a file beside the log and the manifests.
 
-A log that ends early looks the same whether a crash tore its last record or something took records that were durable.
-The mark tells the two apart: it names the newest manifest, and how much of its log was on the disk when a commit
-returned. It is written after that and never synced itself, so it costs no more than a write to memory: a process that
-is killed leaves it up to date, a power failure may leave an older one, and none is ever ahead of what it vouches for.
-So a mark that says more than there is means loss. One that is damaged or missing says nothing, and is written anew.
+A log that ends early looks the same whether a crash tore its last record or durable records were removed. The mark
+tells the two apart: it names the newest manifest, and how many bytes of its log were durable when a commit returned.
+It is written after that sync and is never synced itself, so it costs one write to the page cache: it is up to date
+after a killed process, may be stale after a power failure, and is never ahead of the data. So a mark ahead of the data
+means that data was lost. A damaged or missing mark proves nothing and is written again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tidemill.storage.filesystem.symlinks import read_file
 MARK_FILE = "acknowledged"
 
 _WIDTH = 247
-"""A mark always has as many characters, so that one in the place of another leaves nothing of it."""
+"""Fixed length of a mark in bytes: overwriting one in place leaves no remainder of the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitMark:
-    """The last commit that was acknowledged: manifest ``sequence`` with its checksum ``seal``, and its log by ``token``
-    up to byte ``length``, where the record of ``epoch`` ends, whose checksum is ``tip``.
+    """The last acknowledged commit: manifest ``sequence`` with its checksum ``seal``, and the log of writer ``token``
+    up to byte ``length``, where the record of ``epoch`` with checksum ``tip`` ends.
 
-    With ``boot`` the log was written and not synced: that counts only until the system starts again.
+    With ``boot`` the log was written but not synced: the mark then counts only until the system is restarted.
     """
 
     sequence: int
@@ -44,17 +44,17 @@ class CommitMark:
 
     @property
     def counts(self) -> bool:
-        """True where the log must still have what the mark says."""
+        """True if the log must still hold what the mark says."""
         return self.length > 0 and self.boot in ("", boot_id())
 
     @property
     def reached(self) -> int:
-        """The last epoch that must still be there, as far as the mark knows."""
+        """The last epoch that must still be present according to the mark."""
         return self.epoch if self.counts or not self.length else 0
 
 
 class CommitMarkFile:
-    """The mark of a warehouse, open to be moved by its one writer."""
+    """The mark file of a warehouse, opened by its single writer."""
 
     def __init__(self, root: Path, mark: CommitMark) -> None:
         if read_mark(root) is None:
@@ -62,21 +62,21 @@ class CommitMarkFile:
         self._handle = os.open(root / MARK_FILE, os.O_WRONLY | os.O_NOFOLLOW)
 
     def move(self, mark: CommitMark) -> None:
-        """Vouch for more. The commit is durable by then, so that a disk that refuses is no reason to fail it."""
+        """Advance the mark. The commit is already durable, so a write error here does not fail it."""
         if self._handle >= 0:
             with suppress(OSError):
                 os.pwrite(self._handle, encode_mark(mark), 0)
 
     def close(self) -> None:
-        """Leave the mark as it is."""
+        """Close the file; the mark stays."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def encode_mark(mark: CommitMark) -> bytes:
-    """The mark as it is stored: a line, and its checksum."""
-    # Written out rather than dumped: it is a part of every commit.
+    """The stored form of a mark: one line and its checksum."""
+    # Formatted by hand rather than by json.dumps: this runs in every commit.
     said = (
         f'{{"sequence": {mark.sequence}, "seal": {mark.seal}, "token": {mark.token}, "epoch": {mark.epoch}, '
         f'"length": {mark.length}, "tip": {mark.tip}, "boot": "{mark.boot}"}}'
@@ -86,7 +86,7 @@ def encode_mark(mark: CommitMark) -> bytes:
 
 
 def read_mark(root: Path) -> CommitMark | None:
-    """The mark of a warehouse; None where there is none, or it is not whole."""
+    """The mark of a warehouse; None if it is missing or damaged."""
     try:
         body, _, seal = read_file(root / MARK_FILE).partition(b"\n")
         return CommitMark(**json.loads(body)) if seal.strip() == b"crc32 %08x" % zlib.crc32(body) else None
@@ -96,7 +96,7 @@ def read_mark(root: Path) -> CommitMark | None:
 
 @cache
 def boot_id() -> str:
-    """The name of the time since the system was started, until when what was written stays without a sync."""
+    """The system's boot id: data that was written but not synced is safe for as long as it does not change."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

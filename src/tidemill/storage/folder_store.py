@@ -1,4 +1,4 @@
-"""A store in a folder: epochs on disk, one atomic commit for all maps at once. ``layout.py`` draws the folder."""
+"""A store in a folder: epochs on disk, one atomic commit for all maps. ``layout.py`` draws the folder."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ from tidemill.storage.store import RunFile
 T = TypeVar("T")
 
 DURABILITIES = ("epoch", "checkpoint")
-"""When a commit is on the disk: before it returns, or with the next checkpoint. It survives the process either way."""
+"""When a commit is durable: before it returns, or at the next checkpoint. It survives a killed process either way."""
 
 
 class FolderStore:
-    """Named maps of weighted rows in a folder, with an epoch each; made by ``FolderStore.open``.
+    """Named maps of weighted rows in a folder, with an epoch each; created by ``FolderStore.open``.
 
-    Readers in this process are never disturbed: ``pin`` keeps what they see. A reader in another process sees the
-    epoch that it opened for as long as the files are there, that is, until a ``vacuum`` after they were merged; it then
-    opens again (``refresh``). Vacuum with a ``keep`` that covers the longest such reader.
+    Readers in this process are isolated by ``pin``, which keeps the files of their epoch. A reader in another process
+    sees the epoch that it opened until the files are deleted by a ``vacuum`` after a merge; it then has to ``refresh``.
+    Vacuum with a ``keep`` that covers the longest such reader.
     """
 
     def __init__(self, layout: Layout, now: CommittedState, writer: FolderWriter | None) -> None:
@@ -82,9 +82,9 @@ class FolderStore:
     def open(
         cls, path: str | Path, *, create: bool = True, read_only: bool = False, durability: str = "epoch"
     ) -> FolderStore:
-        """Open the warehouse in a folder, or make one there; ``LockHeld`` if another process writes to it.
+        """Open the warehouse in a folder, or create one; ``LockHeld`` if another process writes to it.
 
-        Reading needs no lock. Opening for writing takes in what waits in the log and clears what a crash left.
+        Reading needs no lock. Opening for writing checkpoints the log and deletes what a crash left behind.
         """
         if durability not in DURABILITIES:
             raise StorageError(f'durability "{durability}" is unknown', hint=f"Use one of {', '.join(DURABILITIES)}.")
@@ -117,9 +117,9 @@ class FolderStore:
             raise
 
     def _take_over(self, writer: FolderWriter) -> None:
-        """Take in what waits in the log, and clear what a crash left.
+        """Checkpoint the log, and delete what a crash left behind.
 
-        On a full disk that has to wait: the warehouse is read and vacuumed, and takes no epoch before.
+        On a full disk both are deferred: the warehouse can be read and vacuumed, but commits nothing until then.
         """
         try:
             self._make_durable()
@@ -134,8 +134,8 @@ class FolderStore:
             self._clear()
 
     def _make_durable(self) -> None:
-        """Say the newest manifest once more where the log before it is still there: its sync may have failed, and
-        what is in that log must not be deleted before the manifest is on the disk."""
+        """Write the newest manifest again if the log before it still exists: its sync may have failed, and that log
+        must not be deleted before the manifest is durable."""
         writer = self._require_writer()
         if absorbed_logs(self._layout, self._now.state):
             self._publish(writer.next(self._now), whole=True)
@@ -159,11 +159,11 @@ class FolderStore:
 
     @property
     def positions(self) -> Mapping[str, str]:
-        """Where each source stood at the last epoch."""
+        """The position of each source at the last epoch."""
         return self._now.positions
 
     def pin(self) -> StoreSnapshot:
-        """The current epoch, to be read as it is now. Until it is closed, no file named meanwhile is deleted."""
+        """A snapshot of the current epoch. Until it is closed, no file referenced meanwhile is deleted."""
         with self._lock:
             self._require_sound()
             now = self._now
@@ -186,7 +186,7 @@ class FolderStore:
             return snapshot.read(name, fields, until=until, since=since)
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
-        """The files whose rows make up the map. What waits in the log is first taken into files.
+        """The run files of the map. Epochs in the log are written to files first.
 
         A run may also have rows of epochs after ``until``: compare its ``last_epoch``, and filter by ``_epoch``.
         """
@@ -199,7 +199,8 @@ class FolderStore:
             return (*(part.as_run() for part in parts if is_visible_at(part, bound)), *spilled)
 
     def _spilled(self, name: str, until: int) -> list[RunFile]:
-        """A reader may not write a checkpoint, so what waits goes to a file of its own; a writer has none."""
+        """Temporary file with the map's rows from the log, since a reader may not checkpoint; a writer does, and needs
+        none."""
         if self._writer is not None and not self._writer.forked:
             self.checkpoint()
             return []
@@ -212,12 +213,12 @@ class FolderStore:
         return [RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last)]
 
     def rows(self, name: str) -> int:
-        """How many stored rows the map has, before summing: an upper bound of its size."""
+        """Number of stored rows of the map before summing: an upper bound of its size."""
         now = self._now
         return sum(run.rows for run in now.state.runs.get(name, ()) if run.ended is None) + now.tail.rows(name)
 
     def refresh(self) -> bool:
-        """Let a read-only store see what was committed since; whether there was anything. Looks at two folders."""
+        """Advance a read-only store to the last commit; True if there was a new one. Lists two folders."""
         with self._lock:
             seen = commit_fingerprint(self._layout)
             if self._writer is not None or (seen is not None and seen == self._seen):
@@ -232,9 +233,9 @@ class FolderStore:
     def staging(self, name: str) -> Path:
         """A new empty folder for Parquet files that become part of map ``name`` when an epoch commits them.
 
-        Each file has the map's fields and ``_weight``, and may have ``_epoch``, the number of the epoch to come;
-        without it the commit writes the file again. The files stay where they are until the next ``compact`` or
-        ``vacuum``, so the change can still be read after its commit.
+        Each file has the map's fields and ``_weight``, and may have ``_epoch``, the number of the next epoch; without
+        it the commit rewrites the file. The files stay until the next ``compact`` or ``vacuum``, so the change can
+        still be read after its commit.
         """
         with self._lock:
             self._require_writer()
@@ -249,30 +250,30 @@ class FolderStore:
     def append(self, epoch: Epoch) -> Callable[[], None]:
         """Make the epoch visible in this process; the returned function waits until it is durable.
 
-        Callers that append one after the other and then wait together share one sync of the disk.
+        Callers that append one after the other and then wait together share one fsync.
         """
         with self._lock:
             writer = self._require_writer()
             check_epoch_number(epoch.number, self.epoch)
             if self._now.tail.epochs and not writer.logs:
-                self.checkpoint()  # the log is of the writer before, and has to be taken in before there is another
+                self.checkpoint()  # the previous writer's log must be in a manifest before a new log is started
             if _may_wait(epoch, self.epoch):
                 durable = self._advance(f"commit epoch {epoch.number}", lambda: writer.append(self._now, epoch))
                 if writer.full(self._now):
                     self._tidy(self.checkpoint)
                 return partial(self._wait, epoch.number, durable)
             if epoch.dropped or epoch.replaced:
-                # What waits belongs to the maps as they were: it must have its runs before they end.
+                # Epochs in the log belong to the maps before the drop: they must be in runs before those end.
                 self.checkpoint()
             self._advance(f"commit epoch {epoch.number}", lambda: (writer.commit(self._now, epoch), None))
             self._spent, self._staged = [*self._spent, *self._staged], []
             for name in (*epoch.dropped, *epoch.replaced):
-                self._forgotten.pop(name, None)  # whatever has the name from now on is something else
+                self._forgotten.pop(name, None)  # the name now denotes a different map
             self._tidy(self._forget)
             return _durable
 
     def _wait(self, number: int, durable: Callable[[], None]) -> None:
-        """Wait until an epoch of the log is on the disk. Where that fails nobody can tell, until it is read again."""
+        """Wait until an epoch of the log is durable. If the sync fails, that is unknown until the log is read again."""
         try:
             durable()
         except OSError as refused:
@@ -280,17 +281,18 @@ class FolderStore:
             raise self._broken from refused
 
     def _tidy(self, work: Callable[[], None]) -> None:
-        """Do what is due after a commit. That one is safe already, so trouble here is a warning; it is tried again."""
+        """Do maintenance after a commit. The commit is durable already, so an error is only a warning; it is
+        retried."""
         try:
             work()
         except StorageError as trouble:
             warnings.warn(f"the change log could not be taken into files: {trouble}", RuntimeWarning, stacklevel=4)
 
     def _advance(self, doing: str, step: Callable[[], tuple[CommittedState, T]]) -> T:
-        """Go from one commit to the next. After an error the folder says whether it was made, and is read again.
+        """Advance from one commit to the next. After an error the folder is read again to see if the commit was made.
 
-        Where the system refuses something and the commit is there all the same, its sync has failed: it may or may not
-        be on the disk. Any other exception, which may come at any moment, leaves that to whoever comes next.
+        An ``OSError`` with the commit present means that its sync failed: it may or may not be durable. Any other
+        exception can come at any point, and leaves recovery to the next caller.
         """
         self._unsure = True
         try:
@@ -304,18 +306,18 @@ class FolderStore:
         return result
 
     def _require_unmade(self, doing: str, refused: OSError) -> None:
-        """Close the store where a manifest has its name, but perhaps not on the disk. The log stays until it has."""
+        """Close the store if a manifest has its name but may not be durable. The log is kept until it is."""
         file = manifest_file(self._layout.manifests, self._now.state.sequence + 1)
         try:
             if not file.exists():
                 return
         except OSError:
-            pass  # then nobody can tell
+            pass  # then it is unknown
         self._broken = _unknown(doing, file, refused)
         raise self._broken from refused
 
     def recover(self) -> None:
-        """Be what the folder says, where an exception has left a commit half made."""
+        """Return to the state in the folder after an exception has interrupted a commit."""
         with self._lock:
             self._require_sound()
             if self._unsure:
@@ -333,7 +335,7 @@ class FolderStore:
         return now
 
     def checkpoint(self) -> None:
-        """Write what waits in the log as runs, one for each map, and commit them by one manifest."""
+        """Write the epochs in the log as runs, one for each map, and commit them by one manifest."""
         with self._lock:
             writer = self._require_writer()
             if self._now.tail.epochs:
@@ -346,13 +348,14 @@ class FolderStore:
         self._advance(doing, lambda: (writer.publish(self._now, manifest, whole=whole), None))
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
-        """Whether merging runs of the map, of up to ``most`` rows together, would pay."""
+        """True if merging runs of the map, of up to ``most`` rows together, would pay."""
         return bool(choose_runs(self._now.state.runs.get(name, ()), self.oldest, most))
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
-        """Merge runs where it pays; returns by how many bytes the maps are smaller. Old files stay until ``vacuum``.
+        """Merge runs where it pays; returns the bytes by which the maps become smaller. Old files stay until
+        ``vacuum``.
 
-        Runs never change, so epochs go on being committed while they are merged; only the last step excludes them.
+        Runs are immutable, so epochs can be committed while they are merged; only the last step excludes them.
         """
         with self._merging, self._merged() as writer:
             with self.pin(), translate_os_errors("compact", self._layout.maps):
@@ -364,7 +367,7 @@ class FolderStore:
 
     @contextmanager
     def _merged(self) -> Iterator[FolderWriter]:
-        """The writer, for runs that take the place of others; those that no manifest names in the end are deleted."""
+        """The writer, for runs that replace others; those that no manifest references in the end are deleted."""
         writer = self._require_writer()
         try:
             yield writer
@@ -382,9 +385,9 @@ class FolderStore:
         return sum(merge.freed for merge in merges)
 
     def trim(self, name: str, until: int, most: int | None = None) -> int:
-        """Let go of the runs of a log of changes that end by epoch ``until``; one that is half over is written anew.
+        """Drop the runs of a change log that end by epoch ``until``; a run that is more than half expired is rewritten.
 
-        Their files stay until ``vacuum``. They are not in memory, so ``most`` says nothing here.
+        Files stay until ``vacuum``. Runs are not held in memory, so ``most`` has no effect here.
         """
         with self._merging, self._lock:
             runs = [run for run in self._now.state.runs.get(name, ()) if run.first + run.last <= 2 * until]
@@ -396,9 +399,10 @@ class FolderStore:
         return until
 
     def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
-        """Let go of rows that nobody will ask for again: runs that have some are written anew, by one manifest.
+        """Delete expired rows, which no change can reach: runs that hold some are rewritten, and swapped in by one
+        manifest.
 
-        That waits for the next checkpoint, unless it is to be done ``now``: what is in the log has to be in runs first.
+        This is deferred to the next checkpoint, which puts the epochs of the log into runs, unless ``now`` is set.
         """
         with self._merging, self._lock:
             self._require_writer()
@@ -407,7 +411,7 @@ class FolderStore:
                 self.checkpoint()
 
     def _forget(self) -> None:
-        """Forget what waits to be forgotten, after a checkpoint; later, where runs are just being merged."""
+        """Delete the expired rows after a checkpoint; deferred if runs are being merged."""
         if not self._forgotten or not self._merging.acquire(blocking=False):
             return
         try:
@@ -422,7 +426,7 @@ class FolderStore:
             self._merging.release()
 
     def vacuum(self, keep: int) -> int:
-        """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""
+        """Drop all but the last ``keep`` epochs and delete unreferenced files; returns the bytes freed."""
         with self._merging, self._lock:
             writer, named = self._require_writer(), self._now.state.files() | self._pins.files()
             with translate_os_errors(
@@ -446,14 +450,15 @@ class FolderStore:
             return inspect_files(self._layout, self._now.state)
 
     def history(self) -> dict[int, Mapping[str, str]]:
-        """Where the sources stood at each epoch that is remembered, oldest first."""
+        """The source positions of each remembered epoch, oldest first."""
         with self._lock:
             return positions_by_epoch(self._layout)
 
     def close(self) -> None:
-        """Take what waits in the log into a manifest and let go of the lock.
+        """Checkpoint the log and release the lock.
 
-        Not where the log may have been lost, which is settled when it is read again, and not in a forked process.
+        There is no checkpoint if the log may have been lost, which is settled when it is read again, nor in a forked
+        process.
         """
         with self._merging, self._lock:
             writer, spill = self._writer, self._spill
@@ -464,7 +469,7 @@ class FolderStore:
                     self._clear()
             except StorageError as refused:
                 if not is_disk_full(refused):
-                    raise  # else the log stays, and is taken in once there is room
+                    raise  # else the log is kept, and checkpointed once there is space
             finally:
                 self._writer, self._spill = None, None
                 if writer is not None:
@@ -483,7 +488,7 @@ class FolderStore:
         self._pins.witness(now.state)
 
     def _clear(self) -> None:
-        """Remove staging folders whose epoch is over, and logs that a crash left behind their manifest."""
+        """Delete staging folders of committed epochs, and logs that a crash left behind their manifest."""
         for folder in self._spent:
             shutil.rmtree(folder, ignore_errors=True)
         self._spent = []
@@ -491,7 +496,7 @@ class FolderStore:
             file.unlink(missing_ok=True)
 
     def require_writable(self) -> None:
-        """Refuse where nothing can be committed: to readers, in a forked process, and after a failed sync."""
+        """Refuse if nothing can be committed: by a reader, in a forked process, or after a failed sync."""
         with self._lock:
             self._require_writer()
 
@@ -512,7 +517,7 @@ class FolderStore:
 
 
 def _may_wait(epoch: Epoch, last: int) -> bool:
-    """Whether an epoch can wait in the log: it is small, it is here and not in files, and it changes data only."""
+    """True if an epoch can go to the log: it is small, in memory rather than in files, and changes only data."""
     changes = epoch.changes.values()
     return (
         epoch.number > last
@@ -525,7 +530,7 @@ def _may_wait(epoch: Epoch, last: int) -> bool:
 
 
 def _durable() -> None:
-    """Nothing to wait for: a manifest is durable when it is there."""
+    """Return at once: a manifest is durable when it exists."""
 
 
 def _unknown(doing: str, where: Path, trouble: OSError | Corrupt) -> CommitUnknown:

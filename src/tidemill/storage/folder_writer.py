@@ -1,8 +1,8 @@
-"""The writer of a folder: puts epochs into the log, and runs and manifests beside it.
+"""The writer of a folder: appends epochs to the log, and writes runs and manifests.
 
-An epoch that is small waits in the log, made durable by one sync. Any other is written as runs and committed by a
-manifest, which takes in all that waits, so the log is short. A manifest that only puts runs in the place of others
-leaves the log as it is: were it to take the log in, merging runs would make new ones, to be merged in turn.
+A small epoch goes to the log, made durable by one sync. Any other is written as runs and committed by a manifest, which
+includes all epochs of the log, so the log stays short. A manifest that only replaces runs by merged ones leaves the log
+as it is: otherwise every merge would create new small runs, to be merged in turn.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
 from tidemill.storage.segments import with_epoch
 
 LOG_ROWS = 200_000
-"""An epoch with more rows than this becomes runs at once, and is not written twice. The log has the others: one sync is
-cheaper than those of a run for each map and of a manifest (a quarter of the time for 10,000 rows)."""
+"""Row count above which an epoch is written as runs at once, to avoid writing it twice. Smaller epochs go to the log:
+one sync is cheaper than one for each map's run and the manifest (a quarter of the time for 10,000 rows)."""
 
 CHECKPOINT_EPOCHS = 4096
 CHECKPOINT_BYTES = 32 << 20
-"""The log is taken into a manifest when it holds so many epochs or bytes; opening replays less than that."""
+"""Epochs and bytes in the log at which a checkpoint is due; opening a warehouse replays less than that."""
 
 RunsByMap = Mapping[str, tuple[RunEntry, ...]]
 
 
 class FolderWriter:
-    """Turns what is current into what is current after a commit, durably. Its caller lets in one thread at a time.
+    """Turns the committed state into that after the next commit, durably. The caller admits one thread at a time.
 
-    An error within any of its steps leaves what the folder says to be read again, by ``recover``.
+    After an error in any step the state has to be read from the folder again, by ``recover``.
     """
 
     def __init__(self, layout: Layout, lock: WriterLock, now: CommittedState, *, synced: bool) -> None:
         self._layout = layout
-        # What waits in the log is vouched for by the mark that is there, until a manifest has it.
+        # The existing mark covers the epochs in the log until a manifest includes them.
         self._mark = CommitMarkFile(layout.root, _mark_of(now.state))
         self._state = now.state
         self._acknowledged = LogEnd()
@@ -64,16 +64,16 @@ class FolderWriter:
 
     @property
     def logs(self) -> bool:
-        """Whether epochs wait in a log of this writer's own."""
+        """True if there are epochs in a log of this writer's own."""
         return self._log is not None
 
     @property
     def forked(self) -> bool:
-        """Whether this process was forked from the one that writes."""
+        """True if this process was forked from the one that writes."""
         return self._lock.forked
 
     def append(self, now: CommittedState, epoch: Epoch) -> tuple[CommittedState, Callable[[], None]]:
-        """Put a small epoch into the log; returns what is current then, and a wait until it is durable.
+        """Append a small epoch to the log; returns the state after it, and a function that waits until it is durable.
 
         The epoch is committed by the last byte of its record.
         """
@@ -101,15 +101,16 @@ class FolderWriter:
         fault("after-log")
 
     def _acknowledge(self, end: LogEnd) -> None:
-        """Move the mark to the end of the log: on the disk, or in the hands of the system until that starts again."""
+        """Advance the mark to the end of the log: synced, or held by the operating system until it is restarted."""
         self._acknowledged, state = end, self._state
         boot = "" if self._synced else boot_id()
         self._mark.move(CommitMark(state.sequence, state.seal, self._lock.token, end.epoch, end.length, end.crc, boot))
 
     def recover(self, before: CommittedState) -> CommittedState:
-        """What the folder says, after an error on the way from ``before``: the commit is in it whole, or not at all.
+        """The state in the folder after an error on the way from ``before``: it includes the commit entirely or not at
+        all.
 
-        Runs that no manifest names are deleted, half a record is cut off, and what was committed is made durable.
+        Unreferenced runs are deleted, a torn record is cut off, and what was committed is made durable.
         """
         if not manifest_file(self._layout.manifests, before.state.sequence + 1).exists():
             self._discard(self._written)
@@ -117,13 +118,13 @@ class FolderWriter:
         self._discard(self._written, now.state.files())
         self._written = []
         if now.state.sequence != before.state.sequence:
-            sync_folder(self._layout.manifests)  # before the log goes that it has taken in
+            sync_folder(self._layout.manifests)  # before the log that it includes is deleted
         self._state = now.state
         self._resume_log(now)
         return now
 
     def _resume_log(self, now: CommittedState) -> None:
-        """Go on after the last whole record of this writer's log, if there is one."""
+        """Continue after the last whole record of this writer's log, if there is one."""
         begin, seal = now.state.log_start
         file = log_file(self._layout.log, begin, self._lock.token)
         if self._log is not None and self._log.file != file:
@@ -141,7 +142,7 @@ class FolderWriter:
         self._wait(self._log, whole)
 
     def discard_merged(self, now: CommittedState) -> None:
-        """Delete runs that were merged for a manifest that did not come to be."""
+        """Delete runs that were merged for a manifest that was not committed."""
         merged, self._merged = self._merged, []
         self._discard(merged, now.state.files())
 
@@ -152,7 +153,7 @@ class FolderWriter:
                     (self._layout.maps / file).unlink(missing_ok=True)
 
     def full(self, now: CommittedState) -> bool:
-        """Whether the log holds so much that a manifest should take it in."""
+        """True if the log is large enough for a checkpoint."""
         size = self._log.end.length if self._log else 0
         return now.tail.epochs >= CHECKPOINT_EPOCHS or size >= CHECKPOINT_BYTES
 
@@ -171,7 +172,7 @@ class FolderWriter:
         return self.publish(now, commit)
 
     def next(self, now: CommittedState) -> Manifest:
-        """A manifest that changes nothing yet."""
+        """The next manifest, without changes."""
         return Manifest(
             sequence=now.state.sequence + 1,
             parent=now.state.sequence,
@@ -184,12 +185,12 @@ class FolderWriter:
         )
 
     def substitution(self, now: CommittedState, removed: Sequence[RunEntry], added: RunsByMap) -> Manifest:
-        """A manifest that puts runs in the place of others; what waits in the log goes on waiting."""
+        """A manifest that replaces runs by others and leaves the log as it is."""
         gone = tuple(run.file for run in removed)
         return replace(self.next(now), epoch=now.state.epoch, log=now.state.log_start, removed=gone, added=added)
 
     def publish(self, now: CommittedState, manifest: Manifest, *, whole: bool = False) -> CommittedState:
-        """Commit a manifest, with all that waits in the log unless it says that the log goes on.
+        """Commit a manifest, with all epochs of the log unless the manifest says that the log continues.
 
         It is committed as soon as its file has its name.
         """
@@ -224,12 +225,12 @@ class FolderWriter:
         return CommittedState.of(after)
 
     def acknowledge(self, state: WarehouseState) -> None:
-        """Move the mark to the newest manifest."""
+        """Advance the mark to the newest manifest."""
         self._acknowledged = LogEnd()
         self._mark.move(_mark_of(state))
 
     def _with_tail(self, now: CommittedState, manifest: Manifest) -> Manifest:
-        """The manifest with one run more for each map that has changes in the log."""
+        """The manifest with one additional run for each map that has changes in the log."""
         added = dict(manifest.added)
         for name in now.tail.names():
             part = now.tail.part(name)
@@ -250,7 +251,8 @@ class FolderWriter:
         return added
 
     def _write_change(self, state: WarehouseState, name: str, change: ChangeSet, number: int) -> Iterator[RunEntry]:
-        """One run, or one for each staged file. Files from elsewhere are copied: they are not ours to link."""
+        """One run, or one for each staged file. Files outside the staging folder are copied: linking them is not
+        safe."""
         staged = change.files or ()
         if not staged or not all(file.resolve().is_relative_to(self._layout.staging) for file in staged):
             yield self._write(with_epoch(change.arrow(), number), state, name, self._written)
@@ -261,14 +263,14 @@ class FolderWriter:
                 yield run
 
     def write(self, table: pa.Table, now: CommittedState, name: str) -> RunEntry:
-        """Store rows of a map, each with its epoch, as a run for a manifest to come."""
+        """Store rows of a map, each with its epoch, as a run for the next manifest."""
         return self._write(table, now.state, name, self._merged)
 
     def _write(self, table: pa.Table, state: WarehouseState, name: str, written: list[str]) -> RunEntry:
         return write_run(table, self._layout.maps, self._new_file(state, name, written))
 
     def _new_file(self, state: WarehouseState, name: str, written: list[str]) -> str:
-        """A file name that no run ever had: the token is this writer's alone. It is noted before the file is there."""
+        """A file name that no run ever had, by this writer's token. It is recorded before the file is created."""
         if written:
             fault("between-files")
         file = f"{map_id(name, state.ids)}/{self._lock.token:08}-{next(self._numbers):08}.parquet"
@@ -276,7 +278,7 @@ class FolderWriter:
         return file
 
     def close(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
         if self._log is not None:
             self._log.close()
         self._mark.close()
@@ -288,7 +290,7 @@ def _mark_of(state: WarehouseState) -> CommitMark:
 
 
 def map_id(name: str, ids: Mapping[str, str]) -> str:
-    """The folder of a map: a hash of its name, because names may hold anything; numbered where two hashes meet.
+    """The folder name of a map: a hash of its name, which may hold any character; numbered if two hashes collide.
 
     >>> map_id("../my view", {}) == map_id("../my view", {}) != map_id("../My view", {})
     True

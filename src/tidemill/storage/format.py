@@ -1,4 +1,4 @@
-"""The format of a warehouse folder: its number, and how older numbers become this one."""
+"""The format number of a warehouse folder, and migrations from older formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.storage.filesystem.durable_files import damaged, make_folder, miss
 from tidemill.storage.filesystem.symlinks import read_file
 
 FORMAT = 2
-"""The format that this Tidemill writes. In format 1, log records and manifests do not name the one before them."""
+"""The format that this version writes. In format 1, log records and manifests do not name their predecessor."""
 
 FORMAT_FILE = "tidemill.json"
 
@@ -21,15 +21,15 @@ Migration = Callable[[Path], None]
 
 
 def _leave_as_it_is(folder: Path) -> None:
-    """Nothing to rewrite: manifests and records that name none before them are read for ever."""
+    """Rewrite nothing: manifests and records that do not name their predecessor stay readable."""
 
 
 MIGRATIONS: Mapping[int, Migration] = {1: _leave_as_it_is}
-"""Migration ``n`` takes a folder from format ``n`` to ``n + 1``. One that was cut short runs again from its start."""
+"""Migration ``n`` takes a folder from format ``n`` to ``n + 1``. An interrupted one is run again from its start."""
 
 
 def create_format(folder: Path) -> None:
-    """Make an empty or new folder a warehouse; refuse one that holds something else."""
+    """Make an empty or new folder a warehouse; refuse one that holds anything else."""
     make_folder(folder)
     if any(not entry.name.startswith(".") for entry in folder.iterdir()):
         raise StorageError(
@@ -38,12 +38,12 @@ def create_format(folder: Path) -> None:
             detail=f"It has files but no {FORMAT_FILE}.",
             hint="Give an empty folder, or one that does not exist yet.",
         )
-    with suppress(FileExistsError):  # another process may make the same warehouse at the same moment
+    with suppress(FileExistsError):  # another process may create the same warehouse concurrently
         write_new(folder / FORMAT_FILE, _encoded(FORMAT))
 
 
 def require_warehouse(folder: Path, *, create: bool) -> None:
-    """Make sure that the folder is a warehouse; where it is none, make it one or refuse."""
+    """Check that the folder is a warehouse; if it is not, create one or refuse."""
     if (folder / FORMAT_FILE).exists():
         return
     if (folder / "manifests").is_dir():
@@ -59,7 +59,7 @@ def require_warehouse(folder: Path, *, create: bool) -> None:
 
 
 def read_format(folder: Path) -> int:
-    """The format number of a warehouse; ``FormatMismatch`` where a newer Tidemill wrote it."""
+    """The format number of a warehouse; ``FormatMismatch`` if a newer Tidemill wrote it."""
     file = folder / FORMAT_FILE
     number = _decoded(file)
     if number > FORMAT:
@@ -73,7 +73,7 @@ def read_format(folder: Path) -> int:
 
 
 def _decoded(file: Path) -> int:
-    """The number that the file says. From format 2 on it has a checksum: a changed digit would be another format."""
+    """The number in the file. From format 2 on it has a checksum: a changed digit would be another format."""
     number = 0
     try:
         said = json.loads(read_file(file))
@@ -87,7 +87,7 @@ def _decoded(file: Path) -> int:
 
 
 def migrate(folder: Path, migrations: Mapping[int, Migration] = MIGRATIONS) -> None:
-    """Bring an older folder to this format, one number at a time. The caller holds the writer's lock."""
+    """Migrate an older folder to this format, one number at a time. The caller holds the writer's lock."""
     for number in range(read_format(folder), FORMAT):
         if number not in migrations:
             raise FormatMismatch(
@@ -101,7 +101,7 @@ def migrate(folder: Path, migrations: Mapping[int, Migration] = MIGRATIONS) -> N
 
 
 def require_current(folder: Path) -> None:
-    """Refuse an older folder to those who may only read."""
+    """Refuse an older folder to readers, which cannot migrate it."""
     number = read_format(folder)
     if number < FORMAT:
         raise FormatMismatch(
@@ -113,7 +113,7 @@ def require_current(folder: Path) -> None:
 
 
 def write_format(folder: Path) -> None:
-    """Say this format, whatever was said before."""
+    """Write this format's number, replacing any other."""
     write_over(folder / FORMAT_FILE, _encoded(FORMAT))
 
 

@@ -1,4 +1,4 @@
-"""Where things are in a warehouse folder, and what it says when it is read.
+"""The files of a warehouse folder, and recovery of its state.
 
 ::
 
@@ -11,10 +11,10 @@
       log/<sequence>-<token>.log            small epochs that wait for the next manifest
       staging/                              files that runtimes write for an epoch to come
       quarantine/                           damaged files that a repair has set aside
-      checkpoints/                          what Spark remembers of streaming queries
+      checkpoints/                          Spark's checkpoints of streaming queries
 
-Files of other names are never read and never deleted, but for those below ``maps`` and ``staging``. Symbolic links are
-refused (``links.py``).
+Files of other names are never read and never deleted, except below ``maps`` and ``staging``. Symbolic links are refused
+(``filesystem/symlinks.py``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidemill.storage.segments import RecentEpochs
 RETRIES = 100
 
 FIRST_COMMIT_WAIT = 2.0
-"""How many seconds a reader waits for the manifest of a first commit whose runs it sees."""
+"""Seconds that a reader waits for the manifest of a first commit whose runs it sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Layout:
 
     @property
     def log(self) -> Path:
-        """Epochs that wait for a manifest."""
+        """Epochs that are not in a manifest yet."""
         return self.root / "log"
 
     @property
     def staging(self) -> Path:
-        """Files for an epoch to come."""
+        """Files for the next epoch."""
         return self.root / "staging"
 
     @property
@@ -74,23 +74,23 @@ class Layout:
 
     @property
     def checkpoints(self) -> Path:
-        """A folder of Spark's for each streaming query."""
+        """One folder for each streaming query, written by Spark."""
         return self.root / "checkpoints"
 
     def refuse_links(self) -> None:
-        """Refuse a warehouse with symbolic links among its files and folders; runs are looked at when they are read."""
+        """Refuse a warehouse with symbolic links among its files and folders; runs are checked when they are read."""
         folders = (self.manifests, self.maps, self.log, self.staging, self.quarantine, self.checkpoints)
         refuse_links(self.root, (FORMAT_FILE, LOCK_FILE, MARK_FILE), folders)
 
     def create(self) -> None:
-        """Make the folders that are not there."""
+        """Create the folders that do not exist."""
         for folder in (self.manifests, self.maps, self.log, self.staging):
             make_folder(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedState:
-    """The last committed epoch: the newest manifest's state and the tail that waits in the log."""
+    """The last committed epoch: the newest manifest's state and the epochs in the log after it."""
 
     state: WarehouseState
     tail: RecentEpochs
@@ -99,7 +99,7 @@ class CommittedState:
 
     @classmethod
     def of(cls, state: WarehouseState) -> CommittedState:
-        """What a manifest leaves: nothing waits."""
+        """The state right after a manifest: the log is empty."""
         return cls(state, RecentEpochs(), state.epoch, state.positions)
 
     def parts(self, maps: Path, name: str) -> list[RunSegment]:
@@ -108,10 +108,10 @@ class CommittedState:
 
 
 def recover(layout: Layout) -> CommittedState:
-    """What the folder says: the newest manifest, and the whole records of the log after it.
+    """The committed state of a folder: the newest manifest, and the whole records of the log after it.
 
-    A reader holds no lock, so a writer may move on between the two; then the newest manifest is another one, and
-    reading starts again. The mark is read first, so what it vouches for was there before all that is read.
+    A reader holds no lock, so a writer may commit between reading the two; then there is a newer manifest, and reading
+    starts again. The mark is read first, so whatever it covers existed before everything else is read.
     """
     for _ in range(RETRIES):
         mark, newest = read_mark(layout.root), _newest(layout)
@@ -129,7 +129,7 @@ def recover(layout: Layout) -> CommittedState:
                 raise gone if newest else _no_manifests(layout)
             if not has_data_without_manifest(layout, found):
                 return found
-            # A writer's first commit may be under way: its runs are there before its manifest is.
+            # A writer's first commit may be in progress: its runs are written before its manifest.
             time.sleep(FIRST_COMMIT_WAIT / RETRIES)
     if _newest(layout) == 0:
         raise _no_manifests(layout)
@@ -168,7 +168,7 @@ def unacknowledged(
 
 
 def _reaches(log: ReplayedLog | None, mark: CommitMark) -> bool:
-    """True where the log has the record that the mark vouches for, or another writer has gone on from it."""
+    """True if the log has the record that the mark names, or another writer has continued from it."""
     if log is None or log.token != mark.token:
         return log is not None and log.token > mark.token
     return any((record.end, record.crc) == (mark.length, mark.tip) for record in log.records)
@@ -194,8 +194,8 @@ def _spoken(epoch: int, acknowledged: int) -> str:
 
 
 def has_data_without_manifest(layout: Layout, found: CommittedState) -> bool:
-    """Whether a warehouse without manifests has data: taken for a new one it would be empty, and a vacuum would make it
-    so. A first commit that was cut short also leaves runs without a manifest, but its epochs are in the log."""
+    """True if a warehouse without manifests has data: taken for a new one it would appear empty, and a vacuum would
+    delete the data. An interrupted first commit also leaves runs without a manifest, but its epochs are in the log."""
     new = found.state.sequence == 0 and not any(sequence == 0 for sequence, _, _ in log_files(layout.log))
     return new and next(layout.maps.glob("*/*.parquet"), None) is not None
 
@@ -205,7 +205,7 @@ def _newest(layout: Layout) -> int:
 
 
 def commit_fingerprint(layout: Layout) -> tuple[int, int] | None:
-    """What tells a reader that something was committed: the newest manifest and the length of the log. None while a
+    """Fingerprint by which a reader detects a commit: the newest manifest and the length of the log. None while a
     writer is between the two."""
     newest = _newest(layout)
     try:
@@ -215,22 +215,22 @@ def commit_fingerprint(layout: Layout) -> tuple[int, int] | None:
 
 
 def last_token(layout: Layout) -> int:
-    """The highest fencing token that the folder knows."""
+    """The highest fencing token found in the folder."""
     written = [token for _, token, _ in log_files(layout.log)]
     newest = _newest(layout)
     return max([*written, *([read_manifest(layout.manifests, newest).token] if newest else [])], default=0)
 
 
 def newest_log(layout: Layout, state: WarehouseState) -> ReplayedLog | None:
-    """The log after a manifest. A writer that was overtaken may have left one of the same sequence; the highest token
-    is the one that counts."""
+    """The log after a manifest. A superseded writer may have left one of the same sequence; the highest token is the
+    valid one."""
     begin, seal = state.log_start
     files = [file for sequence, _, file in log_files(layout.log) if sequence == begin]
     return replay(files[-1], seal or None) if files else None
 
 
 def with_log(state: WarehouseState, log: ReplayedLog | None) -> CommittedState:
-    """The state of a manifest, with the whole records of its log."""
+    """The state of a manifest, with the whole records of its log applied."""
     tail, epoch, positions = RecentEpochs(), state.epoch, dict(state.positions)
     for record in log.records if log else ():
         for name, change in record.changes.items():
@@ -244,7 +244,7 @@ def with_log(state: WarehouseState, log: ReplayedLog | None) -> CommittedState:
 
 
 def _damage(log: ReplayedLog | None, state: WarehouseState) -> Corrupt | None:
-    """The error for a log of which a record is gone that was durable; None where it is whole."""
+    """The error for a log that has lost a durable record; None if it has not."""
     if log is None or not log.lost:
         return None
     good = log.records[-1].epoch if log.records else state.epoch

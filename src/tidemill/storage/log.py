@@ -1,12 +1,12 @@
-"""The change log: where small epochs wait for their manifest.
+"""The write-ahead log, which holds small epochs until the next manifest.
 
 An epoch is one record: a header, a line of JSON, and the Arrow stream of each changed map. One append and one sync make
-it durable. The log ``<sequence>-<token>.log`` holds the epochs after manifest ``sequence``; the next manifest takes all
-of them in, and the log is deleted.
+it durable. The log ``<sequence>-<token>.log`` holds the epochs after manifest ``sequence``; the next manifest includes
+all of them, and the log is deleted.
 
-Records are a chain. Each names the checksum of the one before it, the first that of its manifest; where in the file it
-stands; and how much of the log was durable when it was written. So a record that is torn, because its commit never
-returned, is told from one that was whole once.
+Records are a chain. Each has the checksum of its predecessor (the first that of its manifest), its own offset in the
+file, and the length of the log that was durable when it was written. So a torn record, whose commit never returned, is
+told from one that was whole once.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from tidemill.storage.filesystem.symlinks import read_file
 MAGIC = b"TdM2"
 
 _HEADER = struct.Struct("<4sIQQQ")
-"""Magic number, checksum of the record before, length of the payload, place in the file, durable length."""
+"""Magic number, checksum of the previous record, length of the payload, offset in the file, durable length."""
 
 _PLAIN_MAGIC, _PLAIN_HEADER, _PLAIN_SYNCED = b"TdMl", struct.Struct("<4sB3xQ"), 1
-"""Records of format 1 have no chain, but a flag that says that the log was synced after each."""
+"""Records of format 1 are not chained, but have a flag that says that the log was synced after each."""
 
 _CRC = struct.Struct("<I")
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
@@ -43,12 +43,12 @@ _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
 @dataclass(frozen=True)
 class LoggedChange:
-    """A map's change as the log has it."""
+    """A map's change as stored in the log."""
 
     table: pa.Table
 
     def arrow(self) -> pa.Table:
-        """The rows as Arrow: the fields and then the weight."""
+        """The rows as Arrow: the fields followed by the weight."""
         return self.table
 
     def __len__(self) -> int:
@@ -57,10 +57,10 @@ class LoggedChange:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """An epoch as the log has it: from where to where, and what it says of the log before it.
+    """An epoch as stored in the log, with its byte range.
 
-    ``previous`` is the checksum of the record before, None where the log has no chain; what lies before ``durable`` was
-    on the disk when the record was written.
+    ``previous`` is the checksum of the previous record, None if the log is not chained; the log up to byte ``durable``
+    was synced when the record was written.
     """
 
     epoch: int
@@ -96,7 +96,7 @@ def _stream_of(table: pa.Table) -> bytes:
 
 
 def decode_record(content: bytes, at: int) -> LogRecord | None:
-    """The record that begins at ``at``; None where there is no whole one that was written there."""
+    """The record that begins at ``at``; None if there is no whole record that was written at that offset."""
     plain = content[at : at + 4] == _PLAIN_MAGIC
     header = _PLAIN_HEADER if plain else _HEADER
     begin = at + header.size + _CRC.size
@@ -126,10 +126,10 @@ def _record_of(payload: bytes, at: int, begin: int, crc: int, previous: int | No
 
 @dataclass(frozen=True)
 class ReplayedLog:
-    """The records of a log up to its end or to the first that is not whole; and those whole ones that come after it.
+    """The records of a log up to its end or to the first damaged one; and the whole ones after that.
 
-    What follows a bad record is not read as data, because an epoch before it is missing. It tells whether that one had
-    been acknowledged.
+    Records after a damaged one are not read as data, because an epoch before them is missing. They tell whether that
+    epoch had been acknowledged.
     """
 
     file: Path
@@ -139,30 +139,30 @@ class ReplayedLog:
 
     @property
     def token(self) -> int:
-        """The token of its writer, which its name says."""
+        """The token of the log's writer, from the file name."""
         name = _NAME.fullmatch(self.file.name)
         return int(name[2]) if name else 0
 
     @property
     def length(self) -> int:
-        """How many bytes of the log are its records."""
+        """Length of the log's valid records in bytes."""
         return self.records[-1].end if self.records else 0
 
     @property
     def end(self) -> LogEnd | None:
-        """Where its records end; None where there is none."""
+        """The end of the valid records; None if there are none."""
         last = self.records[-1] if self.records else None
         return LogEnd(last.end, last.epoch, last.crc) if last else None
 
     @property
     def lost(self) -> bool:
-        """True where a record is gone that was durable. One that was being written when the process died was not, nor
-        was one that waited for its sync together with those after it."""
+        """True if a durable record is missing. A record that was being written when the process died was not durable,
+        nor was one that waited for its sync together with those after it."""
         return self.broken or any(record.durable > self.length for record in self.later)
 
 
 def replay(file: Path, after: int | None = None) -> ReplayedLog:
-    """Read the records of a log. ``after`` is the checksum of the manifest that it follows, where that is known."""
+    """Read the records of a log. ``after`` is the checksum of the manifest that it follows, if known."""
     content = read_file(file)
     records: list[LogRecord] = []
     at, previous = 0, after
@@ -180,12 +180,12 @@ def _records_after(content: bytes, at: int) -> Iterator[LogRecord]:
 
 
 def log_file(folder: Path, sequence: int, token: int) -> Path:
-    """Where the epochs after manifest ``sequence`` are that the writer with ``token`` commits."""
+    """The log file of the writer with ``token`` for the epochs after manifest ``sequence``."""
     return folder / f"{sequence:020}-{token:08}.log"
 
 
 def log_files(folder: Path) -> list[tuple[int, int, Path]]:
-    """The logs that are there, as (sequence, token, file) in order; other files are not looked at."""
+    """The existing logs as (sequence, token, file), sorted; other files are ignored."""
     files = folder.iterdir() if folder.is_dir() else ()
     named = [(_NAME.fullmatch(file.name), file) for file in files]
     return sorted((int(name[1]), int(name[2]), file) for name, file in named if name)
@@ -193,7 +193,7 @@ def log_files(folder: Path) -> list[tuple[int, int, Path]]:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a log ends: its length, the last epoch, and the checksum of its record."""
+    """The end of a log: its length, the last epoch, and the checksum of its record."""
 
     length: int = 0
     epoch: int = 0
@@ -201,14 +201,14 @@ class LogEnd:
 
 
 def _unmarked(end: LogEnd) -> None:
-    """Nobody wants to know."""
+    """Default callback of a log, which ignores how far it is durable."""
 
 
 class Log:
     """A log that is being written. Threads that commit together share a sync: each waits only for its own record.
 
-    It follows the manifest whose checksum is ``after``. ``durable`` is told how far it is on the disk, after each sync.
-    ``resumed`` is where the whole records end that the file has already: what comes after them is cut off.
+    It follows the manifest whose checksum is ``after``. ``durable`` is called with the synced end of the log after each
+    sync. ``resumed`` is the end of the whole records that the file already has: what comes after them is cut off.
     """
 
     def __init__(
@@ -227,8 +227,7 @@ class Log:
         sync_folder(file.parent)
 
     def append(self, payload: bytes, epoch: int) -> LogEnd:
-        """Write the record of an epoch after the others; returns where it ends, for ``sync``. An error may leave a part
-        of it."""
+        """Append the record of an epoch; returns its end, for ``sync``. An error may leave a torn record."""
         fault("before-log")
         at = self.end.length
         record, crc = encode_record(payload, at, self.end.crc, self._synced)
@@ -240,16 +239,16 @@ class Log:
         return self.end
 
     def cut(self, end: LogEnd) -> None:
-        """Leave what comes before ``end``: whole records."""
+        """Truncate the log to ``end``, which is the end of a whole record."""
         os.ftruncate(self._handle, end.length)
         self.end = end
 
     def sync(self, end: int) -> None:
-        """Wait until everything before ``end`` is on the disk.
+        """Wait until everything before ``end`` is durable.
 
-        One thread syncs for all that have written by then; those that come meanwhile are served together by the next.
-        After a sync that failed none succeeds: the system may have dropped pages that it could not write, and would
-        call the next one a success.
+        One thread syncs for all that have written so far; those that come meanwhile are served together by the next
+        sync. After a sync that failed none succeeds: the system may have dropped pages that it could not write, and
+        would report the next sync as a success.
         """
         with self._syncing:
             if self._synced >= end:
@@ -266,19 +265,19 @@ class Log:
             self._durable(target)
 
     def acknowledge(self, end: LogEnd) -> None:
-        """Tell how far the log is written where nobody waits for a sync."""
+        """Report how far the log is written in a store that does not sync."""
         self._durable(end)
 
     def retire(self) -> None:
-        """Delete the log, once a manifest has taken all of it in: whoever waits for a sync need not any more."""
+        """Delete the log once a manifest includes all of it; threads that wait for a sync are released."""
         with self._syncing:
             self._synced = sys.maxsize
             self.close()
-        with suppress(OSError):  # it is passed over as it is, and deleted some other time
+        with suppress(OSError):  # it is ignored from now on, and deleted later
             self.file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file and leave it there."""
+        """Close the file without deleting it."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             with suppress(OSError):

@@ -1,10 +1,10 @@
-"""Manifests: one small file per commit. The newest one is the warehouse.
+"""Manifests: one small file per commit. The newest one defines the state of the warehouse.
 
-A manifest names its parent and what changed; every ``FULL_EVERY``th says everything, so that opening reads few files.
-The size of the others follows the change, not the number of runs. The second line of a manifest is the checksum of its
-first, its *seal*; each names the seal of its parent, so that one that is whole but is not the one that was there before
-is found out. Both lines are there twice, since without one manifest all that come after it would be lost: it is read as
-long as one copy is whole.
+A manifest names its parent and the changes to it; every ``FULL_EVERY``th is full, so that opening reads few files. The
+size of the others follows the change, not the number of runs. The second line of a manifest is the checksum of the
+first, its *seal*; each manifest has the seal of its parent, which detects an intact file that is not the original one.
+Both lines are stored twice, since losing one manifest would lose all later ones: it is readable as long as one copy is
+whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemill.storage.filesystem.symlinks import read_file
 from tidemill.storage.runs import RunEntry
 
 FULL_EVERY = 64
-"""A manifest in so many says everything."""
+"""Interval of full manifests: one in so many."""
 
 _NAME = re.compile(r"\d{20}\.json")
 _ID = re.compile(r"[0-9a-z][0-9a-z-]*")
@@ -33,7 +33,7 @@ _RUN = re.compile(rf"{_ID.pattern}/[0-9a-z][0-9a-z.-]*")
 
 @dataclass(frozen=True, slots=True)
 class LostEpochs:
-    """Epochs that a repair could not bring back, of one map or of all: to read as of them is refused."""
+    """Epochs of one map or of all that a repair could not restore: reading as of them is refused."""
 
     first: int
     last: int
@@ -43,10 +43,10 @@ class LostEpochs:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseState:
-    """Everything that a warehouse is after a commit: the sum of the manifests so far.
+    """The state of a warehouse after a commit: the sum of its manifests.
 
-    ``ids`` gives each map the folder of its runs, because names that people choose never become paths. ``seal`` is the
-    checksum of the manifest that leads here. ``log`` is the number and seal of an earlier manifest whose log goes on.
+    ``ids`` maps each map to the folder of its runs, because user-chosen names never become paths. ``seal`` is the
+    checksum of the manifest that leads here. ``log`` is the number and seal of an earlier manifest whose log continues.
     """
 
     sequence: int = 0
@@ -63,29 +63,30 @@ class WarehouseState:
 
     @property
     def log_start(self) -> tuple[int, int]:
-        """The manifest after which the log of the epochs to come begins, and its seal."""
+        """The manifest after which the log of the next epochs begins, and its seal."""
         return self.log or (self.sequence, self.seal)
 
     def files(self) -> set[str]:
-        """The run files that this state names."""
+        """The run files that this state references."""
         return {run.file for runs in self.runs.values() for run in runs}
 
     def ended(self, oldest: int) -> list[RunEntry]:
-        """The runs of replaced maps that no epoch from ``oldest`` on counts."""
+        """The runs of replaced maps that are visible to no epoch from ``oldest`` on."""
         return [run for runs in self.runs.values() for run in runs if run.ended is not None and run.ended <= oldest]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One commit. ``catalog`` is None where it did not change, ``positions`` has those that did.
+    """One commit. ``catalog`` is None if it is unchanged; ``positions`` has the changed ones.
 
-    ``reached`` tells of the epochs that it takes in from the log where the positions of sources were after each. One
-    that leaves the log as it is says in ``log`` after which manifest it began, by number and seal; its ``epoch`` is the
-    last one that is in runs.
+    ``reached`` lists the epochs of the log that it includes, with the source positions after each. A manifest that
+    leaves the log as it is names in ``log`` the manifest after which that log began, by number and seal; its ``epoch``
+    is then the last one that is in runs.
 
-    Maps in ``dropped`` are forgotten and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) go, and
-    those in ``added`` come. A *full* manifest changes the empty state instead of its parent's. ``previous`` is the
-    checksum of its parent and ``seal`` its own; ``losses`` are those of all repairs before, where there were any.
+    Maps in ``dropped`` are removed and those in ``replaced`` end at this epoch; runs in ``removed`` (by file) are
+    removed, and those in ``added`` are added. A *full* manifest applies to the empty state instead of its parent's.
+    ``previous`` is the checksum of its parent and ``seal`` its own; ``losses`` are those of all earlier repairs, if
+    any.
     """
 
     sequence: int
@@ -135,7 +136,7 @@ class Manifest:
         )
 
     def whole(self, after: WarehouseState) -> Manifest:
-        """The full manifest that says the same: ``after`` is the state that it leads to."""
+        """The full manifest of the same commit, which leads to the state ``after``."""
         return replace(
             self,
             full=True,
@@ -159,12 +160,12 @@ def _ended(run: RunEntry, epoch: int) -> RunEntry:
 
 
 def manifest_file(folder: Path, sequence: int) -> Path:
-    """Where the manifest of that number is."""
+    """The file of the manifest with that number."""
     return folder / f"{sequence:020}.json"
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> int:
-    """Create the manifest's file: the instant of the commit. ``FileExistsError`` if another writer was there first.
+    """Create the manifest's file, which commits it. ``FileExistsError`` if another writer was first.
 
     Returns its seal.
     """
@@ -175,7 +176,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> int:
 
 
 def read_manifest(folder: Path, sequence: int) -> Manifest:
-    """Read a manifest and check it."""
+    """Read a manifest and verify it."""
     file = manifest_file(folder, sequence)
     copies = _copies(file)
     if not copies:
@@ -190,7 +191,7 @@ def read_manifest(folder: Path, sequence: int) -> Manifest:
 
 
 def is_whole(folder: Path, sequence: int) -> bool:
-    """True where no byte of a manifest has changed; it can be read as long as one of its two copies is whole."""
+    """True if both copies of a manifest are intact; one of them is enough to read it."""
     file = manifest_file(folder, sequence)
     content = read_file(file)
     return any(content in (_sealed(body), _twice(body)) for body in _copies(file))
@@ -201,12 +202,12 @@ def _sealed(body: bytes) -> bytes:
 
 
 def _twice(body: bytes) -> bytes:
-    """Two copies, an empty line between them: no single byte is a part of both."""
+    """Two copies, separated by an empty line: no single byte belongs to both."""
     return b"\n".join([_sealed(body), _sealed(body)])
 
 
 def _copies(file: Path) -> list[bytes]:
-    """The lines of a manifest's file that are followed by their checksum."""
+    """The lines of a manifest's file that are followed by a matching checksum."""
     lines = read_file(file).split(b"\n")
     return [body for body, seal in pairwise(lines) if seal.strip() == b"crc32 %08x" % zlib.crc32(body)]
 
@@ -231,26 +232,26 @@ def _run(said: dict[str, Any]) -> RunEntry:
 
 
 def _require_inside(names: Iterable[str], form: re.Pattern[str]) -> None:
-    """Refuse a name that is none of ours: joined to a folder it could lead out of it."""
+    """Refuse a name of any other form: joined to a folder it could lead out of it."""
     for name in names:
         if not form.fullmatch(name):
             raise ValueError(f"it names {name!r}")
 
 
 def manifest_sequences(folder: Path) -> list[int]:
-    """The numbers of the manifests that are there, in order; other files are not looked at."""
+    """The numbers of the existing manifests in order; other files are ignored."""
     files = folder.iterdir() if folder.is_dir() else ()
     return sorted(int(file.name[:20]) for file in files if _NAME.fullmatch(file.name))
 
 
 def latest_state(folder: Path) -> WarehouseState:
-    """The state that the newest manifest leads to, from the last full one on."""
+    """The state of the newest manifest, computed from the last full one on."""
     known = manifest_sequences(folder)
     return state_at(folder, known[-1]) if known else WarehouseState()
 
 
 def state_at(folder: Path, sequence: int) -> WarehouseState:
-    """The state that a manifest leads to."""
+    """The state after a manifest."""
     chain: list[Manifest] = []
     while sequence and not (chain and chain[-1].full):
         chain.append(_parent_of(folder, chain[-1]) if chain else read_manifest(folder, sequence))
@@ -262,7 +263,7 @@ def state_at(folder: Path, sequence: int) -> WarehouseState:
 
 
 def _parent_of(folder: Path, manifest: Manifest) -> Manifest:
-    """The manifest that another one builds on."""
+    """The parent of a manifest."""
     file = manifest_file(folder, manifest.parent)
     try:
         found = read_manifest(folder, manifest.parent)
@@ -279,5 +280,5 @@ def _parent_of(folder: Path, manifest: Manifest) -> Manifest:
 
 
 def _damaged(file: Path, detail: str) -> Corrupt:
-    """The error for a damaged manifest: without it nothing says which files count, from its commit on."""
+    """The error for a damaged manifest: without it the current files are unknown from its commit on."""
     return damaged(file, f"{detail} It says which files count from its commit on.")

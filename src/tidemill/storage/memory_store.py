@@ -1,4 +1,4 @@
-"""A store without a disk: the same promises, kept in memory."""
+"""A store in memory, with the same guarantees except durability."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from tidemill.storage.snapshot import StoreSnapshot
 from tidemill.storage.store import RunFile
 
 COMBINE_AT = 64
-"""Loose changes of a map that a read turns into one table, so that the next read finds them together."""
+"""Number of pending changes of a map that a read combines into one table, so that the next read is cheap."""
 
 COMPACT_AT = 4096
-"""Rows that must have come to a map, and as many as it had, for compaction to be worth while: its cost is then that of
-a few rows for each one that came, and a map takes at most about twice the space that it must."""
+"""Rows that must have been added to a map, and at least as many as it had, before compaction pays: the amortized cost
+is then a few rows for each added one, and a map takes at most about twice its minimal space."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MapHistory:
-    """The settled part of a map: tables, and what is known of them since they were last summed.
+    """The combined segments of a map: tables, and counts since they were last summed.
 
-    ``changes`` is how many they took in since then, ``summed`` how many rows they had then.
+    ``changes`` is the number of changes added since then, ``summed`` the number of rows at that time.
     """
 
     parts: tuple[TableSegment, ...] = ()
@@ -51,17 +51,17 @@ class _MapHistory:
     summed: int = 0
 
     def ended(self, epoch: int) -> _MapHistory:
-        """The same, counting only before ``epoch``."""
+        """The same history, with every segment ended at ``epoch``."""
         parts = (part if part.ended is not None else replace(part, ended=epoch) for part in self.parts)
         return replace(self, parts=tuple(parts))
 
     def reaching(self, oldest: int) -> _MapHistory:
-        """What is left without that which ended before the oldest epoch that is kept."""
+        """The history without segments that ended by the oldest epoch that is kept."""
         return replace(self, parts=tuple(p for p in self.parts if p.ended is None or p.ended > oldest))
 
     @property
     def bytes(self) -> int:
-        """How much memory its tables take."""
+        """Memory size of the tables in bytes."""
         return sum(part.table.nbytes for part in self.parts)
 
 
@@ -69,7 +69,7 @@ _NOTHING = _MapHistory()
 
 
 class _CommittedEpoch(NamedTuple):
-    """All that a commit leaves. The next one takes its place in one step, so there is never half of it."""
+    """The state after a commit. It is immutable and replaced as a whole, so that a commit is atomic."""
 
     epoch: int
     oldest: int
@@ -79,15 +79,15 @@ class _CommittedEpoch(NamedTuple):
     tail: RecentEpochs
 
     def history(self, name: str) -> _MapHistory:
-        """The settled part of a map."""
+        """The combined segments of a map."""
         return self.histories.get(name, _NOTHING)
 
     def having(self, name: str, history: _MapHistory, tail: RecentEpochs | None = None) -> _CommittedEpoch:
-        """The same with another settled part of a map."""
+        """A copy with other combined segments for a map."""
         return self._replace(histories={**self.histories, name: history}, tail=tail or self.tail)
 
     def settled(self, name: str) -> _CommittedEpoch:
-        """The same with the loose changes of a map in a table."""
+        """A copy in which the pending changes of a map are combined into a table."""
         part = self.tail.part(name)
         if part is None:
             return self
@@ -96,7 +96,7 @@ class _CommittedEpoch(NamedTuple):
         return self.having(name, history, self.tail.without(name))
 
     def after(self, epoch: Epoch) -> _CommittedEpoch:
-        """What is current after ``epoch``, whose changes are added to a tail of its own."""
+        """The state after ``epoch``, whose changes are added to a copy of the tail."""
         now = self._replace(tail=self.tail.copy())
         for name in epoch.dropped:
             kept = {other: history for other, history in now.histories.items() if other != name}
@@ -107,7 +107,7 @@ class _CommittedEpoch(NamedTuple):
         return now.appended(epoch)
 
     def appended(self, epoch: Epoch) -> _CommittedEpoch:
-        """What is current once the changes of ``epoch`` are at the end of the tail, which must be its newest."""
+        """The state after ``epoch``, whose changes are appended to the shared tail; this must be the newest state."""
         for name, change in epoch.changes.items():
             if len(change):
                 self.tail.add(epoch.number, name, change)
@@ -119,7 +119,7 @@ class _CommittedEpoch(NamedTuple):
 class MemoryStore:
     """Keeps each epoch's changes as they come. A commit appends to a few lists: microseconds, and no conversion.
 
-    History grows with every epoch; ``vacuum`` sets how far back it must reach, and ``compact`` sums what lies before.
+    History grows with every epoch; ``vacuum`` sets how far back it must reach, and ``compact`` sums the epochs before.
 
     >>> from tidemill.changes.changeset import ChangeSet
     >>> from tidemill.model.types import STRING
@@ -154,7 +154,7 @@ class MemoryStore:
 
     @property
     def positions(self) -> Mapping[str, str]:
-        """Where each source stood at the last epoch."""
+        """The position of each source at the last epoch."""
         return self._now.positions
 
     def read(
@@ -163,19 +163,19 @@ class MemoryStore:
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``."""
         with self._lock:
             self._require_open()
-            # A feed that takes the last few changes must not pay for gathering all of them.
+            # A feed that reads the last few changes must not pay for combining all of them.
             if since is None and self._now.tail.count(name) > COMBINE_AT:
                 self._now = self._now.settled(name)
             return _snapshot(self._now).read(name, fields, until=until, since=since)
 
     def pin(self) -> StoreSnapshot:
-        """The current epoch, to be read later as it is now."""
+        """A snapshot of the current epoch."""
         with self._lock:
             self._require_open()
             return _snapshot(self._now._replace(tail=self._now.tail.copy()))
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
-        """The map's rows in files of a temporary folder, for runtimes that read nothing but files."""
+        """The map's rows in files of a temporary folder, for runtimes that only read files."""
         with self._lock:
             self._require_open()
             bound = check_readable(self.oldest, self.epoch, None, until)
@@ -183,28 +183,28 @@ class MemoryStore:
             return tuple(self._file_of(part) for part in self._now.history(name).parts if is_visible_at(part, bound))
 
     def rows(self, name: str) -> int:
-        """How many rows the map's changes hold, before summing."""
+        """Number of rows in the map's changes before summing."""
         with self._lock:
             self._require_open()
             settled = sum(int(p.table.num_rows) for p in self._now.history(name).parts if p.ended is None)
             return settled + self._now.tail.rows(name)
 
     def staging(self, name: str) -> Path:
-        """A new empty folder for Parquet files of an epoch to come; it lives as long as the store."""
+        """A new empty folder for Parquet files of the next epoch; it is deleted with the store."""
         with self._lock:
             return Path(mkdtemp(dir=self._temporary()))
 
     def append(self, epoch: Epoch) -> Callable[[], None]:
-        """Take the epoch in; there is no disk to wait for."""
+        """Commit the epoch; there is no disk to wait for."""
         self.commit(epoch)
         return lambda: None
 
     def refresh(self) -> bool:
-        """Nobody else writes here."""
+        """Return False: there is no other writer."""
         return False
 
     def commit(self, epoch: Epoch) -> None:
-        """Take the epoch in. The last step makes it current; before that it is not there."""
+        """Commit the epoch. Only the last assignment makes it visible."""
         with self._lock:
             self._require_open()
             now = self._now
@@ -212,37 +212,38 @@ class MemoryStore:
             if epoch.number == now.epoch or epoch.dropped or epoch.replaced:
                 self._now = now.after(epoch)
                 return
-            # To copy the tail would cost more than the epoch: what is added is behind all others, and cut off again.
+            # Copying the tail would cost more than the epoch: changes are appended in place, and cut off after an
+            # exception.
             self._unsure = True
             self._now = now.appended(epoch)
             self._unsure = False
 
     def require_writable(self) -> None:
-        """Refuse where the store is closed."""
+        """Refuse if the store is closed."""
         with self._lock:
             self._require_open()
 
     def recover(self) -> None:
-        """Be the last commit, where an exception has left a part of the next one."""
+        """Return to the last commit after an exception has interrupted the next one."""
         with self._lock:
             self._require_open()
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
-        """Whether the map has taken in so many small changes that summing them is worth while. There are no files
-        that could be left as they are, so ``most`` says nothing here."""
+        """True if the map has so many small changes that summing them pays. There are no files that could be left as
+        they are, so ``most`` has no effect here."""
         with self._lock:
             history = self._now.history(name)
             came = self.rows(name) - history.summed
             return self._now.tail.count(name) + history.changes > COMBINE_AT and came > max(COMPACT_AT, history.summed)
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
-        """Sum what time travel no longer tells apart; returns bytes freed."""
+        """Sum the epochs that time travel no longer distinguishes; returns the bytes freed."""
         with self._lock:
             self._require_open()
             return sum(self._compact(name, map_) for name, map_ in maps.items())
 
     def trim(self, name: str, until: int, most: int | None = None) -> int:
-        """Let go of what a log of changes has of epochs up to ``until``, and of all but its newest ``most`` rows."""
+        """Drop the epochs of a change log up to ``until``, and all but its newest ``most`` rows."""
         with self._lock:
             self._require_open()
             now = self._now
@@ -254,14 +255,14 @@ class MemoryStore:
             return until
 
     def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
-        """Let go of rows that nobody will ask for again, of all epochs; it is little work, so it is done at once."""
+        """Delete expired rows, which no change can reach, in all epochs; it is cheap in memory and done at once."""
         with self._lock:
             self._require_open()
             for one in forgotten:
                 self._forget(one)
 
     def vacuum(self, keep: int) -> int:
-        """Forget all but the last ``keep`` epochs: frees replaced content at once, the rest when it is compacted."""
+        """Drop all but the last ``keep`` epochs: frees replaced maps at once, the rest when they are compacted."""
         with self._lock:
             self._require_open()
             now = self._now
@@ -271,7 +272,7 @@ class MemoryStore:
             return sum(history.bytes - histories[name].bytes for name, history in now.histories.items())
 
     def close(self) -> None:
-        """Forget everything, and remove the temporary folder, if there is one."""
+        """Drop all data, and remove the temporary folder if there is one."""
         with self._lock:
             self._closed = True
             self._now, self._files = _CommittedEpoch(self.epoch, self.oldest, {}, {}, {}, RecentEpochs()), []

@@ -1,7 +1,7 @@
-"""Which positions of sources a warehouse folder remembers, epoch by epoch.
+"""The source positions that a warehouse folder remembers, by epoch.
 
-An epoch in the log has a record of its own, one that was committed by itself a manifest; and a manifest that takes in
-epochs of the log says of each where it was. What ``vacuum`` forgot is not there.
+An epoch in the log has a record, an epoch committed by itself a manifest, and a manifest that includes epochs of the
+log lists the positions of each. Epochs dropped by ``vacuum`` are absent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["positions_by_epoch"]
 
 
 def positions_by_epoch(layout: Layout) -> dict[int, Mapping[str, str]]:
-    """The positions that were reached, by the epoch that reached them, oldest first; epochs that moved none are not."""
+    """Source positions by the epoch that reached them, oldest first; epochs that moved no position are absent."""
     found: dict[int, Mapping[str, str]] = {}
     known: dict[str, str] = {}
     for epoch, positions in _steps(layout):

@@ -1,8 +1,8 @@
-"""Runs: the Parquet files of a map. Written once, synced, and compared with their checksum before they are read.
+"""Runs: the Parquet files of a map. Written once, synced, and verified against their checksum before they are read.
 
-The checksum is of the whole file, so that nothing of it is outside: footers, page headers and indexes as well as pages.
-A process compares a run when it first reads it (``soundness.py`` has what that costs), and again before it merges it.
-Pages have checksums of their own beside that, for a page that goes bad while the process runs.
+The checksum covers the whole file: footer, page headers and indexes as well as pages. A process verifies a run when it
+first reads it (``filesystem/checksums.py`` has what that costs), and again before it merges it. In addition pages have
+checksums of their own, for a page that is damaged while the process runs.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ROW_GROUP = 128 * 1024
 """Rows of a Parquet row group: small enough that the statistics of a sorted run let a lookup skip most of it."""
 
 PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "row_group_size": ROW_GROUP, "write_page_checksum": True}
-"""How runs are laid out, those that the store writes and those that are staged for it."""
+"""Parquet options of runs, those that the store writes and those that are staged for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """What a manifest says of a run. ``file`` is relative to the folder of all maps; ``retracted`` counts its rows of
-    negative weight; from epoch ``ended`` on it counts no more, because its map was replaced. ``groups`` are checksums
-    of its row groups where it has several, for what is to be saved of a damaged one."""
+    """The manifest's entry of a run. ``file`` is relative to the folder of all maps; ``retracted`` counts its rows of
+    negative weight; from epoch ``ended`` on it is not visible, because its map was replaced. ``groups`` are checksums
+    of its row groups if it has several, used to salvage a damaged run."""
 
     file: str
     rows: int
@@ -60,7 +60,7 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunSegment:
-    """A run as a part of map ``name``."""
+    """A run as a segment of map ``name``."""
 
     run: RunEntry
     path: Path
@@ -87,13 +87,13 @@ class RunSegment:
         return read_table(self.path, schema, self.holds)
 
     def require_sound(self, *, again: bool = False) -> None:
-        """Refuse a run that is not what was written; looked at once in a process, unless ``again`` is asked for."""
+        """Refuse a damaged run; verified once per process, unless ``again`` is set."""
         wrong = self.wrong(again=again)
         if wrong is not None:
             raise (missing if wrong == MISSING_DETAIL else damaged)(self.path, f"{wrong} {self.holds}")
 
     def wrong(self, *, again: bool = False) -> str | None:
-        """The fault of its file, as a sentence; None if it has none."""
+        """Describe the damage of its file as a sentence; None if it is intact."""
         return compare_checksum(self.path, self.run.bytes, self.run.checksum, again=again)
 
     @property
@@ -104,7 +104,7 @@ class RunSegment:
         return f'It holds {self.run.rows:,} rows of "{owner}", {epochs}; views that read it are affected too.'
 
     def as_run(self) -> RunFile:
-        """The run as runtimes see it, which read the file themselves: it is sound."""
+        """The run as runtimes see it; it is verified first, since they read the file themselves."""
         self.require_sound()
         return RunFile(self.path, self.run.rows, self.run.bytes, self.run.first, self.run.last)
 
@@ -119,7 +119,7 @@ def epoch_range_text(first: int, last: int) -> str:
 
 
 def write_table(table: pa.Table, file: Path) -> None:
-    """Write an Arrow table as Parquet that Spark reads too, and sync it."""
+    """Write an Arrow table as Parquet that Spark can read, and sync it."""
     make_folder(file.parent)
     refuse_link(file)
     pq.write_table(
@@ -127,22 +127,22 @@ def write_table(table: pa.Table, file: Path) -> None:
         file,
         **PARQUET_OPTIONS,
         write_statistics=columns_with_statistics(table.schema),
-        write_page_index=True,  # so that of a row group only pages are read that can hold what is looked for
+        write_page_index=True,  # so that a lookup reads only the pages that can match
     )
     sync_file(file)
 
 
 def columns_with_statistics(schema: pa.Schema) -> list[str]:
-    """The columns whose least and greatest values are written down, for readers to skip by.
+    """The columns for which minimum and maximum are written, for readers to skip by.
 
-    Doubles are not among them: Arrow leaves NaN out of such bounds, and Spark, looking for numbers above the
-    greatest, would skip rows whose NaN is greater than all of them.
+    Doubles are excluded: Arrow leaves NaN out of such bounds, and Spark, where NaN is greater than all numbers, would
+    skip it when looking for values above the maximum.
     """
     return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
 
 
 def read_table(file: Path, schema: pa.Schema, holds: str = "") -> pa.Table:
-    """The columns of ``schema`` in that order; Spark's own timestamps (INT96) and nullability are made ours."""
+    """The columns of ``schema`` in that order; Spark's timestamps (INT96) and nullability are converted."""
     with translate_read_errors(file, holds), open_run(file) as parquet:
         absent = set(schema.names) - set(parquet.schema_arrow.names)
         if absent:
@@ -151,13 +151,13 @@ def read_table(file: Path, schema: pa.Schema, holds: str = "") -> pa.Table:
 
 
 def open_run(file: Path) -> pq.ParquetFile:
-    """A run's file, to be read with the checksums of its pages."""
+    """Open a run's file, with verification of its page checksums."""
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
 
 
 @contextmanager
 def translate_read_errors(file: Path, holds: str = "") -> Iterator[None]:
-    """Raise what Arrow finds wrong with a file as damage, and what the system refuses (too many files) as just that."""
+    """Raise Arrow's errors about a file's content as damage, and errors of the operating system as such."""
     try:
         yield
     except FileNotFoundError:
@@ -178,8 +178,8 @@ def write_run(table: pa.Table, maps: Path, name: str) -> RunEntry:
 def adopt_run(staged: Path, epoch: int, maps: Path, name: str) -> RunEntry | None:
     """Make a Parquet file that a runtime staged the run ``name``, without copying it; None if it has no rows.
 
-    The file holds the map's fields and ``_weight``. Where it has ``_epoch`` too it is linked into place; otherwise it
-    is written again with ``epoch`` in that column. The staged file stays, so a failed commit can be tried again.
+    The file holds the map's fields and ``_weight``. If it has ``_epoch`` too it is hard-linked; otherwise it is
+    rewritten with ``epoch`` in that column. The staged file stays, so a failed commit can be retried.
     """
     refuse_link(staged)
     with open_run(staged) as parquet:
@@ -212,6 +212,6 @@ def _describe(maps: Path, name: str, rows: int, marks: pa.Table) -> RunEntry:
 
 
 def sync_runs(maps: Path, runs: Iterable[RunEntry]) -> None:
-    """Make the names of new runs durable: each folder once."""
+    """Make the names of new runs durable: each folder is synced once."""
     for folder in {(maps / run.file).parent for run in runs}:
         sync_folder(folder)

@@ -1,6 +1,6 @@
-"""Parts: weighted rows that lie together, in a file or in memory. A map is the sum of its parts.
+"""Segments: weighted rows stored together, in a file or in memory. A map is the sum of its segments.
 
-Both stores read alike, so reading is written once, here, over parts.
+Reading is the same in both stores, and is implemented here, over segments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemill.model.types import Field
 
 
 class Segment(Protocol):
-    """Rows of epochs ``first`` to ``last`` that count until epoch ``ended``, when their map was replaced."""
+    """Rows of epochs ``first`` to ``last``, visible before epoch ``ended``, at which their map was replaced."""
 
     @property
     def first(self) -> int: ...
@@ -40,7 +40,7 @@ class Segment(Protocol):
 
 
 class ArrowChange(Protocol):
-    """A change that can be had as Arrow; most are a ``ChangeSet``."""
+    """A change that can be converted to Arrow; most are a ``ChangeSet``."""
 
     def arrow(self) -> pa.Table: ...
 
@@ -49,7 +49,7 @@ class ArrowChange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableSegment:
-    """A part in memory: an Arrow table that has its epochs in a column."""
+    """A segment in memory: an Arrow table with a column of epochs."""
 
     table: pa.Table
     first: int
@@ -61,7 +61,7 @@ class TableSegment:
         return self.table.select(schema.names).cast(schema)
 
     def after(self, epoch: int) -> TableSegment:
-        """What it has of later epochs; a part that is not half over is left as it is."""
+        """The rows of later epochs; a segment is returned as it is if less than half of it is older."""
         if self.first + self.last > 2 * epoch:
             return self
         later = self.table.filter(pc.greater(self.table.column(EPOCH), epoch))
@@ -69,11 +69,11 @@ class TableSegment:
 
 
 class RecentEpochs:
-    """The newest epochs, in memory and by map: in a folder those that wait in the log, in a memory store most of them.
+    """The newest epochs, in memory and by map: those in the log of a folder, or most of those of a memory store.
 
     Adding an epoch appends to one list per changed map; a feed finds the epochs after its own by bisection. So both
-    cost what the change costs, however long the tail is. ``reached`` are the epochs that moved positions of sources,
-    and to where.
+    cost O(change), however long the tail is. ``reached`` lists the epochs that moved source positions, with the new
+    positions.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class RecentEpochs:
         self._rows: Counter[str] = Counter()
 
     def add(self, number: int, name: str, change: ArrowChange) -> None:
-        """Append what epoch ``number`` changes in map ``name``."""
+        """Append the change of map ``name`` in epoch ``number``."""
         self._numbers.setdefault(name, []).append(number)
         self._changes.setdefault(name, []).append(change)
         self._rows[name] += len(change)
@@ -94,15 +94,15 @@ class RecentEpochs:
         return tuple(self._changes)
 
     def count(self, name: str) -> int:
-        """How many changes of map ``name`` are held."""
+        """Number of changes of map ``name``."""
         return len(self._changes.get(name, ()))
 
     def rows(self, name: str) -> int:
-        """How many rows those changes have."""
+        """Number of rows in those changes."""
         return self._rows[name]
 
     def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
-        """The changes of map ``name`` of epochs in ``(since, until]`` as one part."""
+        """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
         numbers = self._numbers.get(name, [])
         begin = 0 if since is None else bisect_right(numbers, since)
         end = len(numbers) if until is None else bisect_right(numbers, until)
@@ -112,7 +112,7 @@ class RecentEpochs:
         return TableSegment(table, numbers[begin], numbers[end - 1])
 
     def older(self, name: str, most: int) -> int:
-        """The last epoch before the newest changes of map ``name``, those that have up to ``most`` rows; else 0."""
+        """The last epoch before the newest changes of map ``name`` that have up to ``most`` rows; 0 if all fit."""
         if self._rows[name] <= most:
             return 0
         sizes = accumulate(map(len, reversed(self._changes[name])))
@@ -120,7 +120,7 @@ class RecentEpochs:
         return self._numbers[name][-newest] - 1
 
     def trimmed(self, name: str, until: int) -> RecentEpochs:
-        """The same tail without what map ``name`` has of epochs up to ``until``."""
+        """The tail without the changes of map ``name`` of epochs up to ``until``."""
         gone = bisect_right(self._numbers.get(name, ()), until)
         if not gone:
             return self
@@ -130,7 +130,7 @@ class RecentEpochs:
         return result
 
     def without(self, name: str) -> RecentEpochs:
-        """The same tail without map ``name``; it shares what it has of the others, and takes its place."""
+        """The tail without map ``name``; it shares the lists of the other maps and replaces this one."""
         result = RecentEpochs()
         result.epochs, result.reached = self.epochs, self.reached
         result._numbers = {other: numbers for other, numbers in self._numbers.items() if other != name}
@@ -139,7 +139,7 @@ class RecentEpochs:
         return result
 
     def cut(self, epoch: int) -> None:
-        """Let go of everything after ``epoch``: what an epoch has left here that was never committed."""
+        """Drop everything after ``epoch``: changes of an epoch that was never committed."""
         for name in {*self._numbers, *self._changes}:
             kept = bisect_right(self._numbers.setdefault(name, []), epoch)
             changes = self._changes.setdefault(name, [])
@@ -149,7 +149,7 @@ class RecentEpochs:
                 del self._numbers[name], self._changes[name], self._rows[name]
 
     def copy(self) -> RecentEpochs:
-        """The same tail, deaf to what is added later."""
+        """A copy that does not see later additions."""
         result = RecentEpochs()
         result.epochs = self.epochs
         result._numbers = {name: list(numbers) for name, numbers in self._numbers.items()}
@@ -165,8 +165,8 @@ def _gather(numbers: Sequence[int], changes: Sequence[ArrowChange]) -> pa.Table:
 
 
 def _tables_of(changes: Sequence[ArrowChange]) -> Iterator[pa.Table]:
-    """The changes as tables. Making a table costs as much as filling it with dozens of rows, so neighbours that are
-    plain rows still become one."""
+    """The changes as tables. Creating a table costs as much as filling it with dozens of rows, so adjacent changes that
+    are still Python rows become one table."""
     for loose, neighbours in groupby(
         changes, key=lambda change: isinstance(change, ChangeSet) and change.is_python_only
     ):
@@ -193,10 +193,10 @@ def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
 
 
 def read_segments(parts: Iterable[Segment], schema: pa.Schema, since: int | None, until: int) -> pa.Table:
-    """The rows of epochs in ``(since, until]``; a part outside those bounds is never loaded.
+    """The rows of epochs in ``(since, until]``; a segment outside those bounds is never loaded.
 
-    A part that ended is as if its epoch had taken all its rows back: a reader from before sees both, a reader from
-    after sees neither.
+    A segment that ended is read as if epoch ``ended`` had retracted all its rows: a reader from an earlier epoch sees
+    the rows and the retraction, a later one neither.
     """
     tables = [table for part in parts for table in _rows_of(part, schema, since, until)]
     return pa.concat_tables(tables) if tables else schema.empty_table()
@@ -229,7 +229,7 @@ def _taken_back(table: pa.Table, epoch: int) -> pa.Table:
 
 
 def is_visible_at(part: Segment, until: int) -> bool:
-    """Whether the part has rows of the map as it was at ``until``."""
+    """True if the segment has rows of the map as of epoch ``until``."""
     return part.first <= until and (part.ended is None or part.ended > until)
 
 
@@ -251,7 +251,7 @@ def check_readable(oldest: int, epoch: int, since: int | None, until: int | None
 
 
 def check_epoch_number(number: int, epoch: int) -> None:
-    """Refuse to commit an epoch that lies before the last one."""
+    """Refuse to commit an epoch before the last one."""
     if number < epoch:
         raise StorageError(
             f"epoch {number} cannot be committed",

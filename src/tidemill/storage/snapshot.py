@@ -1,4 +1,4 @@
-"""Snapshots: an epoch as a reader has opened it, whatever the writer does meanwhile."""
+"""Snapshots: an epoch that a reader has opened, unaffected by later commits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StoreSnapshot:
         return read_segments(parts, stored_schema(fields), since, bound)
 
     def close(self) -> None:
-        """Let go of the epoch."""
+        """Release the epoch."""
         self.on_close(self)
 
     def __enter__(self) -> Self:
@@ -56,7 +56,7 @@ class StoreSnapshot:
 
 
 def require_not_lost(losses: Sequence[LostEpochs], name: str, since: int | None, until: int) -> None:
-    """Refuse to read map ``name`` as of epochs that were damaged and could not be brought back."""
+    """Refuse to read map ``name`` as of epochs that were damaged and could not be restored."""
     for loss in losses:
         for asked in (since, until):
             if loss.map in (None, name) and asked is not None and loss.first <= asked <= loss.last:
@@ -68,10 +68,10 @@ def require_not_lost(losses: Sequence[LostEpochs], name: str, since: int | None,
 
 
 class OpenSnapshots:
-    """The open snapshots of a folder, and the run files that must stay for them.
+    """The open snapshots of a folder, and the run files that must be kept for them.
 
-    Those are the files of every state since the first of them was opened, not only of the states that are pinned: a
-    reader may also have asked for the files by name meanwhile.
+    These are the files of every state since the first snapshot was opened, not only of the pinned states: a reader may
+    also have asked for files by name meanwhile.
     """
 
     def __init__(self) -> None:
@@ -79,23 +79,23 @@ class OpenSnapshots:
         self._states: list[WarehouseState] = []
 
     def add(self, snapshot: StoreSnapshot, state: WarehouseState) -> StoreSnapshot:
-        """Remember a snapshot that was taken of ``state``."""
+        """Add a snapshot that was taken of ``state``."""
         if not self._open:
             self._states = [state]
         self._open.add(snapshot)
         return snapshot
 
     def discard(self, snapshot: StoreSnapshot) -> None:
-        """Forget a snapshot; with the last one, all files that stayed for it."""
+        """Remove a snapshot; with the last one, the files kept for them are released."""
         self._open.discard(snapshot)
         if not self._open:
             self._states = []
 
     def witness(self, state: WarehouseState) -> None:
-        """Tell the open snapshots of a new state."""
+        """Keep the files of a new state too, if a snapshot is open."""
         if self._open:
             self._states.append(state)
 
     def files(self) -> set[str]:
-        """The files that must stay."""
+        """The files that must be kept."""
         return {file for state in self._states for file in state.files()}

@@ -1,4 +1,4 @@
-"""What the engine asks of a store: read maps as of an epoch, commit an epoch in one piece."""
+"""The store protocol of the engine: read maps as of an epoch, commit an epoch atomically."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReadableStore(Protocol):
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
 
     def rows(self, name: str) -> int:
-        """How many stored rows the map's runs hold, before summing: an upper bound of its size."""
+        """Number of stored rows in the map's runs before summing: an upper bound of its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class AsOf:
     def read(
         self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
     ) -> pa.Table:
-        """Rows of map ``name`` as they were."""
+        """Rows of map ``name`` as of the epoch."""
         return self.store.read(name, fields, until=self.epoch if until is None else until, since=since)
 
     def rows(self, name: str) -> int:
-        """As many as there are now: it may have been more or fewer."""
+        """The number of rows now: at the epoch it may have been more or fewer."""
         return self.store.rows(name)
 
 
@@ -73,7 +73,7 @@ class Store(ReadableStore, Protocol):
 
     @property
     def positions(self) -> Mapping[str, str]:
-        """Where each source stood at the last epoch."""
+        """The position of each source at the last epoch."""
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
         """The files whose rows (of epochs up to ``until``) make up the map; empty for a map never written."""
@@ -89,40 +89,40 @@ class Store(ReadableStore, Protocol):
         """Make the epoch visible; the returned function waits until it is durable, together with others who wait."""
 
     def require_writable(self) -> None:
-        """Refuse where nothing can be committed."""
+        """Refuse if nothing can be committed."""
 
     def recover(self) -> None:
-        """Be the last commit that was made, whole and durable, where an exception has left one half made.
+        """Return to the last commit, whole and durable, after an exception has interrupted the next one.
 
-        ``CommitUnknown`` where nobody can tell what was made: then only opening the store again does.
+        ``CommitUnknown`` if it is unknown which commits are durable: then the store has to be opened again.
         """
 
     def refresh(self) -> bool:
-        """Let a store that is open for reading see what was committed since; whether there was anything."""
+        """Advance a store that is open for reading to the last commit; True if there was a new one."""
 
     def compaction_due(self, name: str, most: int | None = None) -> bool:
-        """Whether merging what the map has, in files of up to ``most`` rows together, would pay; quickly told."""
+        """True if merging the map's runs, of up to ``most`` rows together, would pay; this is cheap to tell."""
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
-        """Merge runs and drop rows whose weights cancel, epoch by epoch for those still reachable; returns bytes freed.
-        The mapping goes by the name of each stored map; maps that it does not name are left alone. With ``most``, only
-        the smallest files of a map are merged, that have so many rows together."""
+        """Merge runs and drop rows whose weights cancel, epoch by epoch for those still reachable; returns the bytes
+        freed. ``maps`` is keyed by the name of each stored map; other maps are left alone. With ``most``, only the
+        smallest files of a map are merged, with up to that many rows together."""
 
     def trim(self, name: str, until: int, most: int | None = None) -> int:
-        """Let go of what map ``name`` has of epochs up to ``until``: for a log of changes, whose rows nobody sums.
+        """Drop the rows of map ``name`` of epochs up to ``until``: for a change log, whose rows are never summed.
 
-        With ``most``, what is held in memory is also cut down to the newest epochs, with about so many rows. Returns
-        the epoch after which everything is still there.
+        With ``most``, rows held in memory are also reduced to about that many, of the newest epochs. Returns the epoch
+        after which everything is still present.
         """
 
     def forget(self, forgotten: Sequence[ExpiredEntries], *, now: bool = False) -> None:
-        """Let go of rows that nobody will ask for again, of all epochs: no change, and no epoch of its own.
+        """Delete expired rows, which no change can reach, in all epochs: this is no change and has no epoch of its own.
 
-        Where that is much work it may wait, unless it is to be done ``now``. Files stay until ``vacuum``.
+        Expensive deletions may be deferred, unless ``now`` is set. Files stay until ``vacuum``.
         """
 
     def vacuum(self, keep: int) -> int:
-        """Forget all but the last ``keep`` epochs and delete files that nothing names; returns bytes freed."""
+        """Drop all but the last ``keep`` epochs and delete unreferenced files; returns the bytes freed."""
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""

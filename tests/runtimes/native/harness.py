@@ -31,8 +31,8 @@ class Harness:
         self.program = program
         self.tables = tables
         self.store = store or MemoryStore()
-        base_of, resident = (column_snapshots(self.store), 0) if elsewhere else (None, None)
-        self.runtime = NativeRuntime(self.store, self.fields_of, base_of, resident)
+        snapshot_of, resident = (column_snapshots(self.store), 0) if elsewhere else (None, None)
+        self.runtime = NativeRuntime(self.store, self.fields_of, snapshot_of, resident)
         for stage in program.stages:
             self.runtime.install(stage)
 

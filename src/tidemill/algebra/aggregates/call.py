@@ -1,4 +1,4 @@
-"""An aggregate in a query: the function by name, what it looks at, and its clauses."""
+"""An aggregate in a query: the function by name, its arguments, and its clauses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tidemill.model.types import Type
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """``function`` (in lower case) over the rows of a group, with the name that its value gets.
+    """``function`` (in lower case) over the rows of a group, with the name of its value.
 
     ``argument`` is None for COUNT(*), ``others`` are the arguments after it. ``distinct`` and ``filter`` are the
     clauses of those names, ``order`` is that of WITHIN GROUP (ORDER BY ...). ``parameters`` are constants that the
-    function takes besides what it looks at, such as the separator of STRING_AGG.
+    function takes besides its arguments, such as the separator of STRING_AGG.
     """
 
     name: str
@@ -32,7 +32,7 @@ class AggregateCall:
 
     @property
     def scalars(self) -> tuple[Scalar, ...]:
-        """All expressions that the call looks at."""
+        """All expressions that the call reads."""
         first = () if self.argument is None else (self.argument,)
         restriction = () if self.filter is None else (self.filter,)
         return (*first, *self.others, *(term.scalar for term in self.order), *restriction)

@@ -1,4 +1,4 @@
-"""Values that go on from row to row, at O(1) a row. A state is never changed in place, so that several may share it."""
+"""Running values, updated in O(1) per row. A state is never changed in place, so that several may share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.algebra.functions.comparison import order_key
 
 
 class Fold(ABC):
-    """A value that goes on from row to row."""
+    """A running value over rows."""
 
     start: Any = None
 
@@ -20,7 +20,7 @@ class Fold(ABC):
         """The state after one more row, in which the argument has this value."""
 
     def value(self, state: Any) -> Any:
-        """The value that is read: the state itself, unless a fold says otherwise."""
+        """The value of a state: the state itself by default."""
         return state
 
 

@@ -19,10 +19,10 @@ from tidemill.changes.zset import Row
 from tidemill.model.types import DOUBLE, Type, is_numeric
 
 WeightedArguments = Sequence[tuple[Row, int]]
-"""What a call looks at in each row (argument, others, terms of its order, in this order), and the row's weight."""
+"""The values of each row that a call reads (argument, others, terms of its order, in this order), and its weight."""
 
 AggregateKernel = Callable[[AggregateCall, WeightedArguments], Any]
-"""The value of a call over at least one row, of which none has a NULL where the call skips it."""
+"""The value of a call over at least one row, without rows that have a NULL which the call skips."""
 
 ArgumentChoice = Callable[[tuple[Scalar, ...]], tuple[Scalar, ...]]
 FIRST_ARGUMENT: ArgumentChoice = itemgetter(slice(0, 1))
@@ -45,24 +45,24 @@ class AggregateFunction:
     says that the aggregate takes ``operands``.
     ``parameters``: the kinds of arguments of a plain call in SQL, by its name or one of ``synonyms``. Without any, the
     front end has a rule of its own for it.
-    ``idempotent``: values that come twice make no difference, so neither does DISTINCT.
-    ``required``: the arguments that must not be NULL in a row that is seen. ``sees_nulls``: none, and the kernel is
-    called for no rows as well.
+    ``idempotent``: duplicate values make no difference, so neither does DISTINCT.
+    ``required``: the arguments that must not be NULL in a row that is aggregated. ``sees_nulls``: none, and the kernel
+    is called for no rows as well.
     ``empty``: the value over no rows.
     ``depends_on_order``: SQL leaves the value open, as the order of a list or which of several equal rows is picked.
 
-    ``sums``: how it comes from sums, so that a row that leaves costs what one costs that arrives. Without them it needs
+    ``sums``: how it is computed from sums, so that a deletion costs the same as an insertion. Without them it needs
     the multiset of the values of its group, and then:
     ``end``: it is found at an end of the multiset, in the order of its first argument or ``by_second``.
-    ``positions``: it looks at these positions of so many values in ascending order.
+    ``positions``: the positions that it reads of so many values in ascending order.
     ``merges``: the aggregate of the aggregates of disjoint groups is that of all of them.
 
     ``over_one_row``: an expression for the value over a single row.
-    ``moving`` and ``fold``: how to follow a frame that moves, and rows that are added one by one.
-    ``over_ordered``: the value over the rows of a frame, where their order matters.
-    ``spark``: Spark SQL over the entries of a multiset, with ``{0}``, ``{1}`` for the arguments, ``{copies}`` for how
-    often an entry counts and ``{there}`` for the FILTER that leaves out those that are gone. ``spark_window``: Spark
-    SQL over a frame. Both are empty where no text of Spark says just the same.
+    ``moving`` and ``fold``: incremental forms for a moving frame, and for rows that are added one by one.
+    ``over_ordered``: the value over the rows of a frame, if their order matters.
+    ``spark``: Spark SQL over the entries of a multiset, with ``{0}``, ``{1}`` for the arguments, ``{copies}`` for the
+    multiplicity of an entry and ``{there}`` for the FILTER that excludes deleted ones. ``spark_window``: Spark SQL over
+    a frame. Both are empty if no Spark SQL is exactly equivalent.
     """
 
     name: str
@@ -90,7 +90,7 @@ class AggregateFunction:
 
     @property
     def nullable(self) -> bool:
-        """Whether the value can be NULL."""
+        """True if the value can be NULL."""
         return self.empty is None
 
 

@@ -19,7 +19,7 @@ def _array(call: AggregateCall, members: WeightedArguments) -> tuple[Any, ...]:
 
 
 def _text(call: AggregateCall, members: WeightedArguments) -> str:
-    """The values in the order of WITHIN GROUP; those that are equal in it, and all where there is none, ascending."""
+    """The values in the order of WITHIN GROUP; ties, and all values without an order, ascending."""
     (separator,) = call.parameters
     ordered = sorted(members, key=lambda member: (sort_key(member[0][1:], call.order), order_key(member[0][0])))
     return str(separator).join(_expanded(ordered))

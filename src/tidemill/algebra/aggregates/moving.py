@@ -1,4 +1,4 @@
-"""Aggregates of the values between two ends that move forward: what enters is added, what leaves is taken away."""
+"""Aggregates over a moving frame: values that enter are added, values that leave are subtracted."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tidemill.changes.zset import Row
 
 
 class MovingAggregate(ABC):
-    """An aggregate of the values between two ends that move forward."""
+    """An aggregate of the values in a frame whose ends only move forward."""
 
     @abstractmethod
     def enter(self, value: Any) -> None:
-        """``value`` comes after those that are there."""
+        """Add ``value`` at the end."""
 
     @abstractmethod
     def leave(self, value: Any) -> None:
-        """``value``, which came before all that are there, goes."""
+        """Remove ``value``, which is the first."""
 
     @abstractmethod
     def value(self) -> Any:
-        """The aggregate of those that are there."""
+        """The aggregate of the current values."""
 
 
 class MovingCount(MovingAggregate):
@@ -49,7 +49,7 @@ class MovingCount(MovingAggregate):
 
 
 class MovingSum(MovingAggregate):
-    """SUM and AVG, by their kernel. Sums are exact, so that what is taken away leaves no trace.
+    """SUM and AVG, by their kernel. Sums are exact, so that subtraction is too.
 
     NaN and infinities are counted separately.
     """
@@ -80,7 +80,7 @@ class MovingSum(MovingAggregate):
         elif math.isfinite(value):
             self._sum += sign * Fraction(value)
         else:
-            # No NaN equals another, so they are counted under a word.
+            # No NaN equals another, so they are counted under a string.
             self._special[repr(value)] += sign
 
     def value(self) -> Any:
@@ -94,7 +94,7 @@ class MovingSum(MovingAggregate):
         return self._value_of([*summed, *special])
 
     def _whole(self) -> Any:
-        """The sum; infinity where no double is as large."""
+        """The sum; infinity if it overflows DOUBLE."""
         if isinstance(self._sum, Fraction) and abs(self._sum) > _GREATEST:
             return math.inf if self._sum > 0 else -math.inf
         return self._sum
@@ -104,7 +104,7 @@ _GREATEST = Fraction(sys.float_info.max)
 
 
 class MovingExtreme(MovingAggregate):
-    """MIN and MAX: of the values that are there, those with none after them that beats them."""
+    """MIN and MAX: keeps the values that no later one beats."""
 
     def __init__(self, greatest: bool) -> None:
         self._sign = 1 if greatest else -1

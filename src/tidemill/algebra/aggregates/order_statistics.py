@@ -16,7 +16,7 @@ from tidemill.model import types as t
 
 
 def _mode(call: AggregateCall, members: WeightedArguments) -> Any:
-    """The value that comes most often: of several such the least, or the greatest where the order is descending."""
+    """The most frequent value: the least of several, or the greatest if the order is descending."""
     (descending,) = call.parameters
     times: dict[Any, int] = {}
     for row, weight in members:
@@ -29,7 +29,7 @@ def _mode(call: AggregateCall, members: WeightedArguments) -> Any:
 def _percentile(
     value_at: Callable[[AggregateCall, WeightedArguments, float], Any], call: AggregateCall, members: WeightedArguments
 ) -> Any:
-    """The value at a share of the way through all values in order, or one for each of several shares."""
+    """The value at a fraction of all values in order, or one for each of several fractions."""
     share, descending = call.parameters
     ordered = sorted(members, key=lambda member: order_key(member[0][0]), reverse=descending)
     if isinstance(share, tuple):
@@ -38,7 +38,7 @@ def _percentile(
 
 
 def _between(call: AggregateCall, ordered: WeightedArguments, share: float) -> float:
-    """On the line between the two values around the position, in DOUBLE and by the very steps of Spark."""
+    """Linear interpolation between the two values around the position, in DOUBLE and by exactly Spark's steps."""
     position = _position(share, count_rows(call, ordered))
     lower, higher = math.floor(position), math.ceil(position)
     one, other = (float(_nth(ordered, place)) for place in (lower, higher))

@@ -1,4 +1,4 @@
-"""The kinds of arguments that aggregates declare: each converts what Spark converts by itself, and refuses the rest."""
+"""The kinds of arguments that aggregates declare: each applies Spark's implicit casts, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, VOID, Decimal, is_numeric
 
 ParameterType = Callable[[Scalar], Scalar]
-"""An argument as the aggregate takes it; a TypeMismatch where it takes no such thing."""
+"""An argument as the aggregate takes it; a TypeMismatch if it does not take it."""
 
 
 def anything(scalar: Scalar) -> Scalar:

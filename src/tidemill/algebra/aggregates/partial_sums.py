@@ -1,8 +1,8 @@
-"""Partial sums: the ring values that an aggregate is computed from, which deletions take back exactly.
+"""Partial sums: the ring values that an aggregate is computed from, which deletions reverse exactly.
 
-A group keeps its weight (how many rows it has) and its partial sums. From these alone the aggregate is computed, so a
-deletion costs what an insertion costs. NULLs add nothing; how many values were not NULL is a partial sum too, unless
-the argument cannot be NULL: then the weight says it.
+A group keeps its weight (its number of rows) and its partial sums. The aggregate is computed from these alone, so a
+deletion costs the same as an insertion. NULLs add nothing; the number of values that are not NULL is a partial sum too,
+unless the argument cannot be NULL: then it is the weight.
 
 ==============  ======================================  =================================================
 aggregate       partial sums                            value
@@ -45,11 +45,11 @@ class PartialSum:
 
 @dataclass(frozen=True, slots=True)
 class SumRule:
-    """The rule by which an aggregate comes from sums.
+    """The rule by which an aggregate is computed from sums.
 
-    ``parts``: the sums that it needs, but for the count of the rows that it sees. ``value``: the value over at least
-    one row, from expressions for these sums and for the count; of an aggregate that is not NULL over no rows, that over
-    none as well. ``reads_low``: the value reads both halves of a DOUBLE sum (see ``LOW``).
+    ``parts``: the sums that it needs, besides the count of the rows that it sees. ``value``: the value over at least
+    one row, from expressions for these sums and for the count; for an aggregate that is not NULL over no rows, also
+    that over none. ``reads_low``: the value reads both halves of a DOUBLE sum (see ``LOW``).
     """
 
     parts: Callable[[AggregateCall], tuple[PartialSum, ...]]
@@ -58,7 +58,7 @@ class SumRule:
 
 
 def where_seen(call: AggregateCall, value: Scalar) -> Scalar:
-    """``value`` in rows that ``call`` looks at: with several arguments, those in which none is NULL."""
+    """``value`` in rows that ``call`` aggregates: with several arguments, those in which none is NULL."""
     arguments = () if call.argument is None or not call.others else (call.argument, *call.others)
     conditions = [*filters(call), *not_null(arguments)]
     return _where(conditions, value) if conditions else value
@@ -88,10 +88,10 @@ def _where(conditions: Sequence[Scalar], value: Scalar) -> Scalar:
 
 
 def equals(count: Scalar, number: int) -> Scalar:
-    """Whether a count is so large."""
+    """The condition that a count equals ``number``."""
     return Call("eq", (count, Literal(number, BIGINT)), BOOLEAN)
 
 
 def unless(condition: Scalar, value: Scalar, of: Type) -> Scalar:
-    """``value``, or NULL where ``condition`` is true."""
+    """``value``, or NULL if ``condition`` is true."""
     return Case(((condition, Literal(None, of)),), value, of)

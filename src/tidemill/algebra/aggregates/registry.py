@@ -1,7 +1,7 @@
 """All aggregates by name, and what follows from their declarations for a call.
 
-An aggregate whose value comes from sums costs the same for a row that leaves as for one that arrives. All others look
-at the multiset of values of their group, which is kept entry by entry. An aggregate of several names in SQL has one.
+An aggregate computed from sums costs the same for a deleted row as for an inserted one. All others read the multiset of
+values of their group, which is kept entry by entry. An aggregate with several names in SQL has one here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {
 
 
 def function_of(call: AggregateCall) -> AggregateFunction:
-    """The declaration of what ``call`` calls."""
+    """The declaration of the function that ``call`` names."""
     return AGGREGATE_FUNCTIONS[call.function]
 
 
@@ -54,7 +54,7 @@ def aggregate_field(call: AggregateCall) -> Field:
 
 
 def required_arguments(call: AggregateCall) -> tuple[Scalar, ...]:
-    """The arguments that must not be NULL in a row that ``call`` looks at."""
+    """The arguments that must not be NULL in a row that ``call`` aggregates."""
     function = function_of(call)
     if call.argument is None or function.sees_nulls:
         return ()
@@ -90,7 +90,7 @@ def finalize(call: AggregateCall, sums: Sequence[Scalar], weight: Scalar) -> Sca
 
 
 def needs_multiset(call: AggregateCall) -> bool:
-    """Whether sums are not enough for ``call``: the greatest value is gone when it is taken away, and what is next?"""
+    """True if ``call`` cannot be computed from sums: when the maximum is deleted, the next one must be known."""
     return function_of(call).sums is None
 
 
@@ -102,7 +102,7 @@ def multiset_entries(call: AggregateCall) -> tuple[tuple[Scalar, ...], Scalar | 
 
 
 def aggregate_multiset(call: AggregateCall, members: WeightedArguments) -> Any:
-    """The value of ``call`` over rows that its FILTER has let through."""
+    """The value of ``call`` over rows that pass its FILTER."""
     function = function_of(call)
     if call.argument is not None:
         members = _seen(call, members)
@@ -112,7 +112,7 @@ def aggregate_multiset(call: AggregateCall, members: WeightedArguments) -> Any:
 
 
 def _seen(call: AggregateCall, members: WeightedArguments) -> WeightedArguments:
-    """The rows that ``call`` looks at: without NULLs, and each once where it is over DISTINCT."""
+    """The rows that ``call`` aggregates: without NULLs, and each once if it is DISTINCT."""
     arguments = (call.argument, *call.others)
     seen = members
     for place in [arguments.index(scalar) for scalar in required_arguments(call)]:

@@ -1,8 +1,8 @@
 """Variances, covariances and correlation, of values as DOUBLE, as in Spark.
 
-Of values that lie close together, far away from zero, almost all digits of the two terms cancel; so products are summed
-with what rounding takes from them, as a partial sum of their own, and sums are seen with both halves of their
-double-double: about 32 digits.
+For values that are close together and far from zero almost all digits of the two terms cancel; so the rounding errors
+of products are summed as a partial sum of their own, and both halves of the double-double sums are used: about 32
+digits.
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ def _deviation_value(one: Scalar, other: Scalar, products: Sequence[Scalar], cou
     """The sum of products of the distances of two arguments from their means."""
     halves = [half for total in (one, other, *products) for half in (total, _low(total))]
     deviation = Call("deviation", (count, *halves), DOUBLE)
-    # What cancels may leave less than nothing, and no sum of squares is that.
+    # Cancellation may leave a negative number, which no sum of squares is.
     return Call("greatest", (deviation, Literal(0.0, DOUBLE)), DOUBLE) if one is other else deviation
 
 
 def _low(total: Scalar) -> Scalar:
-    """The low half of a DOUBLE sum; there is none where it is no sum but a value that was computed."""
+    """The low half of a DOUBLE sum; none for a computed value."""
     return Column(total.name + LOW, DOUBLE, nullable=False) if isinstance(total, Column) else Literal(0.0, DOUBLE)
 
 

@@ -14,7 +14,7 @@ from tidemill.model.types import Type
 
 
 def convert(scalar: Scalar, target: Type) -> Scalar:
-    """``scalar`` as a ``target``: itself, a converted literal, or a ``Cast``; of a lambda, what it gives.
+    """``scalar`` as a ``target``: itself, a converted literal, or a ``Cast``; for a lambda, its result.
 
     >>> convert(Literal(1, t.INT), t.BIGINT)
     Literal(value=1, of=BigInt())
@@ -25,7 +25,7 @@ def convert(scalar: Scalar, target: Type) -> Scalar:
         try:
             value = cast_value(scalar.value, scalar.type, target)
         except ArithmeticFault:
-            return Cast(scalar, target)  # fails where it is computed, which may be nowhere
+            return Cast(scalar, target)  # fails where it is evaluated, which may be nowhere
         return Literal(value, target)
     if isinstance(scalar, Lambda):
         return replace(scalar, body=convert(scalar.body, target))
@@ -42,14 +42,14 @@ def cast(scalar: Scalar, target: Type, lenient: bool = False) -> Scalar:
 
 
 def typed(scalar: Scalar) -> Scalar:
-    """``scalar`` as a value of its type: of a literal, one that keeps it whatever its digits are."""
+    """``scalar`` as a value of a fixed type: a literal then keeps its type whatever its digits are."""
     return replace(scalar, typed=True) if isinstance(scalar, Literal) else scalar
 
 
 def narrow_literals(arguments: Sequence[Scalar]) -> list[Scalar]:
     """Integer literals beside a DECIMAL as the narrowest DECIMAL that holds them: ``price * 2`` stays narrow.
 
-    ``price * CAST(2 AS INT)`` does not: there the type is said.
+    ``price * CAST(2 AS INT)`` does not: its type is explicit.
     """
     if not any(isinstance(argument.type, t.Decimal) for argument in arguments):
         return list(arguments)

@@ -1,6 +1,7 @@
-"""Names that stand for other expressions, other names for functions, and the functions that no view can use.
+"""Functions defined by other expressions, aliases of functions, and the functions that no view can use.
 
-A form is taken apart when the view is read, so nothing below the front end knows it: ``NVL2(a, b, c)`` is a CASE.
+A derived function is expanded when the view is parsed, so nothing below the front end sees it: ``NVL2(a, b, c)`` is a
+CASE.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def named_struct(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
 
 
 def get_field(call: Builder, arguments: Sequence[Scalar]) -> Scalar:
-    """``record.name``; the field's position rides along, so that no one looks it up again."""
+    """``record.name``; the field's position is stored too, so that it is not looked up again."""
     _expect(arguments, 2, 2)
     record, wanted = arguments
     name = str(_constant(wanted, t.STRING, "a field's name")).lower()
@@ -274,4 +275,4 @@ DERIVED_FUNCTIONS: dict[str, DerivedFunction] = {
     "try_to_date": conversion(t.DATE, lenient=True),
     "try_to_timestamp": conversion(t.TIMESTAMP, lenient=True),
 }
-"""Names that ``call`` takes apart instead of looking them up."""
+"""Names that ``call`` expands instead of looking them up."""

@@ -1,4 +1,4 @@
-"""The order of rows: what ORDER BY asks for, and one more rule, so that no two different rows are ever equal in it."""
+"""The order of rows: that of ORDER BY, with a tie-breaking rule, so that no two different rows are equal in it."""
 
 from __future__ import annotations
 

@@ -145,13 +145,13 @@ class Lambda(Scalar):
 
 
 for _kind in (Call, Cast, Case, Subquery, Exists, Quantified, Lambda):
-    # Passes look nodes up in dictionaries at every level: hashed anew each time, a deep expression costs its square.
+    # Passes look up nodes in dictionaries at every level: without memoization hashing a deep expression is quadratic.
     _kind.__hash__ = memoized(_kind.__hash__)  # type: ignore[method-assign, assignment]
 
 
 @memoized
 def is_nullable(scalar: Scalar) -> bool:
-    """Whether ``scalar`` can be NULL. Errs towards yes.
+    """True if ``scalar`` may be NULL; a conservative approximation.
 
     >>> from tidemill.model.types import INT
     >>> is_nullable(Column("id", INT, nullable=False)), is_nullable(Literal(None, INT))
@@ -172,7 +172,7 @@ def is_nullable(scalar: Scalar) -> bool:
         case Subquery(relation=relation):
             return relation.fields[0].nullable or not relation.has_one_row
         case Exists() | Lambda():
-            return False  # what a function gives may be NULL, but not the function
+            return False  # the result of a function may be NULL, but not the function
         case Quantified(condition=condition):
             return is_nullable(condition)
     return True

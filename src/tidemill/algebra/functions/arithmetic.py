@@ -94,7 +94,7 @@ def divide(of: Type, left: Any, right: Any) -> Any:
 
 
 def remainder(of: Type, left: Any, right: Any) -> Any:
-    """What is left of ``left`` after whole multiples of ``right``, with the sign of ``left``."""
+    """The remainder of ``left`` divided by ``right``, with the sign of ``left``."""
     if not right:
         raise decimals.division_by_zero()
     if isinstance(of, t.Decimal):

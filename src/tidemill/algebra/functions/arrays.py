@@ -1,4 +1,4 @@
-"""Arrays as sets, as lists and as ranges: what makes new arrays of old ones. Positions count from 1."""
+"""Functions that make new arrays: set operations, slices, sequences. Positions count from 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_ELEMENTS = 2**31 - 16
 
 
 def array_position(array: ArrayValue, value: Any) -> int:
-    """Where ``value`` first stands; 0 where it does not.
+    """The first position of ``value``; 0 if it does not occur.
 
     >>> array_position((5, None, 7), 7), array_position((), 7)
     (3, 0)
@@ -64,14 +64,14 @@ def array_except(one: ArrayValue, other: ArrayValue) -> ArrayValue:
 
 
 def arrays_overlap(one: ArrayValue, other: ArrayValue) -> bool | None:
-    """Whether they share a value that is not NULL; unknown where a NULL might be one."""
+    """True if they share a value that is not NULL; NULL if a NULL might be such a value."""
     if any(element is not None for element in array_intersect(one, other)):
         return True
     return None if one and other and (None in one or None in other) else False
 
 
 def array_repeat(value: Any, times: int | None) -> ArrayValue | None:
-    """``value`` so often; not at all below zero."""
+    """``value`` repeated ``times`` times; an empty array below zero."""
     return None if times is None else (value,) * times
 
 
@@ -95,7 +95,7 @@ def flatten(array: tuple[ArrayValue | None, ...]) -> ArrayValue | None:
 
 
 def numbered(array: ArrayValue) -> tuple[tuple[Any, int], ...]:
-    """Each element with how many equal ones stand before it: so every one is known by its value, not by its place.
+    """Each element with the number of equal ones before it: so every element is identified by value, not by position.
 
     >>> numbered(("a", "b", "a"))
     (('a', 0), ('b', 0), ('a', 1))
@@ -142,7 +142,7 @@ def moments(start: Any, stop: Any, months: int, days: int, micros: int) -> Array
     while not passed(moment):
         found.append(moment)
         count = len(found)
-        # Every one is counted from the start: a month after the 29th of February is the 31st of March again.
+        # Each is computed from the start: a month after the 29th of February is the 31st of March again.
         moment = _later(start, months * count, days * count, micros * count)
     return tuple(found)
 

@@ -11,7 +11,7 @@ from tidemill.model.errors import TypeMismatch
 from tidemill.model.types import DOUBLE, MAX_PRECISION, VOID, Decimal, Type
 
 USER_FUNCTION_MARK = "#"
-"""Stands between the name of a function that a user registered and its number in this process."""
+"""Separates the name of a function that a user registered from its number in this process."""
 
 Inference = Callable[[Sequence[Type]], tuple[tuple[Type, ...], Type]]
 """From the types of the arguments to the types that they are cast to, and the type of the result."""
@@ -19,18 +19,18 @@ Inference = Callable[[Sequence[Type]], tuple[tuple[Type, ...], Type]]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function or operator. ``apply`` is its meaning on inner values; the rest lets compilers do better.
+    """A function or operator. ``apply`` is its meaning on internal values; the rest lets compilers do better.
 
     ``spark`` is Spark SQL with ``{0}``, ``{1}`` for the arguments, ``{args}`` for all of them, ``{rest}`` for
     all but the first and ``{type}`` for the result type; ``spell`` fills it in.
-    ``python`` is an expression in the same manner, right for arguments that are not NULL; empty means: call ``apply``.
+    ``python`` is an expression of the same form, valid for arguments that are not NULL; empty means: call ``apply``.
     ``strict``: a NULL argument gives NULL without a call. ``typed``: ``apply`` takes the result type first.
-    ``null_when``: whether the result can be NULL, from whether each argument can be.
-    ``constants``: the positions of arguments that Spark wants to be constants.
-    ``specialize``: a Python expression for arguments of certain types, where one for all types would be slow or wrong.
-    ``spelling``: the Spark SQL, from the texts and types of the arguments, where one template would not do for all.
-    ``check``: refuses arguments by their values, of which those that are no constants are None.
-    ``total``: it never raises an error. ``overflows``: only where the result does not fit its type.
+    ``null_when``: tells if the result can be NULL, given which arguments can be.
+    ``constants``: the positions of arguments that must be constants in Spark.
+    ``specialize``: a Python expression for arguments of certain types, if one for all types would be slow or wrong.
+    ``spelling``: the Spark SQL, from the texts and types of the arguments, if one template would not do for all.
+    ``check``: refuses arguments by their values; arguments that are not constant are None.
+    ``total``: it never raises an error. ``overflows``: only if the result does not fit its type.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Function:
     overflows: bool = False
 
     def can_fail(self, of: Type) -> bool:
-        """Whether a call with a result ``of`` can raise an error. Spark's rules widen decimals up to 38 digits."""
+        """True if a call with a result ``of`` can raise an error. Spark's rules widen decimals up to 38 digits."""
         roomy = of == DOUBLE or (isinstance(of, Decimal) and of.precision < MAX_PRECISION)
         return not self.total and not (self.overflows and roomy)
 
     def nullable(self, arguments: Sequence[bool]) -> bool:
-        """Whether the result can be NULL, given whether each argument can be."""
+        """True if the result can be NULL, given which arguments can be."""
         return self.null_when(arguments)
 
     def inline(self, types: Sequence[Type], of: Type) -> str:
@@ -93,7 +93,7 @@ class StrictParameter:
     null: bool = True
 
     def takes(self, given: Type) -> bool:
-        """Whether an argument of that type becomes one of this parameter's."""
+        """True if an argument of that type is implicitly converted to this parameter's type."""
         return given == self.of or given in self.sources or (self.null and given == VOID)
 
 

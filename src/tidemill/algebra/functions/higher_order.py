@@ -1,7 +1,7 @@
-"""Functions that take a function: ``transform(prices, x -> x * 2)``.
+"""Functions that take a lambda: ``transform(prices, x -> x * 2)``.
 
-The type of a lambda is that of what it gives; the front end has typed its parameters by then. Those that may take the
-position of an element, too, are two functions here, so that nobody counts parameters when a row comes.
+The type of a lambda is that of its result; the front end has typed its parameters. A function whose lambda may also
+take the position of an element is two functions here, so that parameters are not counted for each row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def keep_placed(array: ArrayValue, test: Callable[[Any, int], Any]) -> ArrayValu
 
 
 def exists(array: ArrayValue, test: Callable[[Any], Any]) -> bool | None:
-    """Whether ``test`` is true for some element; NULL where it is for none and unknown for one. Stops at the first.
+    """True if ``test`` is true for some element; NULL if it is for none and NULL for one. Stops at the first.
 
     >>> exists((1, None), lambda x: x is not None and x > 1), exists((), lambda x: True)
     (False, False)
@@ -48,7 +48,7 @@ def exists(array: ArrayValue, test: Callable[[Any], Any]) -> bool | None:
 
 
 def forall(array: ArrayValue, test: Callable[[Any], Any]) -> bool | None:
-    """Whether ``test`` is true for all elements; NULL where it is false for none and unknown for one."""
+    """True if ``test`` is true for all elements; NULL if it is false for none and NULL for one."""
     return _decided(array, test, by=False)
 
 

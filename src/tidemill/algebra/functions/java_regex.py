@@ -34,7 +34,7 @@ CLASSES: dict[str, Ranges] = {
     + [(c, c) for c in (0x202F, 0x205F, 0x3000)],
     "v": [(10, 13), (0x85, 0x85), (0x2028, 0x2029)],
 }
-"""What ``\\d`` and the like stand for; in upper case, for all other characters."""
+"""The ranges of ``\\d`` and the like; the upper-case letter stands for all other characters."""
 
 POSIX: dict[str, Ranges] = {
     "Lower": LOWER,

@@ -1,4 +1,4 @@
-"""Patterns in text: LIKE, and Java's regular expressions, without those that only backtracking can follow."""
+"""Patterns in text: LIKE, and Java's regular expressions, except those that need backtracking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.model.errors import ArithmeticFault, Unsupported
 
 
 def like(text: str, pattern: str, escape: str = "\\") -> bool:
-    """Whether all of ``text`` is as ``pattern`` says: ``%`` is any text, ``_`` any character.
+    """True if ``pattern`` matches all of ``text``: ``%`` is any text, ``_`` any character.
 
     >>> like("tidemill", "tide%"), like("50%", "50\\\\%")
     (True, True)
@@ -27,13 +27,14 @@ def like(text: str, pattern: str, escape: str = "\\") -> bool:
 
 
 def check_escapes(pattern: str, escape: str) -> None:
-    """Refuse a pattern in which ``escape`` stands before nothing that it could escape."""
+    """Refuse a pattern in which ``escape`` is not followed by a character that it can escape."""
     _like(pattern, escape)
 
 
 @lru_cache(maxsize=1024)
 def _like(pattern: str, escape: str) -> re.Pattern[str]:
-    """What stands between two ``%`` is taken where it is first found, for good: nothing is gained by a later place."""
+    """The regular expression of a LIKE pattern. A piece between two ``%`` matches at its first occurrence, atomically:
+    a later one gains nothing."""
     pieces = [""]
     characters = iter(pattern)
     for character in characters:
@@ -60,8 +61,8 @@ def _escaped(character: str | None, pattern: str, escape: str) -> str:
 class Regular:
     """A regular expression that is searched for without backtracking, in UTF-8.
 
-    Of matches at one place Java prefers the first that it would come to. Where the text ends with a line end, ``$``
-    has two places, and only of some patterns can be told which one that is.
+    Of several matches at one position Java prefers the first that it would come to. If the text ends with a line end,
+    ``$`` matches at two positions, and only for some patterns is it known which one that is.
     """
 
     pattern: str
@@ -86,7 +87,8 @@ class Regular:
         return min(found, other, key=lambda match: (match.start(), -match.end()))
 
     def all(self, text: bytes) -> Iterator[Any]:
-        """The matches one after the other, as Java finds them: after an empty one it goes on at the next character."""
+        """The matches one after the other, as Java finds them: after an empty one the search resumes at the next
+        character."""
         start = 0
         while start <= len(text) and (found := self.find(text, start)) is not None:
             yield found
@@ -133,7 +135,7 @@ _OPTIONS.log_errors = False
 
 @lru_cache(maxsize=1024)
 def _with_places(pattern: str) -> Regular:
-    """A regular expression of which not only is asked whether it matches, but where."""
+    """A regular expression whose match positions are needed, not only whether it matches."""
     found = compiled(pattern)
     if found.form.idles:
         raise ArithmeticFault(
@@ -145,12 +147,12 @@ def _with_places(pattern: str) -> Regular:
 
 
 def check_pattern(values: Sequence[Any]) -> None:
-    """Refuse a constant pattern that no row could be compared with."""
+    """Refuse an invalid constant pattern."""
     _check(values, compiled)
 
 
 def check_places(values: Sequence[Any]) -> None:
-    """The same where it is asked what a match consists of."""
+    """The same for functions that need match positions."""
     _check(values, _with_places)
 
 

@@ -34,8 +34,8 @@ INTERNAL = frozenset({
     "filter_placed", "transform_placed", "sort_by", "get_field", "get_item", "numbered", "log_base",
     "sequence_of_moments", "week",
 })  # fmt: skip
-"""What operators and other functions are made of: no functions of SQL, and unknown to users by these names."""
+"""Internal functions that operators and other functions expand to; users cannot call them by these names."""
 
 
 OPERATORS = frozenset(function.name for function in (*ARITHMETIC, *RELATIONS))
-"""The functions beside which an integer literal is as narrow as its digits."""
+"""Functions beside which an integer literal is as narrow as its digits."""

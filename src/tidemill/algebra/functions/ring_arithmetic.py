@@ -1,9 +1,9 @@
-"""The arithmetic of sums: products and sums of weights and ring values, exact, without SQL's own typing.
+"""The arithmetic of sums: exact products and sums of weights and ring values, without SQL's own typing.
 
-A SQL product of two DECIMALs is rounded where it would need more than 38 digits, and one of BIGINTs may not leave 64
-bits. Statements that multiply the sums of one map with those of another can afford neither: a deletion must take back
-to the last digit what the insertion brought. So a ring number has no more than one limit, that of the widest register
-that every runtime has: 38 digits as a DECIMAL, 128 bits as a BIGINT. Only what leaves a program is held to its type.
+A SQL product of two DECIMALs is rounded if it would need more than 38 digits, and one of BIGINTs is limited to 64 bits.
+Statements that multiply the sums of one map with those of another can afford neither: a deletion must subtract to the
+last digit what the insertion added. So a ring number has a single limit, the widest register that every runtime has: 38
+digits as a DECIMAL, 128 bits as a BIGINT. Only output values are checked against their type.
 """
 
 from __future__ import annotations

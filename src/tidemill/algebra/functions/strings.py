@@ -158,7 +158,7 @@ _PAD = takes(t.STRING, t.INT, t.STRING, gives=t.STRING, optional=1)
 _COUNT = takes(t.STRING, t.INT, gives=t.STRING)
 _LOCATE = takes(t.STRING, t.STRING, t.INT, gives=t.INT, optional=1)
 _BYTES = StrictParameter(t.STRING)
-"""What is hashed: Spark wants bytes, and a text has some, but a number is not written as one for it."""
+"""Argument of hash functions: Spark hashes bytes; a text is converted, a number is not."""
 _HASH = takes(_BYTES, gives=t.STRING)
 
 STRINGS = (

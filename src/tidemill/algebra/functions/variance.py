@@ -1,8 +1,8 @@
 """The last steps of variances and correlations: differences of sums in which almost all digits cancel.
 
-Where values lie close together, far away from zero, the sum of their squares and the square of their sum agree in most
-digits. So a product comes with what rounding took from it, a sum as a double-double, and the difference is taken with
-about 32 digits.
+For values that are close together and far from zero, the sum of their squares and the square of their sum agree in most
+digits. So a product comes with its rounding error, a sum as a double-double, and the difference is taken with about 32
+digits.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidemill.model import types as t
 from tidemill.model.types import Type
 
 SPLITTER = 134217729.0
-"""2**27 + 1 cuts a double into two halves whose products are exact."""
+"""2**27 + 1 splits a double into two halves whose products are exact."""
 
 LARGEST = 1e300
-"""Beyond this the halves would overflow."""
+"""Magnitude above which the halves would overflow."""
 
 
 def product_error(left: float, right: float) -> float:
-    """What rounding took from ``left * right``, exactly; 0 where that cannot be told because it is too large.
+    """The exact rounding error of ``left * right``; 0 if it is too large to compute.
 
     >>> product_error(0.1, 0.1) + 0.1 * 0.1 == 0.1 * 0.1, product_error(3.0, 4.0)
     (True, 0.0)
@@ -43,8 +43,8 @@ def _half(value: float) -> float:
 def deviation(count: int, *halves: float) -> float:
     """The sum of ``(x - mean of x) * (y - mean of y)`` over ``count`` rows.
 
-    ``halves`` are the sums of x, of y, of their products and of what rounding took from these, each of which is a
-    high half and a low one. A sum that is no number leaves none.
+    ``halves`` are the sums of x, of y, of their products and of the rounding errors of these, each as a high half and a
+    low one. If a sum is NaN or infinite, the result is not a finite number.
 
     >>> deviation(2, 3.0, 0.0, 3.0, 0.0, 5.0, 0.0, 0.0, 0.0)
     0.5

@@ -1,4 +1,4 @@
-"""Frames: which rows around a row a window function looks at, as places in a part that stands in order."""
+"""Frames: the rows around a row that a window function reads, as positions in an ordered partition."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.zset import Row
 
 FrameSpan = tuple[int, int]
-"""The places of a frame's rows: the first, and the one after the last."""
+"""The positions of a frame's rows: the first, and the one after the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """For each place, the span of the rows that are equal to it in all terms of the order."""
+    """For each position, the span of the rows that are equal to it in all terms of the order."""
 
     starts: list[int]
     ends: list[int]
@@ -45,7 +45,7 @@ class Peers:
 
 
 def spans_of(frame: Frame, places: Sequence[Row], order: Sequence[SortOrder]) -> list[FrameSpan]:
-    """The span of ``frame`` around each row. Neither end ever goes back from one row to the next.
+    """The span of ``frame`` around each row. Neither end ever moves back from one row to the next.
 
     >>> spans_of(Frame(True, -1, 0), [("a",), ("b",), ("c",)], ())
     [(0, 1), (0, 2), (1, 3)]
@@ -80,7 +80,7 @@ def _ends_by_value(frame: Frame, places: Sequence[Row], order: Sequence[SortOrde
 
 
 def moved(value: Any, offset: Any, order: SortOrder) -> Any:
-    """``value`` moved by ``offset`` along the order. What is NULL stays so: its frame is its peers."""
+    """``value`` moved by ``offset`` along the order. NULL stays NULL: its frame is its peers."""
     if order.descending:
         offset = -offset
     match value:
@@ -96,7 +96,7 @@ def moved(value: Any, offset: Any, order: SortOrder) -> Any:
 
 
 def _shifted(moment: Any, distance: Any, offset: int) -> Any:
-    """``moment`` so far away; the first or last one of the calendar where that would be beyond it."""
+    """``moment`` shifted by an offset; clamped to the first or last one of the calendar."""
     try:
         return moment + distance()
     except OverflowError:

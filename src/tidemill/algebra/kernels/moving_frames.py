@@ -1,7 +1,7 @@
-"""Aggregates over frames that move along a partition: what enters is added, what leaves is taken away.
+"""Aggregates over frames that move along a partition: values that enter are added, values that leave are subtracted.
 
 The ends of frames only move forward, so sums, counts and extremes of all frames of a partition cost O(rows). Every
-other aggregate is computed for each frame by itself.
+other aggregate is computed for each frame separately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidemill.changes.zset import Row
 
 
 def aggregate_frames(call: AggregateCall, rows: Sequence[Row | None], spans: Sequence[FrameSpan]) -> list[Any]:
-    """The value of ``call`` over each span of ``rows``, of which None is not looked at.
+    """The value of ``call`` over each span of ``rows``, in which None is skipped.
 
     >>> from tidemill.algebra.expressions.scalars import Column
     >>> from tidemill.model.types import BIGINT, INT

@@ -18,10 +18,10 @@ from tidemill.changes.zset import Row
 def window_values(
     call: WindowCall, arguments: Sequence[Row | None], places: Sequence[Row], order: Sequence[SortOrder]
 ) -> list[Any]:
-    """The value of ``call`` for each row of a part, given in order.
+    """The value of ``call`` for each row of a partition, given in order.
 
-    ``arguments`` are the values of the call's arguments (None for a row that its FILTER leaves out), ``places`` those
-    of the terms of ``order``.
+    ``arguments`` are the values of the call's arguments (None for a row that its FILTER excludes), ``places`` those of
+    the terms of ``order``.
 
     >>> from tidemill.algebra.expressions.scalars import Column
     >>> from tidemill.model.types import INT
@@ -64,7 +64,7 @@ def _cume_dist(peers: Peers, arguments: Sequence[Row | None]) -> list[float]:
 
 
 def _ntile(peers: Peers, arguments: Sequence[Row | None]) -> list[int]:
-    """Buckets of equal size; the first ones have a row more where it does not come out even."""
+    """Buckets of equal size; the first ones have one row more if the size is not divisible."""
     buckets = [row[0] for row in arguments if row is not None]
     found = []
     for place, count in enumerate(buckets):
@@ -85,7 +85,7 @@ _RANKINGS: dict[str, Callable[[Peers, Sequence[Row | None]], list[Any]]] = {
 
 
 def _neighbours(call: WindowCall, arguments: Sequence[Row]) -> list[Any]:
-    """LAG and LEAD. With IGNORE NULLS, places are counted among the rows in which x is not NULL."""
+    """LAG and LEAD. With IGNORE NULLS, positions are counted among the rows in which x is not NULL."""
     found = []
     for place, (_, offset, default) in enumerate(arguments):
         distance = -offset if call.function == "lag" else offset
@@ -96,7 +96,7 @@ def _neighbours(call: WindowCall, arguments: Sequence[Row]) -> list[Any]:
 
 
 def _known_away(arguments: Sequence[Row], place: int, distance: int) -> int | None:
-    """The place of the row so many known values away; None where there are not as many."""
+    """The position of the row that many non-NULL values away; None if there are not as many."""
     if distance == 0:
         return place
     direction = range(place + 1, len(arguments)) if distance > 0 else range(place - 1, -1, -1)
@@ -105,7 +105,7 @@ def _known_away(arguments: Sequence[Row], place: int, distance: int) -> int | No
 
 
 def _picked(call: WindowCall, frame: Sequence[Row]) -> Any:
-    """FIRST_VALUE, LAST_VALUE and NTH_VALUE of the rows of a frame; NULL where there is none."""
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE of the rows of a frame; NULL if there is none."""
     rows = [row for row in frame if not call.ignore_nulls or row[0] is not None]
     place = {"first_value": 0, "last_value": len(rows) - 1}.get(call.function)
     if place is None:
@@ -114,7 +114,8 @@ def _picked(call: WindowCall, frame: Sequence[Row]) -> Any:
 
 
 def _sessions(arguments: Sequence[Row]) -> list[Any]:
-    """Start and end of each row's session: that ends a gap after its last row, and a row at its very end is in it."""
+    """Start and end of each row's session, which ends a gap after its last row; a row exactly at the end belongs to
+    it."""
     sessions: list[list[datetime]] = []
     found = []
     for moment, gap in arguments:
@@ -128,7 +129,7 @@ def _sessions(arguments: Sequence[Row]) -> list[Any]:
 
 
 def _aggregate(call: WindowCall) -> AggregateCall:
-    """The aggregate that is taken over each frame; FILTER has been applied."""
+    """The aggregate over each frame; FILTER has been applied."""
     argument = call.arguments[0] if call.arguments else None
     others, parameters = call.arguments[1:], call.parameters
     return AggregateCall(call.name, call.function, argument, call.of, others=others, parameters=parameters)

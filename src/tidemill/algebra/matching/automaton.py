@@ -1,8 +1,8 @@
-"""The machine that recognizes a pattern: a state for each variable as it stands in the pattern, and what may follow it.
+"""The automaton of a pattern: a state for each occurrence of a variable in the pattern, and its successors.
 
-This is the finite state machine of the ViewDF thesis (algorithm 1) for all regular expressions. What may follow is in
-order: of two ways in which rows match, the one that takes an earlier state where they part is the better one. So
-``d+`` would rather go on than end, and ``d+?`` rather end than go on.
+This is the finite state machine of the ViewDF thesis (algorithm 1) for all regular expressions. Successors are ordered
+by preference: of two ways in which rows match, the one that takes an earlier successor where they differ is the better
+one. So ``d+`` prefers to continue, and ``d+?`` prefers to end.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tidemill.algebra.relational.row_patterns import Alternation, Concatenation,
 from tidemill.model.errors import Unsupported
 
 END = -1
-"""Among the states that follow: the pattern is complete."""
+"""Among the successors: the pattern is complete."""
 
 MOST_STATES = 1_000
-"""No pattern has more states: ``(a{1,100}){1,100}`` would have as many as that, ten times over."""
+"""Maximum number of states: ``(a{1,100}){1,100}`` would have ten thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Automaton:
 
 
 def automaton_of(pattern: RowPattern) -> Automaton:
-    """The machine of a pattern."""
+    """The automaton of a pattern."""
     writing = _AutomatonBuilder()
     first = writing.write(pattern, writing.add(END))
     states = [place for place, step in enumerate(writing.steps) if isinstance(step, str)]
@@ -49,7 +49,8 @@ def automaton_of(pattern: RowPattern) -> Automaton:
 
 
 class _AutomatonBuilder:
-    """Steps, written from the last to the first: a variable to be taken, places to go on at in order, or the end."""
+    """Steps, written from the last to the first: a variable to be taken, successors in order of preference, or the
+    end."""
 
     def __init__(self) -> None:
         self.steps: list[str | list[int] | int] = []
@@ -88,7 +89,7 @@ class _AutomatonBuilder:
             again = self.add([])
             first = self.write(pattern.item, again)
             self.steps[again] = self._ways(pattern, first, then)
-            # What comes at least once begins within the loop, and needs no copy before it.
+            # A pattern that occurs at least once begins within the loop, and needs no copy before it.
             then, least = (first, least - 1) if least else (again, 0)
         else:
             end = then
@@ -102,7 +103,7 @@ class _AutomatonBuilder:
         return [then, again] if pattern.reluctant else [again, then]
 
     def reached(self, place: int) -> Iterator[int]:
-        """The variables and the end that can come next at ``place``, each once, the best way first."""
+        """The variables and the end that can come next at ``place``, each once, in order of preference."""
         seen: set[int] = set()
         waiting = [place]
         while waiting:

@@ -6,11 +6,11 @@ function          value
 first, last       the argument in the first or last row of the variables, ``offset`` rows after or before it
 count, sum ...    an aggregate of the argument over the rows of the variables
 classifier        the variable of the last row, in capitals
-match_number      the number of the match in its part, from 1
+match_number      the number of the match in its partition, from 1
 ================  ========================================================================================
 
-A *fold* keeps what such a value needs while rows are added, at O(1) a row. States of folds are never changed in place:
-runs that have begun alike share them.
+A *fold* maintains such a value while rows are added, in O(1) per row. States of folds are never changed in place: runs
+with a common prefix share them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs: rows that have been taken for the variables of a pattern, one after the other."""
+"""Partial matches (runs): rows that have been taken for the variables of a pattern, one after the other."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidemill.algebra.relational.walk import columns_in
 from tidemill.changes.zset import Row
 
 Holds = Callable[[Row], bool]
-"""Whether the condition of a variable is true of the values of its looks, as ``navigations_read`` orders them."""
+"""Tests the condition of a variable on the values of its navigations, in the order of ``navigations_read``."""
 
 
 class PartitionRows(Protocol):
-    """The rows of a part, by their numbers from ``begin`` on: what the looks read of each. ``end`` is none of them."""
+    """The rows of a partition by number, from ``begin`` to before ``end``: the values that navigations read of each."""
 
     @property
     def begin(self) -> int: ...
@@ -32,7 +32,7 @@ class PartitionRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedRows:
-    """Rows that are all at hand."""
+    """Rows held in a list."""
 
     all: Sequence[Row]
     begin: int = 0
@@ -49,8 +49,8 @@ class ListedRows:
 class PartialMatch:
     """The last row that was taken, the state that took it, and the run before it; ``values`` are the folds' states.
 
-    A run that has taken no row has state -1, and none before it. ``first`` is the row at which the run begins. Where
-    nobody will ask for all rows, the run before is the one that has taken none.
+    A run that has taken no row has state -1, and none before it. ``first`` is the row at which the run begins. If the
+    rows of the match are not needed, the run before is the one that has taken none.
     """
 
     before: PartialMatch | None
@@ -75,7 +75,7 @@ def navigations_read(match: Match, variable: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _NavigationState:
-    """One look at work: its number, how it goes on, and which value of which row it reads."""
+    """One navigation: its number, its fold, and which value of which row it reads."""
 
     number: int
     fold: Fold
@@ -91,9 +91,10 @@ class _NavigationState:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """All that taking a row for a variable needs: its condition, the navigations that it reads, and those that go on.
+    """The data for taking a row for a variable: its condition, the navigations that it reads, and those that it
+    updates.
 
-    A look that is read goes on with the row that is tried, unless it is told not to.
+    A navigation that is read includes the row that is tried, unless it is declared not to.
     """
 
     variable: str
@@ -103,13 +104,13 @@ class _Trial:
 
 
 class MatchBuilder:
-    """Lets runs take rows. ``holds`` has the conditions, by variable."""
+    """Extends runs by rows. ``holds`` has the conditions, by variable."""
 
     def __init__(self, match: Match, holds: Mapping[str, Holds]) -> None:
         self.machine = automaton_of(match.pattern)
         self._looks = (*match.looks, *match.measures)
         arguments = {argument: place for place, argument in enumerate(match.arguments)}
-        self._sights = [
+        self._navigations = [
             _NavigationState(
                 number, fold_of(look), None if look.argument is None else arguments[look.argument], look.step
             )
@@ -123,50 +124,56 @@ class MatchBuilder:
         self._remembers = match.needs_all_rows
 
     def _kept(self, read: Mapping[str, Sequence[int]]) -> list[_NavigationState]:
-        """The looks that go on from row to row, and not those of which only the row that is tried is ever read."""
-        by = [[name for name, numbers in read.items() if sight.number in numbers] for sight in self._sights]
-        pairs = zip(self._looks, self._sights, by, strict=True)
+        """The navigations that are maintained from row to row, without those that only read the row that is tried."""
+        by = [
+            [name for name, numbers in read.items() if navigation.number in numbers] for navigation in self._navigations
+        ]
+        pairs = zip(self._looks, self._navigations, by, strict=True)
         return [
-            sight
-            for look, sight, names in pairs
-            if not (names and isinstance(sight.fold, LatestFold) and not look.earlier and all(map(look.sees, names)))
+            navigation
+            for look, navigation, names in pairs
+            if not (
+                names and isinstance(navigation.fold, LatestFold) and not look.earlier and all(map(look.sees, names))
+            )
         ]
 
     def _trial(
         self, variable: str, holds: Holds | None, read: Sequence[int], kept: Sequence[_NavigationState]
     ) -> _Trial:
         sees = [look.sees(variable) for look in self._looks]
-        tried = ((self._sights[number], sees[number] and not self._looks[number].earlier) for number in read)
-        return _Trial(variable, holds, tuple(tried), tuple(sight for sight in kept if sees[sight.number]))
+        tried = ((self._navigations[number], sees[number] and not self._looks[number].earlier) for number in read)
+        return _Trial(
+            variable, holds, tuple(tried), tuple(navigation for navigation in kept if sees[navigation.number])
+        )
 
     def begin(self, row: int, number: int) -> PartialMatch:
-        """A run that has taken nothing, at a row, for the match of that number."""
-        pairs = zip(self._looks, self._sights, strict=True)
-        values = tuple(number if look.function == MATCH_NUMBER else sight.fold.start for look, sight in pairs)
+        """An empty run at a row, for the match of that number."""
+        pairs = zip(self._looks, self._navigations, strict=True)
+        values = tuple(number if look.function == MATCH_NUMBER else navigation.fold.start for look, navigation in pairs)
         return PartialMatch(None, row, -1, -1, values)
 
     def take(self, run: PartialMatch, state: int, row: int, rows: PartitionRows) -> PartialMatch | None:
-        """The run after it has taken ``row`` for ``state``; None where it cannot."""
+        """The run after it has taken ``row`` for ``state``; None if it cannot."""
         trial = self._trials[state]
         variable, old = trial.variable, run.values
         if trial.holds is not None:
             given = [
-                sight.fold.value(sight.added(run, variable, row, rows) if goes_on else old[sight.number])
-                for sight, goes_on in trial.read
+                navigation.fold.value(navigation.added(run, variable, row, rows) if goes_on else old[navigation.number])
+                for navigation, goes_on in trial.read
             ]
             if not trial.holds(tuple(given)):
                 return None
         values = list(old)
-        for sight in trial.continuing:
-            values[sight.number] = sight.added(run, variable, row, rows)
+        for navigation in trial.continuing:
+            values[navigation.number] = navigation.added(run, variable, row, rows)
         before = run if self._remembers or run.before is None else run.before
         return PartialMatch(before, run.first, row, state, tuple(values))
 
     def measured(self, run: PartialMatch, last: PartialMatch) -> Row:
-        """The output for a partial match that is the beginning of ``last``, or all of it."""
-        pairs = zip(self._looks[self._relevant :], self._sights[self._relevant :], strict=True)
+        """The output for a partial match that is a prefix of ``last``, or all of it."""
+        pairs = zip(self._looks[self._relevant :], self._navigations[self._relevant :], strict=True)
         return tuple([s.fold.value((last if look.final else run).values[s.number]) for look, s in pairs])
 
     def continuation_key(self, run: PartialMatch) -> tuple[Any, ...]:
-        """All that decides how a run can go on: runs that are equal in it can go on alike."""
+        """All that decides how a run can continue: runs with equal keys can continue alike."""
         return (run.state, *run.values[: self._relevant])

@@ -1,8 +1,8 @@
-"""The search for matches in a part: row by row, from any state in which it was left.
+"""The search for matches in a partition: row by row, resumable at any state.
 
-A search is never changed in place, so it can be kept at any row and taken up again there: what comes later is all that
-has to be read again. Runs from one row go on side by side, the better one first. Once a run has completed the pattern,
-those that are worse than it are given up.
+A search is never changed in place, so it can be kept at any row and resumed there: only later rows have to be read
+again. Runs from one row are followed in parallel, the better one first. Once a run has completed the pattern, worse
+ones are dropped.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from tidemill.changes.zset import Row
 from tidemill.model.errors import ArithmeticFault
 
 MOST_PARTIAL_MATCHES = 10_000
-"""No more runs than so many go on at once in a part."""
+"""Maximum number of simultaneous runs in a partition."""
 
 Thread = tuple[PartialMatch, tuple[int, ...]]
-"""A run and the states that it may go on with, the best one first."""
+"""A run and the states that it may continue with, the best one first."""
 
 MatchedRows = list[tuple[int, Row]]
-"""What comes out: the number of a row of the part, and the values of the measures."""
+"""The output: the number of a row of the partition, and the values of the measures."""
 
 FailedStates = set[tuple[object, ...]]
-"""Where runs stood that came to nothing: others that stand there need not be followed."""
+"""Continuation keys of failed runs: other runs with these keys need not be followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchSearch:
     """Runs from row ``start`` that have read all rows before ``at``; ``best`` is the best complete one.
 
-    ``number`` matches have been found before. Where runs begin at every row, ``threads`` are all of them.
+    ``number`` matches have been found before. If runs begin at every row, ``threads`` are all of them.
     """
 
     start: int
@@ -44,22 +44,22 @@ class MatchSearch:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether no run has taken a row yet: what comes from here on depends on the rows from here on."""
+        """True if no run has taken a row yet: the further output depends only on the rows from here on."""
         return self.at == self.start and all(run.before is None for run, _ in self.threads)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCheckpoint:
-    """A search as it stood when the first ``read`` rows of the part had been read, and no others."""
+    """A search after the first ``read`` rows of the partition had been read, and no others."""
 
     read: int
     search: MatchSearch
 
 
 class Matcher:
-    """Finds what a ``Match`` gives for a part. A search is noted whenever it has read ``every`` rows more.
+    """Computes the output of a ``Match`` for a partition. A checkpoint is taken after every ``every`` rows.
 
-    So a late row has no more than these read again, and what follows it.
+    So after a late row at most these are read again, and what follows it.
     """
 
     every = 16
@@ -75,7 +75,7 @@ class Matcher:
         self._empty = END in machine.entry and not self._each
 
     def _live(self, follow: tuple[int, ...]) -> tuple[int, ...]:
-        """The states that a run may go on with. What is worse than the end is given up for it, once it is reached."""
+        """The states that a run may continue with. Those worse than the end are dropped, once it is reached."""
         if self._each or END not in follow:
             return tuple(state for state in follow if state != END)
         return follow[: follow.index(END)]
@@ -89,11 +89,11 @@ class Matcher:
         return found
 
     def begin(self, row: int = 0) -> SearchCheckpoint:
-        """The search at the first row of a part, before it has been read."""
+        """The search at the first row of a partition, before it has been read."""
         return SearchCheckpoint(row, self._attempt(row, 0))
 
     def moved(self, mark: SearchCheckpoint, distance: int) -> SearchCheckpoint:
-        """A fresh search, where all rows have other numbers."""
+        """A fresh search, after all rows were renumbered."""
         search = mark.search
         assert search.is_fresh, "runs know the numbers of their rows"
         fresh = self._attempt(search.start + distance, search.number)
@@ -114,10 +114,9 @@ class Matcher:
         marks: list[SearchCheckpoint] | None = None,
         until: Container[int] = (),
     ) -> SearchCheckpoint:
-        """The search once it has read all ``rows``; what is certain by then is added to ``found``.
+        """The search once it has read all ``rows``; output that is certain by then is added to ``found``.
 
-        On the way the search is noted in ``marks`` now and then. It ends early where it begins afresh at a row of
-        ``until``.
+        Checkpoints are added to ``marks`` on the way. It ends early if it starts afresh at a row of ``until``.
         """
         marking = _Checkpointing(mark.read, self.every, marks, until)
         search = self._advance(mark.search, rows, found, set(), marking)
@@ -125,11 +124,11 @@ class Matcher:
 
     @property
     def waits(self) -> bool:
-        """Whether what comes out may depend on there being no further rows."""
+        """True if the output may depend on the end of the rows."""
         return not self._each
 
     def finish(self, mark: SearchCheckpoint, rows: PartitionRows, found: MatchedRows) -> None:
-        """Add what is a match because no row follows."""
+        """Add the matches that are complete because no row follows."""
         search = mark.search
         hopeless: FailedStates = set()
         while self.waits and search.start < rows.end:
@@ -166,7 +165,7 @@ class Matcher:
         return search
 
     def _settled(self, search: MatchSearch, found: MatchedRows) -> MatchSearch:
-        """Runs from a row have come to their end: the search from where it goes on."""
+        """The search after all runs from a row have ended, from the row at which it continues."""
         best = search.best
         if best is None:
             return self._attempt(search.start + 1, search.number)
@@ -238,17 +237,17 @@ class Matcher:
         return MatchSearch(row + 1, row + 1, search.number, self._distinct(threads))
 
     def _passes(self, taken: bool) -> bool:
-        """Whether a run goes on as it was, too, where it has or has not taken a row."""
+        """True if a run may also pass over the row, given whether it has taken it."""
         return self._match.skips is Contiguity.ANY or (self._match.skips is Contiguity.NEXT and not taken)
 
     def _choice(self, run: PartialMatch) -> object:
-        """Of complete runs that are equal in this, only the best one comes out."""
+        """Key of a complete run: of several with equal keys only the best one is output."""
         if self._match.skips is not Contiguity.ANY:
             return run.first
         return tuple(part.row for part in run.backwards())
 
     def _distinct(self, threads: list[Thread]) -> tuple[Thread, ...]:
-        """The runs that can go on, without those that can only do what a better one can."""
+        """The runs that can continue, without those whose continuations a better one has, too."""
         going = [thread for thread in threads if thread[1]]
         if len(going) > 1 and self._match.skips is not Contiguity.ANY:
             best: dict[tuple[object, ...], Thread] = {}
@@ -261,9 +260,9 @@ class Matcher:
 
 
 class _Checkpointing:
-    """Notes a search whenever it has come so many rows further, best where it begins afresh.
+    """Takes a checkpoint whenever a search has advanced by so many rows, preferably where it is fresh.
 
-    Rows that it goes back to have been ``read`` before. It ends where it begins afresh at a row of ``until``.
+    Rows that it goes back to have been ``read`` before. It ends where it is fresh at a row of ``until``.
     """
 
     def __init__(self, read: int, every: int, marks: list[SearchCheckpoint] | None, until: Container[int] = ()) -> None:

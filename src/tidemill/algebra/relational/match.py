@@ -22,11 +22,11 @@ MATCH_NUMBER = "match_number"
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """A value that is read of a run, and the name that it gets.
+    """A value that is read of a run, and its name.
 
-    Only rows of ``variables`` are seen; without any, all rows. ``offset`` is for ``first`` and ``last``. ``step`` takes
-    the argument from a row so many places on in the part instead (before, where it is negative), whether or not that
-    one is in the run. ``earlier`` leaves out the row that is being tried, ``final`` reads the whole match in each of
+    Only rows of ``variables`` are read; without any, all rows. ``offset`` is for ``first`` and ``last``. ``step`` takes
+    the argument from a row that many positions after in the partition instead (before, if negative), whether or not
+    that one is in the run. ``earlier`` excludes the row that is being tried, ``final`` reads the whole match in each of
     its rows.
     """
 
@@ -42,18 +42,18 @@ class Navigation:
 
     @property
     def field(self) -> Field:
-        """The column that this makes."""
+        """The column of its value."""
         aggregate = AGGREGATE_FUNCTIONS.get(self.function)
         never_null = self.function == MATCH_NUMBER if aggregate is None else not aggregate.nullable
         return Field(self.name, self.of, not never_null)
 
     def sees(self, variable: str) -> bool:
-        """Whether rows of that variable count."""
+        """True if rows of that variable count."""
         return not self.variables or variable in self.variables
 
 
 class RowsPerMatch(Enum):
-    """The rows that a match gives."""
+    """The rows that a match outputs."""
 
     ONE = "one row per match"
     ALL = "all rows per match"
@@ -69,7 +69,7 @@ class Contiguity(Enum):
 
 
 class AfterMatch(Enum):
-    """The row at which the search goes on after a match."""
+    """The row at which the search continues after a match."""
 
     PAST_LAST = "past last row"
     NEXT = "to next row"
@@ -79,7 +79,7 @@ class AfterMatch(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """The row at which the search goes on after a match; for ``FIRST`` and ``LAST`` one of ``variables``."""
+    """The row at which the search continues after a match; for ``FIRST`` and ``LAST`` one of ``variables``."""
 
     after: AfterMatch = AfterMatch.PAST_LAST
     variables: tuple[str, ...] = ()
@@ -87,24 +87,25 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Match(Unary):
-    """The rows at which rows of a part, in order, match ``pattern``, each followed by what ``measures`` read.
+    """The rows at which rows of a partition, in order, match ``pattern``, each followed by the values of ``measures``.
 
-    Parts and their order are those of ``TopK``. ``conditions`` tell which rows a variable can be, over the names of
-    ``looks`` alone, which see the rows of the run so far and the row that is tried: so nothing but looks reads columns.
+    Partitions and their order are those of ``TopK``. ``conditions`` tell which rows a variable can be, over the names
+    of ``looks`` alone, which see the rows of the run so far and the row that is tried: so only navigations read
+    columns.
 
     A run begins at a row and takes rows in order. Without ``skips`` it takes every row, and ends at the first that it
     cannot take. ``NEXT`` passes over rows that it cannot take. ``ANY`` passes over any row as well as taking it, so
     that every choice of rows is a run.
 
     ``ONE`` and ``ALL``: the search for a match begins at the first row. Of all runs from there that complete the
-    pattern the best one is the match (see ``machine``), and it gives its last row, or all of its rows. The search goes
-    on where ``skip`` says, or at the next row where there is no match or an empty one, which gives the row at which it
-    stands.
+    pattern the best one is the match (see ``matching.automaton``), and it outputs its last row, or all of its rows. The
+    search continues where ``skip`` says, or at the next row if there is no match or an empty one, which outputs the row
+    at which it is.
 
-    ``EACH``: runs from a row go on together, and each row that completes the pattern comes out, for the best of the
-    runs that it completes. When none of them can go on, the search begins anew after the last row that came out, or at
-    the next row where none did. While one can go on, it does not; but with ``NEXT`` in ``skip``, and where runs skip
-    ``ANY`` row, runs begin at every row, and there each choice of rows comes out.
+    ``EACH``: runs from a row are followed together, and each row that completes the pattern is output, for the best of
+    the runs that it completes. When none of them can continue, the search begins again after the last row that was
+    output, or at the next row if there was none. While one can continue, it does not; but with ``NEXT`` in ``skip``,
+    and if runs skip ``ANY`` row, runs begin at every row, and each choice of rows is output.
     """
 
     partition: tuple[Scalar, ...]
@@ -123,7 +124,7 @@ class Match(Unary):
 
     @property
     def overlaps(self) -> bool:
-        """Whether runs begin at every row, whatever becomes of those before them, and come out as they go."""
+        """True if runs begin at every row, independently of earlier ones, and are output as they complete."""
         everywhere = self.skips is Contiguity.ANY or self.skip.after is AfterMatch.NEXT
         return self.output is RowsPerMatch.EACH and everywhere
 
@@ -135,12 +136,12 @@ class Match(Unary):
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether all rows of a run must be known, and not just the last."""
+        """True if all rows of a run are needed, and not just the last."""
         return self.output is RowsPerMatch.ALL or self.skips is Contiguity.ANY or bool(self.skip.variables)
 
     @property
     def counts(self) -> bool:
-        """Whether it is told which match of its part a match is."""
+        """True if the number of a match in its partition is read."""
         return any(look.function == MATCH_NUMBER for look in (*self.looks, *self.measures))
 
     @property
@@ -154,7 +155,7 @@ class Match(Unary):
         return tuple(look.argument for look in (*self.looks, *self.measures) if look.argument is not None)
 
     def with_navigation_arguments(self, scalars: Iterator[Scalar]) -> Match:
-        """The same with the next of ``scalars`` in place of each of ``looked_at``."""
+        """The same with the next of ``scalars`` in place of each of ``navigation_arguments``."""
         looks, measures = (
             tuple(look if look.argument is None else replace(look, argument=next(scalars)) for look in part)
             for part in (self.looks, self.measures)

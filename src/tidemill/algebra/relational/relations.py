@@ -19,7 +19,7 @@ from tidemill.model.types import Field
 
 @dataclass(frozen=True, slots=True)
 class Unary(Relation):
-    """A node over one input, with its columns unless it says otherwise."""
+    """A node over one input; its columns are those of the input by default."""
 
     input: Relation
 
@@ -30,7 +30,7 @@ class Unary(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Relation):
-    """A node over two inputs, with the columns of the left one unless it says otherwise."""
+    """A node over two inputs; its columns are those of the left one by default."""
 
     left: Relation
     right: Relation
@@ -99,7 +99,7 @@ class Filter(Unary):
 
 @dataclass(frozen=True, slots=True)
 class Project(Unary):
-    """Each row computed anew; weights of rows that become equal add up."""
+    """Each row replaced by computed columns; weights of rows that become equal add up."""
 
     outputs: tuple[Named, ...]
 
@@ -131,7 +131,7 @@ class Join(Binary):
 
 @dataclass(frozen=True, slots=True)
 class OuterJoin(Binary):
-    """The pairs of a join, and each row of a side that is kept and has no partner, with NULLs for the other side."""
+    """The pairs of a join, and each row of a preserved side without a partner, with NULLs for the other side."""
 
     condition: Scalar | None
     keeps_left: bool
@@ -147,10 +147,10 @@ class OuterJoin(Binary):
 
 @dataclass(frozen=True, slots=True)
 class Unnest(Unary):
-    """Each row once for each element of ``array``, which follows it as the last column, its position before it.
+    """Each row once for each element of ``array``, which is appended as the last column, its position before it.
 
     ``columns`` are the element, or the position (an INT counted from 0) and the element. With ``outer`` a row whose
-    array is empty or NULL stays, with NULLs.
+    array is empty or NULL is preserved, with NULLs.
     """
 
     array: Scalar
@@ -204,32 +204,33 @@ class Distinct(Unary):
 
 @dataclass(frozen=True, slots=True)
 class Intersect(Binary):
-    """The rows of both inputs, column by position: each as often as in the one that has it less, or once."""
+    """The rows of both inputs, column by position: with the smaller of both multiplicities, or once."""
 
     all: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Except(Binary):
-    """The rows of ``left`` less those of ``right``: as often as are left over, or once where ``right`` has none."""
+    """The rows of ``left`` minus those of ``right``: with the difference of multiplicities, or once if ``right`` has
+    none."""
 
     all: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Unary):
-    """Each row as often again as ``times`` says, a BIGINT; not at all where that is not positive."""
+    """Each row ``times`` times, a BIGINT; none if that is not positive."""
 
     times: Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class TopK(Unary):
-    """Of the rows of each part, in order, ``limit`` after the first ``offset``; parts are equal in ``partition``.
+    """Of the rows of each partition, in order, ``limit`` after the first ``offset``.
 
-    A row of weight n stands n times in the order, and rows that are equal in ``order`` stand in the order of their
-    columns, from left to right, NULLs first: so the answer is always one. ``ties`` adds the rows that are equal in
-    ``order`` to the last one (``RANK() <= limit``).
+    A row of weight n occurs n times in the order, and rows that are equal in ``order`` are ordered by their columns,
+    from left to right, NULLs first: so the answer is unique. ``ties`` adds the rows that are equal in ``order`` to the
+    last one (``RANK() <= limit``).
     """
 
     partition: tuple[Scalar, ...]
@@ -241,9 +242,9 @@ class TopK(Unary):
 
 @dataclass(frozen=True, slots=True)
 class Window(Unary):
-    """Each row followed by what window functions say of its place in its part (see ``algebra.relational.windows``).
+    """Each row followed by the values of window functions (see ``algebra.relational.windows``).
 
-    Parts and their order are those of ``TopK``.
+    Partitions and their order are those of ``TopK``.
     """
 
     partition: tuple[Scalar, ...]
@@ -257,9 +258,9 @@ class Window(Unary):
 
 @dataclass(frozen=True, slots=True)
 class With(Relation):
-    """``body``, where the rows of each of ``definitions`` are a relation of that name, for those after it as well.
+    """``body``, where the rows of each of ``definitions`` are a relation of that name, also for later definitions.
 
-    What many places read is written once, so that a query is as long as its text.
+    A subquery with many uses is stored once, so that a query is as long as its text.
     """
 
     definitions: tuple[tuple[str, Relation], ...]
@@ -272,7 +273,7 @@ class With(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Recursive(Relation):
-    """The rows that ``base`` and then ``step`` find, again and again: ``step`` scans those last found as ``name``.
+    """The rows that ``base`` and then repeatedly ``step`` find: ``step`` scans those last found as ``name``.
 
     With ``distinct`` only rows that were not found before are new, so that it ends on cycles, and each counts once.
     Columns are those of ``base``.

@@ -1,4 +1,4 @@
-"""Patterns: which variables follow each other, as a regular expression over their names."""
+"""Row patterns: the order of pattern variables, as a regular expression over their names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Concatenation(RowPattern):
 
 @dataclass(frozen=True, slots=True)
 class Alternation(RowPattern):
-    """One of several patterns, an earlier one rather than a later one."""
+    """One of several patterns, in order of preference."""
 
     options: tuple[RowPattern, ...]
 
@@ -65,9 +65,9 @@ class Alternation(RowPattern):
 
 @dataclass(frozen=True, slots=True)
 class Repetition(RowPattern):
-    """A pattern from ``least`` to ``most`` times (None: as often as it comes): rather more often than less.
+    """A pattern from ``least`` to ``most`` times (None: unlimited), greedy: as often as possible.
 
-    A ``reluctant`` one is there rather less often than more.
+    A ``reluctant`` one is repeated as seldom as possible.
 
     >>> str(Repetition(PatternVariable("d"), 1, None)), str(Repetition(PatternVariable("d"), 2, 3, reluctant=True))
     ('d+', 'd{2,3}?')

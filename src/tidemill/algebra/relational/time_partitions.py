@@ -1,7 +1,7 @@
-"""Relations that are made partition by partition: each partition from a few others, never from all history.
+"""Relations that are defined by time partitions: each partition from a few others, never from all history.
 
-Time is cut into partitions of equal length, numbered from 1970 on. Relations may have partitions of different lengths;
-number ``n`` of length ``e`` begins ``n * e`` microseconds after 1970, so they always agree on where they begin.
+Time is divided into partitions of equal length, numbered from 1970 on. Relations may have partitions of different
+lengths; number ``n`` of length ``e`` begins ``n * e`` microseconds after 1970, so their boundaries always agree.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tidemill.algebra.relational.relations import Filter
 from tidemill.model.types import BIGINT, BOOLEAN, Field
 
 PARTITION_NUMBER = "partition"
-"""The column that holds the number of a partition; no query can call one of its own so where this one is seen."""
+"""The column of the partition number; queries cannot have a column of this name where it is visible."""
 
 MOST_PARTITIONS = 1_000_000
-"""Between the first and the last partition of a view lie no more than so many: a clock that went wrong is refused."""
+"""Maximum number of partitions between the first and the last of a view: a wrong clock is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Subscript:
     over: int = 1
 
     def at(self, number: int) -> int:
-        """The number that is meant beside partition ``number``."""
+        """The number of the partition that partition ``number`` reads."""
         return number * self.times // self.over + self.plus
 
     def reaches(self, number: int) -> int:
-        """The first partition beside which number ``number`` or a later one is meant.
+        """The first partition that reads number ``number`` or a later one.
 
         >>> [Subscript(over=5).reaches(n) for n in (2, 3)], Subscript(times=5, plus=4).reaches(15)
         ([10, 15], 3)
@@ -58,7 +58,7 @@ class PartitionedInput:
     """A relation that slices are taken from: the first column of ``rows`` is the number of each row's partition.
 
     A row without a number (its time is NULL) is in no partition. ``every`` is the length of the partitions in
-    microseconds; a feed of length 0 has none: it is read whole, its rows have no number, and it makes no partitions.
+    microseconds; a feed of length 0 has none: it is read whole, its rows have no number, and it creates no partitions.
     """
 
     name: str
@@ -76,9 +76,9 @@ class PartitionedInput:
 class PartitionSlice:
     """Some partitions of a feed, or of the view itself, as one relation without numbers.
 
-    From ``low`` to ``high``, both included; without ``low`` from the first on. Partitions that are not there are
-    empty. Of a feed that has no partitions, all rows (neither ``low`` nor ``high``). A body scans the relation
-    ``name``, for example ``s[i-59..i]``.
+    From ``low`` to ``high``, both included; without ``low`` from the first on. Partitions that do not exist are empty.
+    A feed without partitions is read whole (neither ``low`` nor ``high``). A body scans the relation ``name``, for
+    example ``s[i-59..i]``.
     """
 
     feed: str
@@ -87,17 +87,17 @@ class PartitionSlice:
 
     @property
     def name(self) -> str:
-        """The name by which a body calls the relation."""
+        """The name of the relation in a body."""
         low, high = ("" if end is None else str(end) for end in (self.low, self.high))
         return f"{self.feed}[{high}]" if low == high else f"{self.feed}[{low}..{high}]"
 
     def has(self, number: int, beside: int) -> bool:
-        """Whether partition ``number`` of the feed is in the slice beside partition ``beside``."""
+        """True if partition ``number`` of the feed is in the slice that partition ``beside`` reads."""
         first, last = self.readers(number)
         return first <= beside <= last
 
     def readers(self, number: int) -> tuple[float, float]:
-        """The first and the last partition beside which the slice has partition ``number``; none where they cross.
+        """The first and the last partition whose slice has partition ``number``; none if they cross.
 
         >>> PartitionSlice("s", Subscript(plus=-2), Subscript()).readers(7)
         (7, 9)
@@ -110,14 +110,15 @@ class PartitionSlice:
 
 @dataclass(frozen=True, slots=True)
 class TimePartitioned(Relation):
-    """A relation whose partition ``i`` is what ``update`` says over the ``slices`` beside i; the first, ``initialize``.
+    """A relation whose partition ``i`` is the result of ``update`` over the ``slices`` for i; the first, of
+    ``initialize``.
 
-    There is a partition for every number from the first to the last that a row of a feed falls into, those in between
-    included, counted in partitions of this relation's own length ``every``. A slice whose feed is ``name`` has earlier
+    There is a partition for every number from the first to the last that a row of a feed falls into, including those in
+    between, counted in partitions of this relation's own length ``every``. A slice whose feed is ``name`` has earlier
     partitions of the relation itself. The columns are the number, and then those of the bodies. Both bodies have the
-    same columns, and what they scan besides slices does not exist.
+    same columns, and scan nothing but slices.
 
-    ``rolls`` says nothing of what the rows are: partition i may be made by moving what was kept for i-1.
+    ``rolls`` does not affect the rows: partition i may be computed by moving the state that was kept for i-1.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""One way to walk expressions and relations: the children of a node, and a node with its children changed.
+"""Traversal of expressions and relations: the children of a node, and a node with other children.
 
 A subquery in an expression is the one place where the two kinds meet. The children of a ``Subquery`` are all
-expressions inside it, so what walks or changes expressions goes into it by itself. Column names are unique in the whole
-query: what is said of an outer column cannot mean an inner one.
+expressions inside it, so a traversal of expressions includes it. Column names are unique in the whole query, so an
+outer column is never confused with an inner one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tidemill.algebra.relational.windows import WindowCall
 AnyNode = TypeVar("AnyNode", Scalar, Relation)
 
 PLAIN: frozenset[type] = frozenset((Column, Literal))
-"""Most expressions are one of these, which have nothing below them. Their very type tells them, as that is fast."""
+"""Most expressions are one of these leaves. They are recognised by their exact type, as that is fast."""
 
 SubqueryExpression = Subquery | Exists | Quantified
 """The expressions that hold a relation."""
@@ -83,7 +83,7 @@ def _relations_below(node: Relation) -> tuple[Relation, ...]:
         case r.Recursive():
             return (node.base, node.step)
         case TimePartitioned():
-            # The bodies are programs of their own, over slices: nothing around them reaches in.
+            # The bodies are programs of their own, over slices: nothing outside refers into them.
             return tuple(feed.rows for feed in node.feeds)
     return ()
 
@@ -223,9 +223,9 @@ def _transform_subqueries(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def with_subqueries(relation: Relation, change: Callable[[Any], Scalar]) -> Relation:
-    """``relation`` with ``change`` applied to the subqueries in its own expressions, but not to those in these.
+    """``relation`` with ``change`` applied to the subqueries in its own expressions, but not to nested ones.
 
-    What a ``Quantified`` compares with the rows of its relation may hold subqueries, too; they are changed before it.
+    The condition of a ``Quantified`` may hold subqueries, too; they are changed before it.
     """
 
     def changed(scalar: Scalar) -> Scalar:
@@ -279,7 +279,7 @@ def scans(relation: Relation) -> set[str]:
 
 
 def columns_in(scalar: Scalar) -> set[str]:
-    """The names of the columns that ``scalar`` reads: of a subquery, those from outside."""
+    """The names of the columns that ``scalar`` reads: for a subquery, the outer ones."""
     match scalar:
         case Column(name=name):
             return {name}
@@ -293,14 +293,14 @@ def columns_in(scalar: Scalar) -> set[str]:
 
 
 def outer_columns(relation: Relation) -> set[str]:
-    """The columns that expressions in ``relation`` read and no node in it has: what a subquery is correlated by."""
+    """The columns that expressions in ``relation`` read and no node in it provides: the correlation of a subquery."""
     read, bound = _read_and_bound(relation)
     return set(read - bound)
 
 
 @memoized
 def _read_and_bound(relation: Relation) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that expressions in ``relation`` read, and those that a node in it has."""
+    """The columns that expressions in ``relation`` read, and those that a node in it provides."""
     below = [_read_and_bound(child) for child in children(relation)]
     own = (field.name for field in relation.fields)
     read = frozenset().union(*(read for read, _ in below), *map(columns_in, expressions(relation)))

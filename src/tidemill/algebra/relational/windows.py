@@ -1,13 +1,13 @@
-"""Window function calls, and the frames that they look at. ``algebra.kernels.windows`` says what they mean.
+"""Window function calls, and their frames. ``algebra.kernels.windows`` defines their meaning.
 
 ==================================  =====================================================================
 function                            value
 ==================================  =====================================================================
-row_number, rank, dense_rank        the place of the row; ``rank`` and ``dense_rank`` of the first of its peers
-percent_rank, cume_dist, ntile(n)   the same as a share of the part, or as one of n buckets
-lag(x, n, d), lead(x, n, d)         x of the row n places before or after, d where there is none
+row_number, rank, dense_rank        the position of the row; ``rank`` and ``dense_rank`` that of its first peer
+percent_rank, cume_dist, ntile(n)   the same as a fraction of the partition, or as one of n buckets
+lag(x, n, d), lead(x, n, d)         x of the row n positions before or after, d if there is none
 first_value, last_value, nth_value  x of a row of the frame
-session_window(t, gap)              start and end of the run of rows of which none comes a gap after the one before
+session_window(t, gap)              start and end of the sequence of rows without a gap between them
 any aggregate                       over the rows of the frame
 ==================================  =====================================================================
 
@@ -24,10 +24,10 @@ from tidemill.algebra.expressions.scalars import Scalar
 from tidemill.model.types import Field, Type
 
 RANKINGS = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"))
-"""Functions of the place of a row alone."""
+"""Functions of the position of a row alone."""
 
 OFFSETS = frozenset(("lag", "lead"))
-"""Functions that look at a row so many places away."""
+"""Functions that read a row that many positions away."""
 
 VALUES = frozenset(("first_value", "last_value", "nth_value"))
 """Functions that pick a row of the frame."""
@@ -37,11 +37,11 @@ SESSION = "session_window"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rows around a row that a function looks at.
+    """The rows around a row that a function reads.
 
-    An end is an offset from the row, negative before it, or None where there is no end. With ``rows`` offsets count
-    rows; else they are added to the value of the one term of the order (days of a DATE, microseconds of a TIMESTAMP;
-    counted against the order where that is descending), and 0 means all peers.
+    An end is an offset from the row, negative before it, or None if unbounded. With ``rows`` offsets count rows; else
+    they are added to the value of the one term of the order (days of a DATE, microseconds of a TIMESTAMP; subtracted if
+    the order is descending), and 0 means all peers.
     """
 
     rows: bool
@@ -50,12 +50,12 @@ class Frame:
 
 
 WHOLE = Frame(True, None, None)
-"""All rows of the part."""
+"""All rows of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A window function and the name that its value gets.
+    """A window function and the name of its value.
 
     ``filter`` and ``parameters`` are those of an aggregate: FILTER (WHERE ...), and constants such as a separator.
     """

@@ -1,4 +1,4 @@
-"""CAST between all types, as Spark does it under ANSI mode: what does not fit is an error, never a wrapped number."""
+"""CAST between all types, as in Spark's ANSI mode: a value that does not fit is an error, never a wrapped number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cast_value(value: Any, source: Type, target: Type, lenient: bool = False) ->
 
 
 def can_cast(source: Type, target: Type) -> bool:
-    """Whether CAST from ``source`` to ``target`` exists at all."""
+    """True if CAST from ``source`` to ``target`` exists at all."""
     match source, target:
         case _ if source == target:
             return True
@@ -54,7 +54,7 @@ def can_cast(source: Type, target: Type) -> bool:
 
 
 def widens(source: Type, target: Type) -> bool:
-    """Whether a CAST from ``source`` to ``target`` has a value for every value, so that it cannot fail."""
+    """True if a CAST from ``source`` to ``target`` cannot fail for any value."""
     match source, target:
         case _ if source == target or isinstance(source, t.Void):
             return True
@@ -76,7 +76,7 @@ def widens(source: Type, target: Type) -> bool:
 
 
 def checked(type_: Type, value: int) -> int:
-    """``value`` where it is in the range of INT or BIGINT; else an error."""
+    """``value`` if it is in the range of INT or BIGINT; else an error."""
     limit = LIMITS[type(type_)]
     if -limit <= value < limit:
         return value
@@ -103,7 +103,7 @@ def timestamp_of(micros: int) -> datetime.datetime:
 
 
 def _found(read: Any, value: Any, source: Type, target: Type) -> Any:
-    """The value that a reader of text found; its None means that the text is no such value."""
+    """The value that a parser found; None means that the text is no such value."""
     if read is None:
         raise fault(value, source, target)
     return read
@@ -121,7 +121,7 @@ def _to_integer(value: Any, source: Type, target: Type, lenient: bool) -> int:
     if -limit <= number < limit:
         return number
     if isinstance(source, t.Double) and value == limit == LIMITS[t.BigInt]:
-        return limit - 1  # the double next above the largest BIGINT, which Spark lets pass
+        return limit - 1  # the double next above the largest BIGINT, which Spark accepts
     raise fault(value, source, target)
 
 

@@ -1,4 +1,4 @@
-"""Conversions that Spark makes by itself, under ANSI mode: the common type of several, and what fits a parameter."""
+"""Spark's implicit conversions, in ANSI mode: the common type of several, and the arguments that fit a parameter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def common_type(types: Sequence[Type]) -> Type:
 
 
 def widest_type(types: Sequence[Type]) -> Type:
-    """The common type of values of which either all or none are texts: GREATEST reads no text as a number.
+    """The common type of values of which either all or none are texts: GREATEST does not read text as a number.
 
     >>> str(widest_type([t.INT, t.BIGINT, t.VOID]))
     'BIGINT'
@@ -89,7 +89,7 @@ def beside_string(other: Type) -> Type:
 
 
 def fits(source: Type, target: Type) -> bool:
-    """Whether Spark converts an argument of type ``source`` to a parameter of type ``target`` unasked."""
+    """True if Spark implicitly converts an argument of type ``source`` to a parameter of type ``target``."""
     match source, target:
         case _ if source == target:
             return True

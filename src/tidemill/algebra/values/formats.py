@@ -12,7 +12,7 @@ from tidemill.model import types as t
 from tidemill.model.types import Type
 
 BLANKS = "".join(map(chr, range(33))) + "\x7f"
-"""What Spark strips around numbers, dates and booleans: space and control characters."""
+"""Characters that Spark strips around numbers, dates and booleans: space and control characters."""
 
 _TRUE = {"t", "true", "y", "yes", "1"}
 _FALSE = {"f", "false", "n", "no", "0"}

@@ -39,7 +39,7 @@ def hoist(relation: Relation) -> Relation:
 
 
 def around(definitions: Iterable[tuple[str, Relation]], body: Relation) -> Relation:
-    """``body`` with ``definitions`` in sight."""
+    """``body`` in the scope of ``definitions``."""
     given = tuple(definitions)
     return With(given, body) if given else body
 

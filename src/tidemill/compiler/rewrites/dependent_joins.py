@@ -41,7 +41,7 @@ from tidemill.compiler.rewrites.cogroup import Share, cogroup
 from tidemill.model.types import BOOLEAN
 
 NULL_PATTERNS = 2
-"""So many nullable columns of a domain are joined by index: each doubles the number of joins."""
+"""Number of nullable columns of a domain up to which they are joined by index: each doubles the number of joins."""
 
 
 @dataclass(frozen=True, slots=True)

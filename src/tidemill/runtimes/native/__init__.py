@@ -1,16 +1,16 @@
 """The native runtime: stages in this process, as generated Python or as machine code.
 
-A stage is first compiled to readable Python over dictionaries, and to machine code once it has taken in enough rows to
-be worth it. Both back ends run the same program, keep the same journal of an epoch and store the same changes.
+A stage is first compiled to readable Python over dictionaries, and to machine code once it has processed enough rows to
+pay for compiling it. Both back ends run the same program, keep the same journal of an epoch and store the same changes.
 
 - ``runtime``: ``NativeRuntime``, which implements the protocol of ``runtimes.runtime``.
 - ``backends``: which stages run as machine code and which as Python, and why.
 - ``executor``: runs generated Python: triggers, loads, queries, and the lookups that they need.
 - ``runtime_state``: relations and maps in memory, read from the store when they are first used.
-- ``missed_epochs``: state that others have moved on from, and what it has missed.
+- ``missed_epochs``: catching up state that has missed epochs.
 - ``fault_location``: faults of generated code as errors that name the view and its rows.
 - ``python``: generates Python.
-- ``operators``: what computes output rows from maps: groups, multisets, top-k, windows, patterns, recursion.
+- ``operators``: compute output rows from maps: groups, multisets, top-k, windows, patterns, recursion.
 - ``state``: maps, indexes and snapshots in memory.
 - ``llvm``: generates machine code.
 """

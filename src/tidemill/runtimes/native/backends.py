@@ -1,8 +1,8 @@
 """The choice between machine code and generated Python for a stage: as configured, or by the amount of work.
 
-Compiling costs a few tenths of a second, once; after that a row costs a small part of what it does in Python. So a
-stage starts in Python and moves once it has taken in enough rows. It moves between epochs, when the store holds all of
-its state. What has no native form stays in Python, and EXPLAIN says why.
+Compiling costs a few tenths of a second, once; after that a row costs a fraction of what it does in Python. So a stage
+starts in Python and moves once it has processed enough rows. It moves between epochs, when the store holds all of its
+state. A stage that has no native form stays in Python, and EXPLAIN says why.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ BACKEND = os.environ.get("TIDEMILL_BACKEND", "auto")
 """The default back end."""
 
 COMPILE_AFTER_ROWS = 20_000
-"""Rows taken in after which a stage is compiled."""
+"""Rows processed after which a stage is compiled."""
 
 
 MIRRORED_ROWS = 2_000_000
-"""Of larger relations no stage keeps a copy unless it is told to: Python fetches the few rows that it looks up."""
+"""Size of a relation above which compiled stages keep no copy unless configured: Python fetches the rows it needs."""
 
 
 MAX_COMPILED_LOOPS = 1_000
-"""Stages with more loops than this stay in Python unless told otherwise: compiling takes about a second per hundred."""
+"""Number of loops above which a stage stays in Python unless configured: compiling takes a second per hundred."""
 
 
 class StoredState:
-    """The state of stages as the store has it, and the rows of relations as they are now."""
+    """The stored state of stages, and the current rows of relations."""
 
     def __init__(self, store: ReadableStore, rows: Callable[[str], ChangeSet], changing: Callable[[str], bool]) -> None:
-        """``changing``: whether the epoch under way has changed a relation."""
+        """``changing`` is true of a relation that the current epoch has changed."""
         self._store = store
         self.rows = rows
         self._changing = changing
@@ -66,11 +66,12 @@ class StoredState:
         return self._store.rows(relation)
 
     def stored(self, map_: Map) -> pa.Table:
-        """The stored changes of a map. Sums of DOUBLE have exactly their bits only where these come in order."""
+        """The stored changes of a map, in order of epochs if it has sums of DOUBLE: only then are these exact to the
+        bit."""
         return _in_order(self._store.read(map_.name, map_fields(map_)), map_)
 
     def missed(self, since: int, maps: Sequence[Map], mirrors: Sequence[Map]) -> dict[str, pa.Table] | None:
-        """What maps and copies of relations have missed since an epoch; None where they are better read again."""
+        """The changes of maps and copied relations after epoch ``since``; None if loading them again is cheaper."""
         if any(self._changing(mirror.name) for mirror in mirrors):
             return None
         held = [*maps, *mirrors]
@@ -95,7 +96,7 @@ class Backends:
         fields_of: Callable[[str], tuple[Field, ...]],
         room: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """``room`` tells how many bytes more the maps may take, None for any number."""
+        """``room`` gives the number of bytes that the maps may still take, None for no limit."""
         if choice not in BACKENDS:
             raise SetupError(f'there is no back end "{choice}"', hint=f"Use one of {', '.join(BACKENDS)}.")
         self.choice = choice
@@ -112,7 +113,7 @@ class Backends:
         self._shared: tuple[Memory, StringDictionary] | None = None
 
     def runner(self, name: str) -> LlvmStage | None:
-        """The compiled stage of that name, if it runs as one."""
+        """The compiled stage of that name; None if it runs in Python."""
         return self._runners.get(name)
 
     def used_stages(self) -> list[Stage]:
@@ -120,7 +121,7 @@ class Backends:
         return [runner.stage for runner in self._used]
 
     def compile_if_worthwhile(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
-        """Compile a stage that is about to take in so many rows, if that is asked for or worth while."""
+        """Compile a stage that is about to process so many rows, if configured or if it pays."""
         name = compiled.stage.name
         if self.choice == "python" or name in self._runners or name in self._reasons:
             return self._runners.get(name)
@@ -134,11 +135,11 @@ class Backends:
         return self._runners.get(name)
 
     def note_work(self, name: str, rows: int) -> None:
-        """A stage takes in so many rows."""
+        """Add to the number of rows that a stage has processed."""
         self._work[name] = self._work.get(name, 0) + rows
 
     def table(self, table: Table, rows: int) -> LlvmTable | None:
-        """The rows and the compiled index of a table that is about to take in so many rows, if that is worth while."""
+        """The compiled rows and index of a table that is about to take so many rows, if that pays."""
         name = table.name
         if self.choice == "python" or not table.primary_key:
             return None
@@ -157,7 +158,7 @@ class Backends:
         return self._tables[name]
 
     def _memory(self) -> tuple[Memory, StringDictionary]:
-        """What all compiled code of the runtime shares."""
+        """Memory and strings shared by all compiled code of the runtime."""
         from tidemill.runtimes.native.llvm.codegen.memory import Memory
         from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 
@@ -193,7 +194,7 @@ class Backends:
         return f"generated Python, until it has taken in {COMPILE_AFTER_ROWS:,} rows"
 
     def remove(self, name: str) -> None:
-        """Forget a stage."""
+        """Release a stage."""
         runner = self._runners.pop(name, None)
         if runner is not None:
             runner.free()
@@ -202,7 +203,7 @@ class Backends:
         self._work.pop(name, None)
 
     def forget(self, relation: str) -> None:
-        """Forget what stages hold of a relation that was changed behind their back, and the stage of that name."""
+        """Release what stages hold of a relation that others have changed, and the stage of that name."""
         for name, runner in self._runners.items():
             if name == relation or relation in runner.code.mirrors:
                 runner.free()
@@ -212,30 +213,30 @@ class Backends:
             self._used_tables.discard(table)
 
     def pause(self, name: str) -> None:
-        """The next epochs run a stage elsewhere."""
+        """Note that the next epochs run a stage elsewhere."""
         if name in self._runners:
             self._runners[name].pause()
 
     def release_paused(self) -> None:
-        """Give the memory of stages back that have missed epochs."""
+        """Release the memory of stages that have missed epochs."""
         for runner in self._runners.values():
             if runner.is_paused:
                 runner.free()
 
     def miss_epoch(self) -> None:
-        """The next epoch is committed without this state. Columns of tables are quickly read again."""
+        """Note that the next epoch is committed without this state. Columns of tables are cheap to read again."""
         for table in self._tables.values():
             if table is not None:
                 table.free()
 
     def free(self) -> None:
-        """Give the memory of all stages back; they read their state again when they next need it."""
+        """Release the memory of all stages; they read their state again when they next need it."""
         for held in (*self._runners.values(), *self._tables.values()):
             if held is not None:
                 held.free()
 
     def begin(self) -> None:
-        """Start an epoch from the state as it is, with the room that there is now."""
+        """Start an epoch from the current state, with the memory limit of now."""
         if self._shared is not None:
             self._shared[0].allow(self._room())
         for used in self._all_used():
@@ -249,6 +250,6 @@ class Backends:
             used.rollback()
 
     def _all_used(self) -> Iterator[LlvmStage | LlvmTable]:
-        """All that may have changed since the epoch began."""
+        """All stages and tables that may have changed since the epoch began."""
         yield from self._used
         yield from self._used_tables

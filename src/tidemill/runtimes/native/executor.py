@@ -1,4 +1,4 @@
-"""Generated Python at work: the functions of a stage, run over dictionaries and over rows looked up for them."""
+"""Execution of generated Python: the functions of a stage, run over dictionaries and over fetched rows."""
 
 from __future__ import annotations
 
@@ -59,21 +59,22 @@ class PythonExecutor:
         self._outputs: dict[str, dict[Row, int]] = {}
         self._replaces: dict[str, dict[str, CompiledStatement]] = {}
         self.base_reads: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        # Weak, because a query's routines end with its answer; the routines of stages live with the runtime.
+        # Weak, because a query's routines are released with its answer; the routines of stages live with the runtime.
         self._probes: WeakKeyDictionary[Callable[..., None], tuple[KeyProbe, ...]] = WeakKeyDictionary()
 
     def clear(self) -> None:
-        """Forget the epoch."""
+        """Drop what belongs to the epoch."""
         self._outputs.clear()
         self._replaces.clear()
 
     def fire(self, compiled: CompiledStage, relation: str, change: ChangeSet) -> None:
-        """Run the trigger for ``relation``. A ``Replace`` waits for ``recompute_pending``, when all inputs are new."""
+        """Run the trigger for ``relation``. A ``Replace`` is deferred to ``recompute_pending``, when all inputs are
+        new."""
         with exact_evaluation(compiled):
             self._fire(compiled, relation, StatementInputs(self._state.maps(compiled), {}, change))
 
     def recompute_pending(self, compiled: CompiledStage) -> None:
-        """Recompute what waits for all inputs, and settle what goes on in iterations or from partition to partition."""
+        """Recompute what needs all inputs, and run the iterations and time partitions that follow."""
         with exact_evaluation(compiled):
             stage = compiled.stage
             recomputed = self._replaces.pop(stage.name, {})
@@ -100,7 +101,7 @@ class PythonExecutor:
         return ChangeSet.of([(row, weight) for row, weight in net.items() if weight], stage.output)
 
     def fill(self, compiled: CompiledStage, maps: StageMaps, beside: Mapping[str, RowMap]) -> ZSet:
-        """Load empty maps from whole inputs (``beside`` has those that are only of this query); returns the rows."""
+        """Load empty maps from whole inputs (``beside`` has rows given with the query); returns the rows."""
         rows = ZSet()
         stage = compiled.stage
         with exact_evaluation(compiled):
@@ -123,7 +124,7 @@ class PythonExecutor:
         return rows
 
     def answer(self, query: Sequence[CompiledStage], beside: Mapping[str, RowMap]) -> ZSet:
-        """The rows of a query, by its stages; ``beside`` has rows that are only of this query."""
+        """The rows of a query, by its stages; ``beside`` has rows given with the query."""
         rows = dict(beside)
         *before, last = query
         for compiled in before:
@@ -134,9 +135,9 @@ class PythonExecutor:
     def follow(
         self, query: Sequence[CompiledStage], maps: Sequence[StageMaps], relation: str, rows: Iterable[WeightedRow]
     ) -> GroupRows:
-        """Apply a change of ``relation`` to a query that reads changes alone, and whose ``maps`` are kept.
+        """Apply a change of ``relation`` to a query that reads only changes and keeps its ``maps``.
 
-        Gives the keys of its last stage that are touched, and the row of each.
+        Returns the touched keys of its last stage, and the row of each.
         """
         changes = {relation: ChangeSet.of(rows, ())}
         groups: GroupRows = []
@@ -164,7 +165,7 @@ class PythonExecutor:
         adds = [step for step in trigger.steps if not step.replaces and not each]
         yield from (self._entries_to_change(step, stage, inputs) for step in adds)
         for routine in (routine for step in adds for routine in step.routines):
-            # Where a loop goes through all rows of a relation there is nothing to look up by.
+            # A loop over all rows of a relation has no key to look up by.
             looks_up = all(
                 access.positions or access.changes or access.form is AccessForm.ENTRIES for access in routine.accesses
             )
@@ -174,7 +175,7 @@ class PythonExecutor:
     def _entries_to_change(
         self, step: CompiledStatement, stage: Stage, inputs: StatementInputs
     ) -> Iterator[PlannedLookup]:
-        """The entries that a change itself will move, of a map that is left in the store."""
+        """The entries that a change itself will modify, of a map that is left in the store."""
         held = inputs.maps.get(step.target)
         alone = [routine for routine in step.routines if all(access.changes for access in routine.accesses)]
         if held is not None and held.is_partial and self._state.left(stage):
@@ -189,7 +190,7 @@ class PythonExecutor:
             if step.replaces:
                 self._replaces.setdefault(stage.name, {})[step.target] = step
         adds = [step for step in trigger.steps if not step.replaces]
-        # What is left in the store is looked up for the whole change: statements say what that is to add, too.
+        # Entries left in the store are looked up for the whole change, including those that statements add to.
         if trigger.each and not self._state.left(stage):
             self._add_each(adds, stage, inputs)
             return
@@ -199,9 +200,9 @@ class PythonExecutor:
         self._add_all(stage, inputs.maps, sums)
 
     def _add_each(self, steps: list[CompiledStatement], stage: Stage, inputs: StatementInputs) -> None:
-        """Run the statements of a trigger for one row of the change after the other, on maps that move meanwhile."""
+        """Run the statements of a trigger row by row, on maps that are updated in between."""
         assert inputs.change is not None
-        # Maps and their indexes move in place, so they are found once, for all rows.
+        # Maps and their indexes are updated in place, so they are looked up once for all rows.
         routines = [
             (step.target, routine.run, [(a, None if a.changes else self._rows(a, inputs)) for a in routine.accesses])
             for step in steps
@@ -215,10 +216,10 @@ class PythonExecutor:
             self._add_all(stage, inputs.maps, sums)
 
     def _add_all(self, stage: Stage, maps: StageMaps, sums: Mapping[str, dict[Row, Any]]) -> None:
-        """Add what a trigger has summed, by target, to maps and to the change of the stage's own rows.
+        """Add the sums of a trigger, by target, to maps and to the change of the stage's own rows.
 
-        Only the sum of all terms of a change is a state that can be: between two of them a weight may be zero by
-        chance, and the map would remove an entry that is not empty.
+        Only the sum of all terms of a change is a consistent state: between two terms a weight may be zero by chance,
+        and the map would remove an entry that is not empty.
         """
         for target, added in sums.items():
             if target in maps:
@@ -230,7 +231,7 @@ class PythonExecutor:
                     output[row] = output.get(row, 0) + weight
 
     def _replace(self, step: CompiledStatement, stage: Stage, maps: StageMaps) -> None:
-        """Run a statement that recomputes its target; what changed is the difference."""
+        """Run a statement that recomputes its target; the change is the difference."""
         negative = any(maps[name].negatives(number) for name, number in step.guards)
         sums: dict[Row, Any] = {}
         self._sum(step.otherwise if negative else step.routines, stage, StatementInputs(maps, {}), sums)
@@ -244,7 +245,7 @@ class PythonExecutor:
     def _settle(
         self, compiled: CompiledStage, emission: IterationEmission, inputs: StatementInputs, *, recomputed: bool = False
     ) -> None:
-        """Bring the iterations of a recursion up to date with the rows found in them."""
+        """Update the iterations of a recursion for the rows found in them."""
         steps = compiled.triggers[emission.kept].steps
 
         def go_on(change: dict[Row, int]) -> dict[Row, int]:
@@ -257,7 +258,7 @@ class PythonExecutor:
         iterate(emission, inputs.maps, go_on, recomputed=recomputed)
 
     def _make(self, compiled: CompiledStage, emission: TimePartitionEmission, maps: StageMaps) -> None:
-        """Make the touched partitions of a stage."""
+        """Recompute the touched time partitions of a stage."""
         columns = {map_.name: map_.keys for map_ in compiled.stage.maps}
         rows = {name: map_ for name, map_ in maps.items() if isinstance(map_, RowMap)}
         make(emission, rows, columns, CompiledPartitionQueries(self, compiled.bodies))
@@ -266,7 +267,7 @@ class PythonExecutor:
         """Fire the triggers of a stage with the contents of one input after the other."""
         stage = compiled.stage
         for relation in stage.inputs:
-            # A row that has come and gone must not be met on its way: no sum is ever below what it can be.
+            # Summed first: a row that was inserted and deleted again must not make a sum pass through an invalid value.
             whole = ZSet.summed(self._rows(Access(relation, Version.STATE), StatementInputs(maps, beside)))
             self._fire(compiled, relation, StatementInputs(maps, beside, ChangeSet.of(whole.items(), ())))
         for step in self._replaces.pop(stage.name, {}).values():
@@ -276,30 +277,31 @@ class PythonExecutor:
     def _sum(
         self, routines: Iterable[CompiledQuery], stage: Stage, inputs: StatementInputs, sums: dict[Row, Any]
     ) -> None:
-        """Add up the queries of a statement into ``sums``."""
+        """Add the results of a statement's queries to ``sums``."""
         for routine in routines:
             if self._change_is_empty(routine, inputs):
                 continue
             accesses = routine.accesses
-            # Lists, for they are made for each routine in each epoch, and what is read takes long to hash.
+            # Lists, because they are built for each routine in each epoch, and accesses are slow to hash.
             given = [self._rows(access, inputs) for access in accesses]
             if not _SNAPSHOT_BACKED.isdisjoint(map(type, given)):
                 known = dict(zip(accesses, given, strict=True))
                 deque(self._look_up(routine, stage, known), maxlen=0)
                 given = list(known.values())
             if inputs.change is not None and routine.parted:
-                # What a subset of a change is joined with is counted: such a stage promises to read few base rows.
+                # Rows joined with a subset of the change are counted: a stage with lineage promises to read few base
+                # rows.
                 given = [
                     self._counted(access, rows, stage, inputs) for access, rows in zip(accesses, given, strict=True)
                 ]
             routine.run(sums, *given)
 
     def _change_is_empty(self, routine: CompiledQuery, inputs: StatementInputs) -> bool:
-        """True if the part of the change that a routine is for has no rows: then nothing at all is read for it."""
+        """True if the part of the change that a routine reads has no rows: then nothing is read for it."""
         return routine.parted and any(a.part is not None and not inputs.changed(a) for a in routine.accesses)
 
     def _counted(self, access: Access, rows: Any, stage: Stage, inputs: StatementInputs) -> Any:
-        """The same rows; those that are read of relations, and not of maps of the stage, are counted."""
+        """The same rows; rows read from relations, as opposed to maps of the stage, are counted."""
         if access.changes or inputs.held(access.relation) is not None:
             return rows
         reads = self.base_reads[stage.name]
@@ -309,19 +311,19 @@ class PythonExecutor:
         return rows
 
     def _look_up(self, routine: CompiledQuery, stage: Stage, given: dict[Access, Any]) -> Iterator[PlannedLookup]:
-        """Put in the place of large relations the rows that ``routine`` will ask for, source after source.
+        """Replace large relations by the rows that ``routine`` will look up, source after source.
 
-        Each lookup is shown before it is made, so that a caller that runs many queries can make their lookups together.
+        Each lookup is yielded before it is made, so that a caller that runs many queries can batch their lookups.
         """
         large = {access: rows for access, rows in given.items() if isinstance(rows, SnapshotBacked)}
-        # A remote relation is asked for the keys of all rows, also of those that filters leave out: so the lookups of
-        # many views are the same, and all but the first are answered from what it has fetched. Only columns are sure
-        # to have a value in such rows: a filter may be there to keep an expression from failing. Maps are of one view.
+        # A remote relation is asked for the keys of all rows, including those that filters reject: so the lookups of
+        # many views are equal, and all but the first are served from the cache. That is limited to keys that are plain
+        # columns, since a filter may guard an expression against failing. Maps belong to one view.
         plain = all(isinstance(scalar, Column) for step in routine.query.sources for scalar in _computed(step))
         filtered = not plain or not any(isinstance(rows, OverlaidRelation) and rows.remote for rows in large.values())
         if routine.run not in self._probes:
             self._probes[routine.run] = compile_probes(stage, routine.query, self._fields_of, filtered)
-        # What is shown of a map follows it, whatever it takes in; of a relation, what was fetched is.
+        # A view of a map follows later additions to it; of a relation, only the fetched rows are given.
         given |= {a: {} if isinstance(rows, OverlaidRelation) else _in_form(rows, a) for a, rows in large.items()}
         maps = {access.relation: rows for access, rows in large.items() if not isinstance(rows, OverlaidRelation)}
         for probe in self._probes[routine.run]:
@@ -341,7 +343,7 @@ class PythonExecutor:
                     held.bring(probe.access.positions, sought)
 
     def _rows(self, access: Access, inputs: StatementInputs) -> Any:
-        """The argument that a query reads, in the form that it needs; of a large relation all rows."""
+        """The argument that a query reads, in the form that it needs; for a large relation the relation itself."""
         if access.version is Version.CHANGE:
             return inputs.changed(access)
         own = inputs.held(access.relation)
@@ -355,7 +357,7 @@ class PythonExecutor:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPartitionQueries:
-    """The queries that make the partitions of a stage, by name."""
+    """The queries that compute the time partitions of a stage, by name."""
 
     running: PythonExecutor
     compiled: Mapping[str, Sequence[CompiledStage]]
@@ -375,7 +377,7 @@ class CompiledPartitionQueries:
 class PlannedLookup:
     """A lookup that a query is about to make in a large relation or map: the rows under ``keys``.
 
-    Of rows of a relation it reads ``columns``.
+    Of the rows of a relation it reads ``columns``.
     """
 
     relation: SnapshotBacked
@@ -384,14 +386,14 @@ class PlannedLookup:
     columns: ColumnPositions | None = None
 
     def rows(self) -> dict[Any, list[tuple[Row, int]]]:
-        """The rows of a relation by key, fetched where they have not been."""
+        """The rows of a relation by key, fetched if they are not cached."""
         assert isinstance(self.relation, OverlaidRelation)
         return self.relation.lookup(self.positions, self.keys, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class StatementInputs:
-    """The inputs of a statement besides stored relations: maps of its stage, rows of this query only, the change."""
+    """The inputs of a statement besides stored relations: maps of its stage, rows given with the query, the change."""
 
     maps: StageMaps
     beside: Mapping[str, RowMap]
@@ -401,12 +403,12 @@ class StatementInputs:
     )
 
     def held(self, name: str) -> RowMap | RingMap | None:
-        """The map or the rows called ``name``, where they are among these."""
+        """The map or the given rows called ``name``, if any."""
         found = self.maps.get(name)
         return found if found is not None else self.beside.get(name)
 
     def changed(self, access: Access) -> Any:
-        """The rows of the change, or the part of them that is asked for."""
+        """The rows of the change, or the requested part of them."""
         assert self.change is not None
         if access.part is None:
             return _changed(self.change.pairs(), access)
@@ -419,7 +421,7 @@ class StatementInputs:
 
 @dataclass(frozen=True, slots=True)
 class CountedIndex:
-    """An index that counts the rows which are found in it."""
+    """An index that counts the rows found in it."""
 
     rows: Mapping[Any, Collection[Any]]
     relation: str
@@ -433,7 +435,7 @@ class CountedIndex:
 
 
 class exact_evaluation:
-    """Decimals are exact within, and a fault names the view and the row."""
+    """Context in which decimals are exact, and a fault names the view and the row."""
 
     __slots__ = ("_compiled", "_exact", "_paused")
 
@@ -464,7 +466,7 @@ def _computed(step: statements.Step) -> list[Scalar]:
 
 
 def _in_form(held: RowMap | RingMap, access: Access) -> Any:
-    """A map as a routine wants it. All forms follow the map when it changes."""
+    """A map in the form that a routine reads. All forms follow later changes of the map."""
     match access.form:
         case AccessForm.ROWS:
             return held.entries.items()

@@ -1,4 +1,4 @@
-"""Faults in generated code, told in terms of the view and the row that caused them."""
+"""Faults in generated code, reported in terms of the view and the row that caused them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidemill.runtimes.native.python.compile import CompiledStage
 
 
 def locate_fault(fault: ArithmeticError | ArithmeticFault, compiled: CompiledStage) -> ArithmeticFault:
-    """``fault`` as an error that names the view and the rows at hand.
+    """``fault`` as an error that names the view and the current rows.
 
-    The rows are found in the frame that failed. So they cost nothing until something fails.
+    The rows are taken from the frame that failed, so they cost nothing unless something fails.
     """
     if isinstance(fault, ArithmeticFault) and fault.where is not None:
         return fault
@@ -24,7 +24,7 @@ def locate_fault(fault: ArithmeticError | ArithmeticFault, compiled: CompiledSta
 
 
 def _rows_at(trace: TracebackType | None, compiled: CompiledStage) -> Iterator[tuple[str, object]]:
-    """The rows that the loops of the failing function had reached; loops further down still hold an earlier row."""
+    """The current rows of the failing function's loops; inner loops not yet entered still hold an earlier row."""
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename == compiled.file:

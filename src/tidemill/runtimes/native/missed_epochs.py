@@ -1,8 +1,7 @@
-"""State that has missed epochs: what others have committed since is read from the store, and added to it.
+"""State that has missed epochs: what others have committed since is read from the store and added to it.
 
-A large epoch runs on Spark, and the native state that it leaves behind is right as of the epoch before. To load it
-again costs its size, to add what it has missed costs the change. So it stays, with the epoch that it shows, until it is
-next used.
+A large epoch runs on Spark, and leaves the native state as of the epoch before. Loading it again costs its size, adding
+the missed changes costs the size of the change. So it is kept, with the number of its epoch, until it is next used.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from tidemill.model.types import Field
 from tidemill.storage.store import ReadableStore
 
 COLUMN_ROWS = 16
-"""So many rows are read as columns at the cost of one that becomes a tuple in a dictionary."""
+"""Number of rows that can be read as columns at the cost of turning one into a tuple in a dictionary."""
 
 
 class MissedEpochs:
-    """The epoch that each relation or stage shows which has missed some."""
+    """Relations and stages that have missed epochs, each with the epoch that its state shows."""
 
     def __init__(self, store: ReadableStore) -> None:
         self._store = store
@@ -30,29 +29,30 @@ class MissedEpochs:
         return name in self._shows
 
     def names(self) -> list[str]:
-        """All that has missed epochs."""
+        """The names of all that has missed epochs."""
         return list(self._shows)
 
     def note(self, names: Iterable[str]) -> None:
-        """What is held under ``names`` shows the last epoch, and misses those that follow."""
+        """Note that the state under ``names`` shows the last epoch, and misses those that follow."""
         for name in names:
             self._shows.setdefault(name, self._store.epoch)
 
     def forget(self, name: str) -> None:
-        """It is not held any more, or misses nothing."""
+        """Remove a name that is released or up to date."""
         self._shows.pop(name, None)
 
     def clear(self) -> None:
-        """Nothing is held any more."""
+        """Remove all names."""
         self._shows.clear()
 
     def take(self, name: str, maps: Mapping[str, Sequence[Field]]) -> dict[str, pa.Table] | None:
-        """What ``name`` has missed of some stored ``maps``, from now on no longer; None where that cannot be told."""
+        """The changes that ``name`` has missed in some stored ``maps``, after which it is up to date; None if
+        unknown."""
         return read_missed(self._store, self._shows.pop(name), maps)
 
 
 def read_missed(store: ReadableStore, since: int, maps: Mapping[str, Sequence[Field]]) -> dict[str, pa.Table] | None:
-    """The stored changes of some maps after epoch ``since``; None where the store no longer has them one by one."""
+    """The stored changes of some maps after epoch ``since``; None if the store no longer distinguishes them."""
     try:
         return {name: store.read(name, fields, since=since) for name, fields in maps.items()}
     except EpochGone:
@@ -60,9 +60,9 @@ def read_missed(store: ReadableStore, since: int, maps: Mapping[str, Sequence[Fi
 
 
 def is_cheaper_to_add(changed: float, stored: float) -> bool:
-    """True if so many missed rows are added at less cost than all that are stored are loaded.
+    """True if adding so many missed rows costs less than loading all stored ones.
 
-    A row that is added moves indexes one by one, which a load fills at once.
+    An added row updates indexes one by one, which a load fills in bulk.
 
     >>> is_cheaper_to_add(10, 100), is_cheaper_to_add(60, 100)
     (True, False)

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 class NativeRuntime:
     """Runs stages in this process. Everything costs O(|change|) once the state that it needs is in memory.
 
-    ``fields_of`` gives the columns of tables, streams, views and stages by name, ``base_of`` the stored rows of those
-    with more than ``resident`` rows. ``backend`` says whether stages are generated Python or compiled code (see
-    ``backends``), ``room`` how many bytes the maps of the latter may still take. After ``commit`` an epoch can still be
-    rolled back until the next ``begin``.
+    ``fields_of`` gives the columns of tables, streams, views and stages by name, ``snapshot_of`` the stored rows of
+    those with more than ``resident`` rows. ``backend`` selects generated Python or compiled code for stages (see
+    ``backends``), ``room`` gives the number of bytes that the maps of the latter may still take. After ``commit`` an
+    epoch can still be rolled back until the next ``begin``.
     """
 
     name = "native"
@@ -48,16 +48,18 @@ class NativeRuntime:
         self,
         store: ReadableStore,
         fields_of: FieldsOf,
-        base_of: SnapshotOf | None = None,
+        snapshot_of: SnapshotOf | None = None,
         resident: int | None = None,
         backend: str | None = None,
         room: Callable[[], int | None] = lambda: None,
     ) -> None:
         if resident is None:
             resident = runtime_state.RESIDENT_ROWS
-        elsewhere = base_of is not None
-        self._state = RuntimeState(store, fields_of, base_of or column_snapshots(store), resident, elsewhere=elsewhere)
-        # Compiled code holds all that it reads in this process: not what a snapshot leaves elsewhere.
+        elsewhere = snapshot_of is not None
+        self._state = RuntimeState(
+            store, fields_of, snapshot_of or column_snapshots(store), resident, elsewhere=elsewhere
+        )
+        # Compiled code holds all that it reads in this process, so it cannot run on snapshots held elsewhere.
         wanted = "python" if elsewhere else backend or backends.BACKEND
         self._backends = Backends(wanted, StoredState(store, self._state.whole, self._state.absorbs), fields_of, room)
         self._fields_of = fields_of
@@ -72,28 +74,28 @@ class NativeRuntime:
         self._state.use(stage)
 
     def remove(self, stage: Stage) -> None:
-        """Forget ``stage`` and its state."""
+        """Release ``stage`` and its state."""
         self._compiled.pop(stage.name, None)
         self._backends.remove(stage.name)
         self._state.forget(stage.name)
 
     def pause(self, stage: Stage) -> None:
-        """Let the state of ``stage`` wait: when it is next used, what it has missed is read from the store."""
+        """Keep the state of ``stage`` while it misses epochs: it catches up from the store when it is next used."""
         self._state.pause(stage)
         self._backends.pause(stage.name)
 
     def miss_epoch(self) -> None:
-        """Let what is here of relations wait: when it is next used, what it has missed is read from the store."""
+        """Keep the state of relations while it misses epochs: it catches up from the store when it is next used."""
         self._state.miss_epoch()
         self._backends.miss_epoch()
 
     def release_paused(self) -> None:
-        """Give back the memory of all that waits."""
+        """Release the memory of all state that has missed epochs."""
         self._state.release_paused()
         self._backends.release_paused()
 
     def forget(self, relation: str) -> None:
-        """Forget the contents of a relation that is dropped or was changed behind this runtime's back."""
+        """Release the contents of a relation that was dropped or changed by others."""
         self._state.forget(relation)
         self._backends.forget(relation)
 
@@ -111,10 +113,10 @@ class NativeRuntime:
         self._backends.forget(forgotten.map)
 
     def forget_files(self, relation: str) -> None:
-        """Nothing stands on files: what was read of them is in memory."""
+        """Do nothing: no state depends on files, since they are read into memory."""
 
     def free(self) -> None:
-        """Give the memory of all state back, between two epochs; what is needed again is read from the store."""
+        """Release the memory of all state, between epochs; it is read from the store again when needed."""
         self._clear()
         self._state.free()
         self._backends.free()
@@ -128,7 +130,7 @@ class NativeRuntime:
         return self._backends.explain(stage)
 
     def sizes(self, stage: Stage) -> dict[str, tuple[int, int | None]]:
-        """The entries of each map of ``stage`` and the bytes that they take; dictionaries do not say how many."""
+        """The number of entries of each map of ``stage`` and their bytes; None for dictionaries."""
         runner = self._backends.runner(stage.name)
         if runner is not None:
             runner.prepare()
@@ -149,10 +151,10 @@ class NativeRuntime:
         constraints: Constraints,
         stages: Sequence[Stage],
     ) -> None:
-        """Nothing is gained by looking ahead: a lookup in this process costs the same at any time."""
+        """Do nothing: a lookup in this process costs the same at any time."""
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
-        """Refuse a row that leaves and is not there, and a second row with one primary key; sum the change by row."""
+        """Refuse to delete a row that does not exist or to insert a duplicate primary key; sum the change by row."""
         if self._is_plain(table, change):
             return change
         net = net_rows(change.pairs())
@@ -165,7 +167,7 @@ class NativeRuntime:
         return checked
 
     def _is_plain(self, table: Table, change: ChangeSet) -> bool:
-        """True if nothing is wrong with a change, and no row in it both comes and goes, as is quickly seen."""
+        """True if a quick test shows that a change is valid and no row in it is both inserted and deleted."""
         if not table.primary_key:
             return change.only_comes(SAFE_WEIGHT)
         compiled = self._backends.table(table, len(change))
@@ -176,7 +178,7 @@ class NativeRuntime:
         return compiled.take(change)
 
     def check_constraints(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> None:
-        """Refuse an epoch that would violate a constraint: by the rows that come, and by indexes of keys."""
+        """Refuse an epoch that would violate a constraint: by the inserted rows, and by indexes of keys."""
         for name in changes:
             if conditions := constraints.conditions_of(name):
                 check_rows(conditions, [row for row, weight in self._net(name, changes[name]).items() if weight > 0])
@@ -194,12 +196,13 @@ class NativeRuntime:
     def _held_under(self, relation: str, places: ColumnPositions, keys: Collection[Row]) -> dict[Row, int]:
         """The number of rows that a relation holds under each of ``keys``."""
         held = self._state.relation(relation)
-        # What else such rows have is of no interest, so nothing else is fetched.
+        # Only the key columns are needed, so nothing else is fetched.
         index = held.lookup(places, keys, places) if isinstance(held, OverlaidRelation) else held.index(places)
         return {key: sum([weight for _, weight in index.get(index_key(key), ())]) for key in keys}
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
-        """Run the trigger of ``stage`` for ``relation``. A ``Replace`` waits for ``emit``, when all inputs are new."""
+        """Run the trigger of ``stage`` for ``relation``. A ``Replace`` is deferred to ``emit``, when all inputs are
+        new."""
         compiled = self._compiled[stage.name]
         runner = self._runner(compiled, len(change))
         self._ran[stage.name] = stage
@@ -209,7 +212,7 @@ class NativeRuntime:
             self._running.fire(compiled, relation, change)
 
     def _runner(self, compiled: CompiledStage, rows: int) -> LlvmStage | None:
-        """The compiled form of a stage that is to take in so many rows; one that has begun an epoch stays as it is."""
+        """The compiled form of a stage that is about to process so many rows; it never changes within an epoch."""
         stage = compiled.stage
         if stage.name in self._ran or self._backends.runner(stage.name) is not None:
             self._backends.note_work(stage.name, rows)
@@ -220,7 +223,7 @@ class NativeRuntime:
         return runner
 
     def machine_code(self, stage: Stage) -> LlvmStage | None:
-        """``stage`` as machine code, for events that go there directly; None where it has no such form."""
+        """``stage`` as machine code, for events that are passed to it directly; None if it has no such form."""
         runner = self._backends.compile_if_worthwhile(self._compiled[stage.name], backends.COMPILE_AFTER_ROWS)
         if runner is not None:
             self._state.hand_over(stage)
@@ -235,7 +238,7 @@ class NativeRuntime:
             self._running.recompute_pending(self._compiled[stage.name])
 
     def contents(self, relation: str) -> ChangeSet:
-        """The rows of a relation as they are now; equal rows may come in several parts."""
+        """The current rows of a relation; equal rows may come several times."""
         return self._state.whole(relation)
 
     def find(self, relation: str, positions: ColumnPositions, keys: Collection[Row]) -> dict[Row, list[Row]]:
@@ -275,7 +278,7 @@ class NativeRuntime:
             return runner.emit()
 
     def load(self, stage: Stage) -> ChangeSet:
-        """Fill ``stage`` from the whole contents of its inputs: by its load, or where it goes row by row, by firing."""
+        """Fill ``stage`` from the whole contents of its inputs: by its load, or by firing if it works row by row."""
         compiled = self._compiled[stage.name]
         runner = self._backends.compile_if_worthwhile(compiled, sum(map(self._state.size, stage.inputs)))
         self._ran[stage.name] = stage
@@ -295,7 +298,7 @@ class NativeRuntime:
         if runner is not None:
             return runner.produce()
         reader = compile_stage(stage.reader, self._fields_of)
-        # What its load fills starts empty, also where this stage keeps a map of that name fresh for its changes.
+        # The maps that a load fills start empty, even if this stage maintains a map of that name for its changes.
         filled = {add.target for add in stage.reader.load}
         held = self._state.complete_maps(self._compiled[stage.name])
         maps = reader.empty_maps() | {name: map_ for name, map_ in held.items() if name not in filled}
@@ -310,7 +313,7 @@ class NativeRuntime:
         return changes
 
     def check_weights(self) -> None:
-        """Look at the sums of all that the epoch has touched."""
+        """Check the sums of all that the epoch has touched."""
         self._state.check_weights()
 
     def _changes(self, stage: Stage) -> Iterator[tuple[str, ChangeSet]]:

@@ -31,56 +31,56 @@ from tidemill.storage.store import ReadableStore
 StageMaps = dict[str, RowMap | RingMap]
 
 RESIDENT_ROWS = 200_000
-"""A relation or map of more stored rows stays in a ``RelationSnapshot``, and only what changes touch becomes rows."""
+"""Stored rows above which a relation or map stays in a ``RelationSnapshot``: only touched rows become tuples."""
 
 LOOKUP_FACTOR = 10
-"""A map that triggers look up stays there only if it has so many times more rows: each lookup elsewhere is a job."""
+"""Factor to that limit for a map that triggers look up: each lookup in a remote snapshot is a job."""
 
 OVERLAY_ROWS = 500_000
-"""Once so many rows of a large relation have become rows all the same, it starts again from a new snapshot."""
+"""Rows in the overlay of a large relation at which it starts again from a new snapshot."""
 
 MAX_SNAPSHOT_PARTS = 8
-"""A snapshot that has been extended so often starts again: each fetch asks all of its parts."""
+"""Number of extensions after which a snapshot is taken again: each fetch queries all of its parts."""
 
 SnapshotOf = Callable[[str, tuple[Field, ...], bool], RelationSnapshot]
-"""The snapshot of a large relation or map; in the order of epochs where that is requested."""
+"""Takes the snapshot of a large relation or map; in order of epochs if requested."""
 
 
 def column_snapshots(store: ReadableStore) -> SnapshotOf:
-    """Bases that hold the columns of a relation in this process."""
+    """Snapshots that hold the columns of a relation in this process."""
 
-    def base_of(name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
+    def snapshot_of(name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
         table = store.read(name, fields)
         return ColumnSnapshot(table.sort_by(EPOCH) if in_order else table, fields)
 
-    return base_of
+    return snapshot_of
 
 
 class RuntimeState:
     """Contents of relations and maps of stages. What is not in memory is in the store, as of the last epoch.
 
-    Where bases are ``elsewhere``, large maps stay there too if triggers look entries up by keys. Otherwise what they
-    read is here as a whole.
+    If snapshots are ``elsewhere``, large maps stay there too if triggers look entries up by keys. Otherwise the maps
+    that triggers read are entirely in memory.
     """
 
     def __init__(
         self,
         store: ReadableStore,
         fields_of: Callable[[str], tuple[Field, ...]],
-        base_of: SnapshotOf,
+        snapshot_of: SnapshotOf,
         resident: int,
         *,
         elsewhere: bool = False,
     ) -> None:
         self._store = store
         self._fields_of = fields_of
-        self._base_of = base_of
+        self._snapshot_of = snapshot_of
         self._resident = resident
         self._elsewhere = elsewhere
         self._left: set[str] = set()
         self._used: dict[str, set[int]] = {}
         self._readers: dict[str, set[str]] = {}
-        """The stages that look rows up in a relation, and are not compiled."""
+        """The uncompiled stages that look up rows in a relation."""
         self._unread: set[str] = set()
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
         self._maps: dict[str, StageMaps] = {}
@@ -90,7 +90,7 @@ class RuntimeState:
         self._fresh: set[str] = set()
         self._used_relations: set[str] = set()
         self._used_stages: set[str] = set()
-        """What was handed out or changed since ``begin``: nothing else has anything to settle or to undo."""
+        """Relations and stages used since ``begin``: only these can have anything to commit or roll back."""
 
     def relation(self, name: str) -> RowMap | OverlaidRelation:
         """The contents of a relation, with the changes that it has absorbed in this epoch."""
@@ -105,8 +105,8 @@ class RuntimeState:
         return held
 
     def _catch_up_relation(self, name: str) -> None:
-        """Add to a relation what it has missed, or release it where it is better read again."""
-        held = self._contents.pop(name, None)  # an interrupt must not leave half of it
+        """Add the changes that a relation has missed, or release it if reading it again is cheaper."""
+        held = self._contents.pop(name, None)  # an interrupt must not leave it half updated
         fields = self._fields_of(name)
         missed = self._behind.take(name, {name: fields})
         if held is None or missed is None:
@@ -125,13 +125,13 @@ class RuntimeState:
             _changing(held).absorb(change.pairs())
 
     def miss_epoch(self) -> None:
-        """The next epoch is committed without this state: what is here of relations shows the last one until then."""
-        if self._elsewhere:  # files are listed again at no cost, and Spark need not hold their columns meanwhile
+        """Note that the next epoch is committed without this state: relations show the last one until they catch up."""
+        if self._elsewhere:  # listing files again is free, and Spark need not cache their columns meanwhile
             self._contents = {name: held for name, held in self._contents.items() if isinstance(held, RowMap)}
         self._behind.note(self._contents)
 
     def pause(self, stage: Stage) -> None:
-        """The next epochs run ``stage`` elsewhere: its maps show the last one until they are used again."""
+        """Note that the next epochs run ``stage`` elsewhere: its maps show the last epoch until they are used again."""
         maps = self._maps.get(stage.name, {})
         if self._elsewhere and any(map_.is_partial for map_ in maps.values()):
             self.release(stage)
@@ -139,7 +139,7 @@ class RuntimeState:
             self._stages_behind.note([stage.name])
 
     def release_paused(self) -> None:
-        """Release all that has missed epochs."""
+        """Release everything that has missed epochs."""
         for name in self._behind.names():
             self._contents.pop(name, None)
         for name in self._stages_behind.names():
@@ -150,14 +150,14 @@ class RuntimeState:
     def _read(self, name: str) -> RowMap | OverlaidRelation:
         fields = self._fields_of(name)
         if self._store.rows(name) > self._resident:
-            return OverlaidRelation(self._base_of(name, fields, False), len(fields))
+            return OverlaidRelation(self._snapshot_of(name, fields, False), len(fields))
         contents = RowMap()
         contents.restore(self._stored(name, fields))
         return contents
 
     def use(self, stage: Stage) -> None:
-        """Know which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
-        own = {map_.name for map_ in stage.maps}  # these have just the columns that the stage reads
+        """Note which columns the loops of ``stage`` read, so that nothing else is fetched from large relations."""
+        own = {map_.name for map_ in stage.maps}  # these have only the columns that the stage reads
         loading = (step for add in stage.load for step in add.query.sources if isinstance(step, RelationLoop))
         for source in chain(sources_of(stage), loading):
             if source.version is Version.STATE and source.relation not in own:
@@ -171,7 +171,7 @@ class RuntimeState:
         return tuple(sorted(self._used.get(name, ())))
 
     def scan(self, name: str) -> Iterable[WeightedRow]:
-        """The weighted rows of a relation, equal ones perhaps not summed: loops are linear, so they need not be.
+        """The weighted rows of a relation; equal rows may come several times, which is fine since loops are linear.
 
         A relation that is only ever scanned is not kept in memory.
         """
@@ -182,7 +182,7 @@ class RuntimeState:
         return list(chain(self._stored(name, self._fields_of(name)), *absorbed))
 
     def whole(self, name: str) -> ChangeSet:
-        """The same rows as ``scan`` gives, as columns where the store has them."""
+        """The rows of ``scan``, as columns if the store has them."""
         fields = self._fields_of(name)
         if name in self._contents and name not in self._behind and not self._is_as_stored(name):
             return ChangeSet.of(self.scan(name), fields)
@@ -206,9 +206,9 @@ class RuntimeState:
         self._stages_behind.forget(stage.name)
 
     def hand_over(self, stage: Stage) -> None:
-        """Another back end runs ``stage`` from now on, with the state that the store has.
+        """Note that another back end runs ``stage`` from now on, with the stored state.
 
-        Relations in which no other stage looks rows up are released when the next epoch begins.
+        Relations in which no other stage looks up rows are released when the next epoch begins.
         """
         self.release(stage)
         for relation, readers in self._readers.items():
@@ -222,13 +222,13 @@ class RuntimeState:
             self._unread.add(name)
 
     def absorbs(self, name: str) -> bool:
-        """True if the epoch under way has changed a relation."""
+        """True if the current epoch has changed a relation."""
         return name in self._absorbed
 
     def absorb(self, name: str, change: ChangeSet, net: ZSet | None = None) -> None:
-        """Add a change to the contents of a relation; where they are not in memory, note it for when they are.
+        """Add a change to the contents of a relation; if they are not in memory, keep it until they are.
 
-        ``net`` is the same change, summed, where the caller has it.
+        ``net`` is the same change summed, if the caller has it.
         """
         self._used_relations.add(name)
         held = self._contents.get(name) if name not in self._behind else None
@@ -255,11 +255,11 @@ class RuntimeState:
         return self._maps[name]
 
     def left(self, stage: Stage) -> bool:
-        """True if maps that triggers of ``stage`` read have been left in the store: entries must be looked up there."""
+        """True if maps that triggers of ``stage`` read are left in the store: entries must be looked up there."""
         return stage.name in self._left and stage.name in self._maps
 
     def complete_maps(self, compiled: CompiledStage) -> StageMaps:
-        """The maps of a stage between epochs, with all of their entries: those that has a snapshot, read for now."""
+        """The maps of a stage between epochs, with all of their entries; those in a snapshot are read temporarily."""
         maps, whole = self.maps(compiled), compiled.empty_maps()
         for map_ in compiled.stage.maps:
             if maps[map_.name].is_partial:
@@ -270,8 +270,8 @@ class RuntimeState:
         return whole
 
     def _catch_up(self, stage: Stage) -> None:
-        """Add to the maps of a stage what they have missed, or release them where they are better read again."""
-        maps = self._maps.pop(stage.name, None)  # an interrupt must not leave half of them
+        """Add the changes that the maps of a stage have missed, or release them if reading them again is cheaper."""
+        maps = self._maps.pop(stage.name, None)  # an interrupt must not leave them half updated
         missed = self._stages_behind.take(stage.name, {map_.name: map_fields(map_) for map_ in stage.maps})
         if not maps or missed is None or max(held.parts for held in maps.values()) >= MAX_SNAPSHOT_PARTS:
             return
@@ -295,13 +295,13 @@ class RuntimeState:
         in_order = any(value.type == DOUBLE for value in map_.values)
         width = self._snapshot_width(map_, stage)
         if width:
-            held.attach_snapshot(self._base_of(map_.name, fields, in_order), width, len(fields))
+            held.attach_snapshot(self._snapshot_of(map_.name, fields, in_order), width, len(fields))
         else:
             held.restore(self._stored(map_.name, fields, in_order))
 
     def _snapshot_width(self, map_: Map, stage: Stage) -> int:
-        """By how many of its keys the entries of a map are taken from a snapshot; 0 where all are to be in memory."""
-        # By no keys at all nothing can be looked up, be it that the map has none or that it is read as one.
+        """Number of leading keys by which entries of a map are fetched from a snapshot; 0 if all are in memory."""
+        # With no keys, because the map has none or is read as a whole, nothing can be looked up.
         width = read_together(stage).get(map_.name, len(map_.keys))
         left = self._elsewhere and map_.name in looked_up(stage)
         large = self._store.rows(map_.name) > self._resident * (LOOKUP_FACTOR if left else 1)
@@ -330,7 +330,7 @@ class RuntimeState:
     def forget_entries(self, stage: Stage, forgotten: ExpiredEntries) -> None:
         """Release entries of a map of ``stage``, or its rows, that the store has removed.
 
-        What has a snapshot, has missed epochs or is followed by searches for patterns is read again when it is next
+        A map that has a snapshot, has missed epochs or is observed by pattern matching is read again when it is next
         needed.
         """
         maps = self._maps.get(stage.name, {})
@@ -367,11 +367,11 @@ class RuntimeState:
             held.clear()
 
     def settle(self) -> None:
-        """The epoch is in the store, or about to be: what it did can still be undone until ``begin``."""
+        """Close the epoch, which is stored or about to be: it can still be rolled back until ``begin``."""
         self._absorbed.clear()
 
     def begin(self) -> None:
-        """Start an epoch from the state as it is."""
+        """Start an epoch from the current state."""
         self._absorbed.clear()
         self._fresh.clear()
         for name in self._unread:
@@ -426,12 +426,12 @@ class RuntimeState:
 
     def _stored(self, name: str, fields: Sequence[Field], in_order: bool = False) -> list[tuple[Row, int]]:
         table = self._store.read(name, fields)
-        # Sums of DOUBLE give exactly the bits they had only where their changes are added in the order of the epochs.
+        # Sums of DOUBLE are exact to the bit only if their changes are added in order of epochs.
         return from_arrow(table.sort_by(EPOCH) if in_order else table, fields)
 
 
 def _in_order(table: pa.Table, map_: Map) -> pa.Table:
-    """Stored changes of a map, in the order of the epochs where its sums depend on that."""
+    """Stored changes of a map, in order of epochs if its sums depend on it."""
     return table.sort_by(EPOCH) if any(value.type == DOUBLE for value in map_.values) else table
 
 

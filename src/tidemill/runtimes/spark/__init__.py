@@ -9,7 +9,6 @@ Two runtimes share this package, and ``engine`` chooses between them by the size
 Below them, each package imports only those after it:
 
 - ``lookup``: which stored rows an epoch touches: prefetched lookups, touched rows, checks of keys and constraints.
-- ``execution``: running SQL: sessions, temporary views, results, files, errors, counters, and data that users hand
-  over.
+- ``execution``: running SQL: sessions, temporary views, results, files, errors, counters, and users' DataFrames.
 - ``lowering``: from programs to Spark SQL text. It starts no job.
 """

@@ -1,7 +1,7 @@
 """The Spark runtime: programs as DataFrames, one job for each stage of an epoch.
 
-``fire`` only notes what to add, as SQL over temporary views; ``emit`` runs it. The state that a query reads is fixed
-when it is noted, because the views of an epoch never change: a state that absorbs a change becomes another query.
+``fire`` only records what to add, as SQL over temporary views; ``emit`` runs it. The state that a query reads is fixed
+when it is recorded, because the views of an epoch never change: a state that absorbs a change becomes another query.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from tidemill.runtimes.time_partitions import recompute_partitions
 from tidemill.storage.store import Store
 
 ROWS_PER_PARTITION = 250_000
-"""How many rows of input one task of a shuffle is given."""
+"""Input rows for one task of a shuffle."""
 
 
 class DataFrameRuntime:
     """Runs stages on Spark; implements ``runtimes.runtime.Runtime``.
 
     State lives in the store's files alone. Within an epoch it is those files and the changes absorbed so far, so
-    ``rollback`` has nothing to undo but notes.
+    ``rollback`` only drops what was recorded.
     """
 
     name = "spark dataframes"
@@ -86,38 +86,38 @@ class DataFrameRuntime:
     # -- stages -------------------------------------------------------------------------------------------------
 
     def install(self, stage: Stage) -> None:
-        """Know the maps of ``stage``; their state is in the store."""
+        """Register the maps of ``stage``; their state is in the store."""
         self._maps |= {map_.name: map_ for map_ in stage.maps}
 
     def remove(self, stage: Stage) -> None:
-        """Forget ``stage``."""
+        """Release ``stage``."""
         for map_ in stage.maps:
             self._maps.pop(map_.name, None)
 
     def pause(self, stage: Stage) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def miss_epoch(self) -> None:
-        """The last epoch has cost nothing here."""
+        """Reset the cost of the last epoch; no state is kept in memory."""
         self._meter = None
 
     def release_paused(self) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def forget(self, relation: str) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def forget_files(self, relation: str) -> None:
-        """Which files there are is asked for each query."""
+        """Do nothing: files are listed for each query."""
 
     def free(self) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def explain(self, stage: Stage) -> str:
         """The form of every stage here."""
@@ -128,11 +128,11 @@ class DataFrameRuntime:
         return {map_.name: (self._store.rows(map_.name), None) for map_ in stage.maps}
 
     def base_reads(self, stage: str) -> Mapping[str, int]:
-        """This process reads none: Spark does."""
+        """An empty mapping: Spark reads the rows, not this process."""
         return {}
 
     def machine_code(self, stage: Stage) -> None:
-        """There is none: events of streams go through epochs."""
+        """None: events of streams go through epochs."""
 
     # -- an epoch -----------------------------------------------------------------------------------------------
 
@@ -149,11 +149,11 @@ class DataFrameRuntime:
         constraints: Constraints,
         stages: Sequence[Stage],
     ) -> None:
-        """Know how much there is to do; queries are planned when all that they add is known."""
+        """Note the size of the epoch; queries are planned once all that they add is known."""
         self._touched.expect(sum(map(len, changes.values())))
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
-        """Refuse a change that cannot be. No job where nothing can be wrong, or this process can look for itself."""
+        """Refuse an invalid change. No job if nothing can be wrong, or if this process can check it."""
         if not len(change):
             return change
         possible = change if key_check.needs_no_check(table, change) else self._check(table, change)
@@ -185,7 +185,7 @@ class DataFrameRuntime:
             )
 
     def fire(self, stage: Stage, relation: str, change: ChangeSet) -> None:
-        """Note what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
+        """Record what the trigger of ``stage`` for ``relation`` adds; nothing runs yet."""
         self._rows[stage.name] += len(change)
         with self._job(stage.name, len(change)):
             for statement in _trigger(stage, relation).statements:
@@ -199,19 +199,19 @@ class DataFrameRuntime:
 
     def _add(self, stage: Stage, target: str, rows: str) -> None:
         self._added[target].append(rows)
-        # A map that triggers read is read by those that come later in this epoch, with what this one adds.
+        # Later triggers of this epoch read such a map with what this one adds.
         if target in read_maps(stage):
             self._frames.absorb(target, f"({rows})")
 
     def absorb(self, relation: str, change: ChangeSet) -> None:
-        """Let later triggers of this epoch see ``relation`` with the change."""
+        """Add the change to ``relation`` as later triggers of this epoch see it."""
         self._frames.absorb(relation, change)
 
     def recompute_pending(self, stage: Stage) -> None:
-        """Nothing is kept in memory."""
+        """Do nothing: no state is kept in memory."""
 
     def emit(self, stage: Stage) -> ChangeSet:
-        """The net change of the stage's rows: one job, and one for each map that stands beside its groups."""
+        """The net change of the stage's rows: one job, and one for each map besides that of its groups."""
         rows = self._rows[stage.name]
         with self._job(stage.name, rows):
             self._touched.settle()
@@ -246,13 +246,13 @@ class DataFrameRuntime:
             return self._collect_map_and_rows(stage, shown, sql, rows)
 
     def commit(self) -> Mapping[str, ChangeSet]:
-        """End the epoch; returns what its maps' stores must add."""
+        """End the epoch; returns the changes of its maps."""
         changes = {name: change for name, change in self._changes.items() if len(change)}
         self._forget_epoch()
         return changes
 
     def check_weights(self) -> None:
-        """Weights are Spark's BIGINT, whose sums it checks itself."""
+        """Do nothing: weights are Spark's BIGINT, whose overflow it detects itself."""
 
     def rollback(self) -> None:
         """Undo the epoch."""
@@ -266,7 +266,7 @@ class DataFrameRuntime:
             return self._answers.answer(program)
 
     def contents(self, relation: str) -> ChangeSet:
-        """The stored rows of a relation, read by this process: that needs no job."""
+        """The stored rows of a relation, read by this process without a job."""
         fields = self._frames.fields(relation)
         return ChangeSet.of_arrow(self._store.read(relation, fields).select(arrow_schema(fields).names), fields)
 
@@ -277,36 +277,36 @@ class DataFrameRuntime:
             return self._answers.answer(Program(stage.name, (stage.reader,)))
 
     def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
-        """Spark's own answer to a query text. ``definitions`` names what it reads, lowest first: a view's query, the
-        rows of a relation, or None for one whose rows are taken as stored."""
+        """Spark's own answer to a query text. ``definitions`` has what it reads, lowest first: a view's query, the rows
+        of a relation, or None for one whose rows are taken as stored."""
         with self._job("recomputation", sum(self._store.rows(name) for name in definitions), ours=False):
             return self._answers.recompute(query, definitions)
 
     def frame(self, name: str) -> DataFrame:
-        """The current rows of a relation, duplicates as often as they occur."""
+        """The current rows of a relation, each as often as its weight."""
         with translate_errors(name):
             return self._answers.frame(name)
 
     def frame_of(self, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
-        """Rows that are here as Arrow, as a DataFrame of our session."""
+        """An Arrow table as a DataFrame of our session."""
         return self._frames.spark.createDataFrame(table.select(list(names_of(fields))).combine_chunks())
 
     @property
     def counters(self) -> Counters:
-        """What the last epoch (or the one under way) cost so far."""
+        """The cost of the last epoch, or of the current one so far."""
         return self._meter.read() if self._meter is not None else Counters()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _job(self, where: str, rows: int, *, ours: bool = True) -> Iterator[None]:
-        """Plan for that many rows of input, count the jobs of this block, and let its failures name ``where``.
+        """Plan for that many rows of input, count the jobs of this block, and make its errors name ``where``.
 
-        A query that is not ``ours`` is planned as Spark would plan it by itself.
+        A query that is not ``ours`` is planned with Spark's own settings.
         """
         spark = self._frames.spark
-        # What follows from conditions is in our queries already. To infer it from sums of DOUBLEs, which are long
-        # expressions, took three quarters of the time of an epoch with a variance beside a maximum.
+        # Our queries already state all conditions. Inferring more from sums of DOUBLEs, which are long expressions,
+        # took three quarters of the time of an epoch with a variance beside a maximum.
         settings = {
             "spark.sql.shuffle.partitions": str(shuffle_partitions(rows)),
             "spark.sql.constraintPropagation.enabled": "false" if ours else "true",
@@ -346,7 +346,7 @@ class DataFrameRuntime:
         return self._frames.state(source.relation, fields_read(source))
 
     def _difference(self, stage: Stage, statement: Replace) -> list[str]:
-        """What a target is to become, from the state after the epoch, less what it is."""
+        """The new contents of a target, from the state after the epoch, minus the old ones."""
         target = self._target(stage, statement.target)
         adds = (Add(statement.target, query) for query in statement.queries)
         after = [lower_add(add, target, self._bind_state) for add in adds]
@@ -356,7 +356,7 @@ class DataFrameRuntime:
         return [*after, f"SELECT {columns} FROM {self._frames.state(statement.target)}"]
 
     def _additions(self, map_: Map, rows: int) -> list[str]:
-        """What the epoch adds to a map."""
+        """The rows that the epoch adds to a map."""
         additions = self._added.pop(map_.name, [])
         summed_whole = rows <= COLLECT_ROWS or all(value.type != DOUBLE for value in map_.values)
         return additions if summed_whole or not additions else stages.lower_chunks(additions, map_)
@@ -370,7 +370,7 @@ class DataFrameRuntime:
         )
 
     def _shown(self, stage: Stage, *, stored: bool) -> StageOutput:
-        """How the rows of a stage come from its groups; where not ``stored``, its maps were empty until now."""
+        """How the rows of a stage are computed from its groups; if not ``stored``, its maps were empty until now."""
         finish = stage.finish
         assert isinstance(finish, GroupEmission)
         multisets = tuple(
@@ -379,7 +379,7 @@ class DataFrameRuntime:
         return StageOutput(self._maps[finish.source], finish, stage.output, multisets, self._workers)
 
     def _multiset(self, name: str, stored: bool) -> MultisetChange:
-        """A map that has landed."""
+        """A map whose change has been collected."""
         change = self._changes.get(name, ChangeSet.of([], map_fields(self._maps[name])))
         return MultisetChange(self._maps[name], self._frames.change(change), self._frames.log(name) if stored else None)
 
@@ -392,7 +392,7 @@ class DataFrameRuntime:
         return self._collector.collect_bounded(sql, stage.name, stage.output, most)
 
     def _collect_time_partitions(self, stage: Stage, emission: TimePartitionEmission, *, stored: bool) -> ChangeSet:
-        """One job for each partition that is made anew, or for several where none reads another, and one for rows."""
+        """Recompute partitions, one job each, or one for several that do not read each other, and one for the rows."""
         held = {map_.name: self._held(map_, stored) for map_ in stage.maps}
         kept = held[emission.kept]
         most = sum(self._store.rows(name) for name in held) + sum(map(len, self._changes.values()))
@@ -414,7 +414,7 @@ class DataFrameRuntime:
         return self._collector.collect_bounded(sql, stage.name, stage.output, most)
 
     def _together(self, made: Sequence[ChangeSet], kept: PartitionedMap, most: int) -> ChangeSet:
-        """What was made, as one change. A partition is made once, so no row of one change is in another."""
+        """All recomputed partitions as one change. Each is recomputed once, so no row is in two of them."""
         if all(change.files is None for change in made):
             rows = pa.concat_tables([change.arrow() for change in made])
             return self._collector.stage(ChangeSet.of_arrow(rows, kept.map.keys), kept.map.name)
@@ -422,12 +422,12 @@ class DataFrameRuntime:
         return self._collector.collect_bounded(sql, kept.map.name, kept.map.keys, most)
 
     def _held(self, map_: Map, stored: bool) -> PartitionedMap:
-        """A map that has landed."""
+        """A map whose change has been collected."""
         changes = [self._frames.change(self._changes[map_.name])] if map_.name in self._changes else []
         return PartitionedMap(map_, self._frames.log(map_.name) if stored else None, changes)
 
     def _numbers(self, map_: Map, stored: bool) -> tuple[range, range]:
-        """The partitions that there were and those that there are: a few numbers, which are read without a job."""
+        """The range of partitions before and after the epoch: a few numbers, which are read without a job."""
         before = ZSet()
         if stored:
             table = self._store.read(map_.name, map_.keys).select(arrow_schema(map_.keys).names)
@@ -442,7 +442,7 @@ class DataFrameRuntime:
         if not additions and not touched:
             return ChangeSet.of([], stage.output)
         if rows > COLLECT_ROWS:
-            # Summed apart from what follows, which reads it twice; and many rows often meet in few groups.
+            # Summed separately, because what follows reads it twice, and many rows often fall into few groups.
             held, moved = self._touched.hold(stages.lower_stored_map_change(additions, shown.map))
             additions, rows = [f"SELECT * FROM {held}"], moved + touched
         sql = stages.lower_output_change(additions, shown, self._frames.log(shown.map.name), self._epoch)
@@ -456,7 +456,8 @@ class DataFrameRuntime:
         return change
 
     def _collect_maps(self, stage: Stage, rows: int) -> None:
-        """The maps of a stage, each with a job of its own; that of groups lands with the rows that they show."""
+        """Collect the maps of a stage, each with a job of its own; the map of groups is collected with the output
+        rows."""
         source = stage.finish.source if isinstance(stage.finish, GroupEmission) else None
         read = looked_up(stage)
         for map_ in stage.maps:
@@ -476,7 +477,7 @@ class DataFrameRuntime:
 
 
 def shuffle_partitions(rows: int) -> int:
-    """How many partitions a shuffle of about ``rows`` rows is worth: one for little, then as many as the data needs.
+    """The number of shuffle partitions for about ``rows`` rows: one for little data, then in proportion.
 
     >>> shuffle_partitions(1_000), shuffle_partitions(6_000_000)
     (1, 24)

@@ -1,8 +1,8 @@
 """Small epochs on Spark: Spark finds the stored rows that a change touches, and the driver does the rest.
 
 A DataFrame step costs a tenth of a second whatever it does, and the joins of a view are several of them. But a small
-change needs few stored rows. Each lookup of the program, for all views together, is therefore one job that brings the
-rows of the keys in question, and the program itself runs here, as in the native runtime.
+change needs few stored rows. Each lookup of the program, for all views together, is therefore one job that fetches the
+rows of these keys, and the program itself runs here, as in the native runtime.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from tidemill.runtimes.spark.lowering.sql_text import comma_list, literal_sql, q
 from tidemill.storage.store import Store
 
 RESIDENT_ROWS = 50_000
-"""Relations of up to this many stored rows are read by the driver, as Spark itself sends small tables to every task."""
+"""Stored rows up to which a relation is read by the driver, as Spark itself broadcasts small tables."""
 
 
 TYPES_WITH_STATISTICS = (Int, BigInt, String, Date, Timestamp)
-"""Types of columns of which files tell the least and the greatest value."""
+"""Types of columns for which files have minimum and maximum."""
 
 
 class DriverRuntime(NativeRuntime):
@@ -62,22 +62,22 @@ class DriverRuntime(NativeRuntime):
         self._session = session
         self._meter: Meter | None = None
         self._found_by: dict[str, ColumnPositions] = {}
-        super().__init__(store, fields_of, self._base_of, resident)
+        super().__init__(store, fields_of, self._snapshot_of, resident)
 
     def forget_entries(self, stage: Stage, forgotten: Sequence[ExpiredEntries]) -> None:
-        """Read the state of ``stage`` again when it is next needed, from the files that there are then."""
+        """Release the state of ``stage``, to be read again from the files that exist when it is next needed."""
         self.forget(stage.name)
 
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
-        """Read a relation again when it is next needed, from the files that there are then."""
+        """Release a relation, to be read again from the files that exist when it is next needed."""
         self.forget(forgotten.map)
 
     def forget_files(self, relation: str) -> None:
-        """Look for the files of a relation again when it is next needed."""
+        """Release the file list of a relation, to be read again when it is next needed."""
         self.forget(relation)
 
     def miss_epoch(self) -> None:
-        """Let what is here of relations wait; the last epoch has cost nothing here."""
+        """Keep the state of relations while it misses epochs; the last epoch has cost nothing here."""
         super().miss_epoch()
         self._meter = None
 
@@ -98,7 +98,8 @@ class DriverRuntime(NativeRuntime):
         constraints: Constraints,
         stages: Sequence[Stage],
     ) -> None:
-        """Fetch what the checks and the triggers of an epoch will look up, as few jobs as can be, side by side."""
+        """Fetch the rows that the checks and triggers of an epoch will look up, with as few jobs as possible, in
+        parallel."""
         with decimal.localcontext(EXACT):
             pairs = [(stage, relation) for stage in stages for relation in stage.inputs if relation in changes]
             steps = prefetch.lookup_rounds(
@@ -123,7 +124,7 @@ class DriverRuntime(NativeRuntime):
                 yield lookup
 
     def _references(self, changes: Mapping[str, ChangeSet], constraints: Constraints) -> Iterator[PlannedLookup]:
-        """The lookups of foreign keys: parents of rows that come, and children of parents that leave."""
+        """The lookups of foreign keys: parents of inserted rows, and children of deleted parents."""
         for key in constraints.keys_of(changes):
             for mine, places, other, sought, sign in (
                 (key.child, key.child_places, key.parent, key.parent_places, 1),
@@ -140,10 +141,10 @@ class DriverRuntime(NativeRuntime):
 
     @property
     def counters(self) -> Counters:
-        """What the last epoch cost on Spark; nothing where it was not asked."""
+        """The cost of the last epoch on Spark; zero if it ran no job."""
         return self._meter.read() if self._meter is not None else Counters()
 
-    def _base_of(self, name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
+    def _snapshot_of(self, name: str, fields: tuple[Field, ...], in_order: bool) -> RelationSnapshot:
         files = [run.file for run in self._store.runs(name)]
         return StoredSnapshot(name, files, fields, in_order, self._counted)
 
@@ -160,8 +161,8 @@ class DriverRuntime(NativeRuntime):
 class StoredSnapshot:
     """The rows of some files of the store. Each fetch is one query: by a list of few keys, or a semi join with many.
 
-    The files do not change, so the columns that loops read stay in Spark's memory once they have been read (or on its
-    disks, where that is full) until the base is let go. Whole rows, which the check of a table wants, do not.
+    The files do not change, so the columns that loops read are cached by Spark (in memory, or on disk if that is full)
+    until the snapshot is released. Whole rows, which the check of a table needs, are not cached.
     """
 
     remote = True
@@ -192,7 +193,7 @@ class StoredSnapshot:
         bounds = list(self._bounds(positions, keys))
         with self._session() as spark, translate_errors(self._name):
             near = self._frame(spark, columns).where(" AND ".join(bounds) or "true")
-            # Of one column the list says it all, and saves the job that would send the keys to every task.
+            # For one column the list is exact, and saves the job that would broadcast the keys.
             found = near if len(bounds) == len(positions) == 1 else self._matched(spark, near, positions, keys)
             return self._collected(found, columns)
 
@@ -209,10 +210,10 @@ class StoredSnapshot:
         return rows.alias("r").join(broadcast(spark.createDataFrame(table).alias("k")), expr(match), "left_semi")
 
     def _bounds(self, positions: ColumnPositions, keys: Collection[Row]) -> Iterator[str]:
-        """What the files themselves can tell of few keys: which stretches of rows have none of their values.
+        """Conditions by which the files' statistics can skip rows for few keys.
 
-        A semi join reads every row. A list of values is tried on the bounds of row groups and pages, which leave little
-        to read of runs that are sorted by the column.
+        A semi join reads every row. A list of values is compared with the bounds of row groups and pages, which skips
+        most of a run that is sorted by the column.
         """
         for place, position in enumerate(positions):
             field, values = self._fields[position], {key[place] for key in keys}
@@ -241,7 +242,7 @@ class StoredSnapshot:
             return self._collected(self._frame(spark, everything), everything)
 
     def _frame(self, spark: SparkSession, columns: ColumnPositions) -> DataFrame:
-        """Some columns of the rows, the weight, and the epoch where rows are wanted in order."""
+        """Some columns of the rows, the weight, and the epoch if rows are wanted in order."""
         with self._lock:
             if columns not in self._cached:
                 frame = self._read(spark, columns)
@@ -264,7 +265,7 @@ class StoredSnapshot:
 
 
 def _release(frames: dict[ColumnPositions, DataFrame]) -> None:
-    """Give back the memory of a base that nobody holds any more; Spark itself may have ended before."""
+    """Release the memory of a snapshot that is no longer used; Spark itself may have ended before."""
     for frame in frames.values():
         if frame.sparkSession.sparkContext._jsc is not None:
             frame.unpersist()

@@ -40,7 +40,7 @@ class OracleName(StrEnum):
 RuntimeOption = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Where views are refreshed.")]
 
 DEFAULT_FOLDER = "warehouse"
-"""Where a warehouse is that nobody names."""
+"""The folder of the warehouse if none is given."""
 
 
 def open_folder(

@@ -37,9 +37,9 @@ def watch_changes(
     """The changes of ``view`` in each epoch after ``since`` (default: from now on).
 
     ``where`` are texts such as ``follower=17``; of a column that is named twice either value will do. A writer in
-    another process cannot wake us, so the folder is opened anew every ``interval`` seconds, to read only: a reader
+    another process cannot wake us, so the folder is opened again every ``interval`` seconds, to read only: a reader
     needs no lock and sees whole epochs. Ends when nothing came for ``timeout`` seconds. ``between`` is called after
-    each look.
+    each poll.
     """
     seen, quiet_from = since, time.monotonic()
     while timeout is None or time.monotonic() - quiet_from < timeout:

@@ -2,6 +2,6 @@
 
 - ``run_demo``: the run
 - ``shop``: the generated tables and their changes
-- ``recompute``: the views computed anew, by the runtime and by DuckDB
+- ``recompute``: the views recomputed, by the runtime and by DuckDB
 - ``board``: what is shown meanwhile
 """

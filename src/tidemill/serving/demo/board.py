@@ -33,13 +33,13 @@ class DemoStatistics:
     changed: dict[str, int] = field(default_factory=dict)
 
     def note(self, view: str, changed: int, grown: int) -> None:
-        """An epoch changed ``changed`` rows of ``view``, which made it longer by ``grown``."""
+        """Record that an epoch changed ``changed`` rows of ``view``, which grew by ``grown``."""
         self.last[view] = changed
         self.changed[view] = self.changed.get(view, 0) + changed
         self.rows[view] = self.rows.get(view, 0) + grown
 
     def note_recompute(self, seconds: Mapping[str, float]) -> None:
-        """Each engine took so many seconds to compute all views anew."""
+        """Record the seconds that each engine took to recompute all views."""
         for engine, taken in seconds.items():
             self.recomputes.setdefault(engine, []).append(taken)
 
@@ -93,7 +93,7 @@ class Board:
 
 
 class LiveBoard(Board):
-    """A board that is drawn anew in place."""
+    """A board that is redrawn in place."""
 
     def __init__(self, output: Console, screen: Live) -> None:
         super().__init__(output)

@@ -1,11 +1,11 @@
-"""Change records as Debezium writes them, one JSON value a line, become the changes of the tables that they name.
+"""Debezium change records, one JSON value per line, as changes of the tables that they name.
 
-A record says what happened (``op``: c create, r read in a snapshot, u update, d delete) and shows the row ``before``
-and ``after``. It may stand bare, in a ``payload`` beside its ``schema``, or as the value of a message with a
-``topic``. A tombstone (null after a delete, for Kafka's own cleaning) changes nothing.
+A record has an operation (``op``: c create, r read in a snapshot, u update, d delete) and the row ``before`` and
+``after``. It may be bare, in a ``payload`` beside its ``schema``, or the value of a message with a ``topic``. A
+tombstone (null after a delete, for Kafka's log compaction) changes nothing.
 
-Databases often leave ``before`` out, or fill in its key alone. Where the table has a primary key and the caller can
-look a row up, the row that leaves is therefore the one we hold, not the one that the record remembers.
+Databases often leave ``before`` out, or fill in its key alone. If the table has a primary key and the caller can look
+rows up, the deleted row is therefore the stored one, not the one in the record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemill.sources.ingest.text_records import parse_json
 __all__ = ["RowLookup", "read_debezium"]
 
 RowLookup = Callable[[str, Row], Row | None]
-"""The row of a table that has this primary key, as the warehouse holds it; None where there is none."""
+"""The stored row of a table with this primary key; None if there is none."""
 
 
 def read_debezium(
@@ -49,7 +49,7 @@ def read_debezium(
 
 
 class _DebeziumReader:
-    """Collects changes, and remembers the rows of this input by key: a later record may update an earlier one's."""
+    """Collects changes, and keeps the rows of this input by key: a later record may update a row of an earlier one."""
 
     def __init__(self, tables: Mapping[str, Table], lookup: RowLookup | None) -> None:
         self._tables = {name.lower(): table for name, table in tables.items()}
@@ -58,7 +58,7 @@ class _DebeziumReader:
         self._latest: dict[tuple[str, Row], Row | None] = {}
 
     def changes(self) -> dict[str, ChangeSet]:
-        """What all records changed so far."""
+        """The changes of all records so far."""
         return {name: ChangeSet.of(pairs, self._tables[name].fields) for name, pairs in self._pairs.items()}
 
     def take(self, message: Any) -> None:
@@ -107,7 +107,7 @@ class _DebeziumReader:
         return row_coercer(table.fields, table.name)(decoded)
 
     def _leaving(self, table: Table, record: Mapping[str, Any], schema: Mapping[str, Any], after: Row | None) -> Row:
-        """The row that an update or delete takes away."""
+        """The row that an update or delete removes."""
         before = record.get("before")
         if table.primary_key:
             known = self._held(table, self._key_of(table, before, schema, after))
@@ -117,7 +117,7 @@ class _DebeziumReader:
             raise BadValue(
                 'the record has no "before" row',
                 where=table.name,
-                detail="Without it, or a primary key by which the row is known, nobody can say which row leaves.",
+                detail="Without it, or a primary key by which the row is known, it is unknown which row leaves.",
                 hint="Declare a PRIMARY KEY, or have the database log whole rows (PostgreSQL: REPLICA IDENTITY FULL).",
             )
         return self._row(table, record, "before", schema)
@@ -153,7 +153,7 @@ def _key(table: Table, row: Row) -> Row:
 
 
 def _open(message: Any) -> tuple[Mapping[str, Any] | None, Mapping[str, Any], str | None]:
-    """The record in a message, the schema of its columns where it has one, and the topic."""
+    """The record in a message, the schema of its columns if it has one, and the topic."""
     topic, schema = None, None
     while isinstance(message, Mapping) and "op" not in message:
         topic = message.get("topic", topic)

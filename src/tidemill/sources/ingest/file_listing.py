@@ -1,8 +1,8 @@
-"""Which files a path stands for, and what the names of their folders say of their rows.
+"""The files below a path, and the partition columns in the names of their folders.
 
-A folder stands for all files below it, however deep, but for those that Spark would skip too: names that begin with
+A folder stands for all files below it, at any depth, except those that Spark would skip too: names that begin with
 ``.`` or ``_``. Folders named ``column=value`` are partitions, as Spark and Hive write them: the value is a column of
-every row of the files in them. What is skipped is told, and a folder with nothing to read is an error.
+every row of the files in them. Skipped files are reported, and a folder with nothing to read is an error.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tidemill.sources.ingest.frames import check_names
 __all__ = ["NULL_PARTITION", "FileListing", "ListedFile", "is_hidden", "list_files"]
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The value in the name of a folder that stands for NULL."""
+"""The value in a folder's name that stands for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file to be read, and the columns that the names of its folders give, as text."""
+    """A file to be read, and the columns in the names of its folders, as text."""
 
     file: Path
     values: Mapping[str, str | None]
@@ -34,14 +34,14 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """All that some paths stand for, and the files and folders among it that are not read."""
+    """The files of some paths, and the files and folders among them that are not read."""
 
     files: tuple[ListedFile, ...]
     skipped: tuple[Path, ...]
 
 
 def list_files(paths: Sequence[str | Path], table: Table | None) -> FileListing:
-    """What ``paths`` stand for, in order. Without a ``table`` there are no columns, and partitions are refused."""
+    """The files of ``paths``, in order. Without a ``table`` there are no columns, and partitions are refused."""
     files: list[ListedFile] = []
     skipped: list[Path] = []
     for path in map(local_path, paths):
@@ -55,7 +55,7 @@ def list_files(paths: Sequence[str | Path], table: Table | None) -> FileListing:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark would skip a file or folder of this name, too.
+    """True if Spark would also skip a file or folder of this name.
 
     >>> [is_hidden(name) for name in ("_SUCCESS", ".part-0.crc", "_day=1", "part-0.csv")]
     [True, True, False, False]
@@ -91,7 +91,7 @@ def _empty(path: Path, skipped: Sequence[Path]) -> SetupError:
 
 
 def _partitioned(path: Path, files: Iterable[Path], table: Table | None) -> list[ListedFile]:
-    """The files with what their folders say; all files of one path must be partitioned alike."""
+    """The files with their partition columns; all files of one path must have the same ones."""
     above = _naming_columns(path.parts, table)
     listed = [ListedFile(file, _values([*above, *file.parts[len(path.parts) : -1]], file, table)) for file in files]
     for one in listed:
@@ -111,7 +111,7 @@ def _said(listed: ListedFile, path: Path) -> str:
 
 
 def _naming_columns(parts: Iterable[str], table: Table | None) -> list[str]:
-    """The folders in a path that name columns of the table; others only say where the files are."""
+    """The folders in a path that name columns of the table; others are plain folders."""
     names = names_of(table.fields) if table is not None else ()
     return [part for part in parts if part.partition("=")[0].lower() in names]
 

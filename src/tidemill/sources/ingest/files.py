@@ -1,9 +1,9 @@
 """Files of rows: CSV with a header, JSON lines, Parquet. Read in batches; a bad row is refused or set aside.
 
-Columns go by name as in ``sources.ingest.frames``, a column ``_weight`` included; some may stand in the names of
-folders (``sources.ingest.file_listing``). In CSV an empty cell is NULL and a nested
-value is written as JSON. Text is read record by record, so that a bad row is known with its line, its reason and its
-text; Parquet is converted batch by batch, and row by row only where a batch has a bad row.
+Columns go by name as in ``sources.ingest.frames``, a column ``_weight`` included; some may be in the names of folders
+(``sources.ingest.file_listing``). In CSV an empty cell is NULL and a nested value is written as JSON. Text is read
+record by record, so that a bad row is reported with its line, its reason and its text; Parquet is converted batch by
+batch, and row by row only if a batch has a bad row.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ FORMATS = {
     ".ndjson": "json",
     ".parquet": "parquet",
 }
-"""Which format a file has by its ending."""
+"""File format by extension."""
 
 _BATCH = 20_000
 
 PartitionValues = Mapping[str, Any]
-"""Columns that all rows of a file have in common, because they stand in the names of its folders."""
+"""Partition columns: all rows of a file share them, because they are in the names of its folders."""
 
 _NONE: PartitionValues = {}
 
 RowCheck = Callable[[Row], None]
-"""Refuses a row that its table cannot take, whatever else is there."""
+"""Refuses a row that its table cannot take, independently of other rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that was set aside: where it stands (rows of Parquet count from 1), why, and the row as it was."""
+    """A row that was set aside: its position (rows of Parquet count from 1), the reason, and the original row."""
 
     file: str
     line: int
@@ -68,7 +68,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Some rows of a file: the change they make, the line of the first, what was set aside, and bytes read so far."""
+    """Some rows of a file: their change, the line of the first, the rejected rows, and bytes read so far."""
 
     changes: ChangeSet
     first_line: int
@@ -78,7 +78,7 @@ class FileBatch:
 
 @dataclass(frozen=True, slots=True)
 class IngestedFiles:
-    """What was read: the change, from how many files, what was skipped beside them, and how many rows were bad."""
+    """The result of reading files: the change, the number of files, the skipped files, and the number of bad rows."""
 
     change: ChangeSet
     files: int
@@ -87,9 +87,9 @@ class IngestedFiles:
 
 
 class KeyAdmission:
-    """The primary keys that are taken, so that the second row of a key can be set aside like any other bad row.
+    """The primary keys that are in use, so that a duplicate key can be set aside like any other bad row.
 
-    So can a row that ``judge`` refuses: one of which a CHECK is false.
+    So can a row that ``judge`` refuses: one that violates a CHECK.
     """
 
     def __init__(self, table: Table, taken: Iterable[Row] = (), judge: RowCheck | None = None) -> None:
@@ -99,7 +99,7 @@ class KeyAdmission:
         self._judge = judge
 
     def admit(self, row: Row, weight: int) -> None:
-        """Note that ``row`` comes or goes; a second row of its key is refused."""
+        """Note that ``row`` is inserted or deleted; a second row of its key is refused."""
         if self._judge is not None and weight > 0:
             self._judge(row)
         key = tuple([row[position] for position in self._positions])
@@ -124,8 +124,8 @@ def read_files(
     """The rows of all ``paths`` (files, or folders of files) as one change of ``table``.
 
     Without ``reject`` the first bad row refuses everything. With it, bad rows go to that file as JSON lines with file,
-    line, reason and text; a second row of a primary key is bad as well, and ``taken`` are the keys that were there
-    before; so is one that ``judge`` refuses. ``progress`` is told the bytes read so far, and in all.
+    line, reason and text; a duplicate primary key is bad as well, and ``taken`` are the existing keys; so is a row that
+    ``judge`` refuses. ``progress`` is called with the bytes read so far, and in all.
     """
     found = list_files(paths, table)
     kinds = {format_of(one.file, format) for one in found.files}
@@ -148,7 +148,7 @@ def read_files(
 
 
 def _parsed(texts: Mapping[str, str | None], table: Table) -> PartitionValues:
-    """The columns that stand in the names of folders, read as cells of CSV are."""
+    """The partition columns, parsed like cells of CSV."""
     types = _types(table)
     return {name: None if text is None else parser_of(types[name])(text) for name, text in texts.items()}
 
@@ -169,8 +169,8 @@ def read_file(
     """The rows of a file, batch by batch.
 
     With ``keys`` bad rows are set aside in the batch's ``rejects``; without, the first one raises an error that names
-    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV, and ``values`` are columns
-    that all rows have beside those in the file.
+    file, line, column, value and reason. ``null`` is the text that stands for NULL in CSV, and ``values`` are the
+    partition columns.
     """
     path = Path(path)
     kind = format_of(path, format)
@@ -184,7 +184,7 @@ def read_file(
 
 
 def format_of(path: Path, format: str | None) -> str:
-    """The format of a file: as named, or by its ending."""
+    """The format of a file: as given, or by its extension."""
     kind = format or FORMATS.get(path.suffix.lower(), path.suffix)
     if kind not in FORMATS.values():
         known = ", ".join(sorted(set(FORMATS.values())))
@@ -195,7 +195,7 @@ def format_of(path: Path, format: str | None) -> str:
 def _read_text(
     path: Path, table: Table, kind: str, keys: KeyAdmission | None, null: str, values: PartitionValues
 ) -> Iterator[FileBatch]:
-    # Bytes that are not UTF-8 come through as lone surrogates, which no STRING takes: so they have a line, too.
+    # Bytes that are not UTF-8 become lone surrogates, which no STRING accepts: so they are reported with their line.
     with path.open("rb") as binary, TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="") as file:
         if kind == "json":
             records = read_json(file)
@@ -216,7 +216,7 @@ def _in_file(records: Iterator[TextRecord], path: Path) -> Iterator[TextRecord]:
 
 
 def _with_values(record: TextRecord, values: PartitionValues) -> TextRecord:
-    """A record with the columns that stand in the names of folders; one that has them itself is bad."""
+    """A record with the partition columns; a record that has them itself is bad."""
     if not values or isinstance(record.values, TidemillError):
         return record
     twice = next((name for name in values if name in record.values), None)
@@ -296,14 +296,14 @@ def _read_part(
         try:
             return FileBatch(changes_of(_with_columns(part, values, table), table), first, (), position)
         except TidemillError:
-            pass  # row by row, then: that finds the row, and counts it from the file's beginning
+            pass  # then row by row, which finds the bad row and counts it from the file's beginning
     rows = part.rename_columns([name.lower() for name in part.column_names]).to_pylist()
     records = [TextRecord(line, json.dumps(row, default=str), row) for line, row in enumerate(rows, start=first)]
     return _convert([_with_values(record, values) for record in records], path, table, keys, position)
 
 
 def _with_columns(part: pa.Table, values: PartitionValues, table: Table) -> pa.Table:
-    """Columns with those that stand in the names of folders, each of them one value over and over."""
+    """Columns together with the partition columns, each a constant column."""
     types = _types(table)
     for name, value in values.items():
         field = Field(name, types[name])
@@ -314,7 +314,7 @@ def _with_columns(part: pa.Table, values: PartitionValues, table: Table) -> pa.T
 
 
 def _together(parts: Sequence[ChangeSet], table: Table, columnar: bool) -> ChangeSet:
-    """One change of all parts. Text was read into pairs and stays that; Parquet stays Arrow."""
+    """One change of all parts. Text was read into pairs and stays pairs; Parquet stays Arrow."""
     if columnar:
         empty = arrow_schema(table.fields).empty_table()
         return ChangeSet.of_arrow(pa.concat_tables([empty, *(part.arrow() for part in parts)]), table.fields)

@@ -1,9 +1,9 @@
-"""What users hand to ``apply``: pairs, Arrow tables, pandas and other frames. All become a ``ChangeSet`` of a table.
+"""The inputs of ``apply``: pairs, Arrow tables, pandas and other frames. All become a ``ChangeSet`` of a table.
 
-Columns go by name, in any case and order; a nullable column may be left out. A column ``_weight`` says how often each
-row comes (or, negative, goes); without it every row comes once. Arrow columns are converted in one vectorised step
-where Arrow's own cast keeps every value; all others go value by value through ``model.coerce``, which also names
-the first bad row when a cast fails. So a frame and the same rows as pairs always mean the same.
+Columns go by name, in any case and order; a nullable column may be left out. A column ``_weight`` has the weight of
+each row; without it every weight is 1. Arrow columns are converted in one vectorised step if Arrow's own cast keeps
+every value; all others are converted value by value by ``model.coerce``, which also names the first bad row when a cast
+fails. So a frame and the same rows as pairs always mean the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidemill.sources.ingest.plain_rows import MANY_ROWS, columns_of_pairs
 __all__ = ["changes_of", "check_names", "weight_of"]
 
 _REMADE = (t.Double, t.Array, t.Struct)
-"""Types whose columns may hold values that we know in another form, such as -0.0."""
+"""Types whose columns may hold values that are not in our normal form, such as -0.0."""
 
 
 def changes_of(data: Any, table: Table) -> ChangeSet:
@@ -80,11 +80,11 @@ def weight_of(value: Any, where: str) -> int:
 
 
 MAX_WEIGHT = 2**63 - 1
-"""A weight has 64 bits, and its opposite must have them, too."""
+"""Largest weight: its negative must fit 64 bits, too."""
 
 
 def _given(data: Iterable[Any], table: Table) -> Iterator[Any]:
-    """The elements of a user's own iterable; where it fails, the error says so and has its own as the cause."""
+    """The elements of a user's own iterable; if it fails, the error says so and has its own as the cause."""
     number = 0
     try:
         for pair in data:
@@ -135,7 +135,7 @@ def _from_pandas(frame: Any, table: Table) -> ChangeSet:
     try:
         return _from_table(pa.Table.from_pandas(frame, preserve_index=False), table)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        # A column of mixed Python objects, such as decimals and their strings: value by value, then.
+        # A column of mixed Python objects, such as decimals and their strings, is converted value by value.
         columns = frame.astype(object).where(frame.notna(), None)
         names = [str(name) for name in columns.columns]
         rows = (dict(zip(names, values, strict=True)) for values in columns.itertuples(index=False, name=None))
@@ -151,7 +151,7 @@ def _from_table(data: pa.Table, table: Table) -> ChangeSet:
 
 
 def _is_ready(data: pa.Table, table: Table) -> bool:
-    """Whether a table is just what converting it would give: then streams of small tables need not pay for that."""
+    """True if a table is already in the form that conversion would give: streams of small tables then skip it."""
     remade = any(isinstance(f.type, _REMADE) or f.length is not None for f in table.fields)
     if remade or not data.schema.equals(arrow_schema(table.fields)):
         return False
@@ -160,7 +160,7 @@ def _is_ready(data: pa.Table, table: Table) -> bool:
 
 
 def check_names(names: Iterable[str], table: Table) -> None:
-    """Refuse columns that ``table`` has not, and columns that come twice."""
+    """Refuse columns that ``table`` does not have, and duplicate columns."""
     known = {*names_of(table.fields), WEIGHT}
     seen: set[str] = set()
     for name in names:
@@ -173,7 +173,7 @@ def check_names(names: Iterable[str], table: Table) -> None:
 
 
 def _spelling(names: Iterable[str], wanted: str) -> str:
-    """How the frame spells the column that we call ``wanted``."""
+    """The frame's spelling of the column that we call ``wanted``."""
     return next((name for name in names if name.lower() == wanted), wanted)
 
 
@@ -200,13 +200,13 @@ def _absent(rows: int, field: Field, table: Table) -> pa.ChunkedArray:
 
 
 def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray | None:
-    """The column in the field's Arrow type, or None where Arrow's cast is not what ``coerce`` means or fails."""
+    """The column in the field's Arrow type, or None if Arrow's cast fails or differs from ``coerce``."""
     if not _casts(column.type, field.type):
         return None
     target = arrow_type(field.type)
     try:
         if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
-            # Arrow asks for room for any 64-bit integer first, and only then looks at the values.
+            # Arrow first requires space for any 64-bit integer, and only then looks at the values.
             column = column.cast(pa.decimal128(t.MAX_PRECISION, target.scale))
         # Adding zero leaves every double as it is, except that -0.0 becomes 0.0.
         converted = pc.add(column.cast(target), 0.0) if field.type == t.DOUBLE else column.cast(target)
@@ -216,12 +216,12 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray | None:
 
 
 def _fits(column: pa.ChunkedArray, length: int | None) -> bool:
-    """True where no text of a column is longer than its declaration says."""
+    """True if no text of a column is longer than declared."""
     return length is None or (pc.max(pc.utf8_length(column)).as_py() or 0) <= length
 
 
 def _casts(source: pa.DataType, target: t.Type) -> bool:
-    """Whether Arrow's safe cast from ``source`` either keeps each value or fails."""
+    """True if Arrow's safe cast from ``source`` either keeps each value or fails."""
     kinds = pa.types
     if kinds.is_dictionary(source):
         return _casts(source.value_type, target)

@@ -1,12 +1,12 @@
-"""A folder that receives files, each of which is to be taken in once.
+"""A folder that receives files, each of which is ingested once.
 
-Whoever writes there *renames*: a file is whole as soon as it has its name. What comes in several files is a folder of
-them, renamed likewise, or written by Spark, whose ``_temporary`` in it goes when it is whole. Names that begin with
-``.`` or ``_`` are not looked at, nor are files with endings that nobody reads. Symbolic links are not followed: who may
-put files here need not be allowed to read what they lead to.
+Writers must *rename* into it: a file is complete as soon as it has its name. A set of files is a folder, renamed
+likewise, or written by Spark, which removes its ``_temporary`` from it when it is complete. Names that begin with ``.``
+or ``_`` are ignored, as are files with unknown extensions. Symbolic links are not followed: whoever may put files here
+need not be allowed to read what they point to.
 
-What was taken in is moved to ``_taken`` and what cannot be is moved to ``_aside``, with a text beside it that says why.
-Moving is safe on disk before anything else happens, so at any moment the folder knows all but the last name.
+Ingested files are moved to ``_taken`` and refused ones to ``_aside``, with a text beside them that gives the reason. A
+move is durable before anything else happens, so at any moment at most one ingested file is not moved yet.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tidemill.storage.filesystem.symlinks import create_file
 __all__ = ["ASIDE", "TAKEN", "InboxFolder"]
 
 TAKEN = "_taken"
-"""Where files are moved that were taken in: their names are not taken in again."""
+"""Folder of ingested files: their names are not ingested again."""
 
 ASIDE = "_aside"
-"""Where files are moved that were refused."""
+"""Folder of refused files."""
 
 REASON = ".reason"
-"""The ending of the text that says why a file was refused."""
+"""The extension of the text that says why a file was refused."""
 
 
 class InboxFolder:
-    """What has come to ``folder`` and waits there. ``format`` is that of all files; without it, their endings tell."""
+    """The pending files in ``folder``. ``format`` is that of all files; without it, their extensions decide."""
 
     def __init__(self, folder: Path, format: str | None = None) -> None:
         self.folder = folder
         self._format = format
 
     def waiting(self) -> list[Path]:
-        """The files, and folders of files, that are whole, in the order of their names; numbers count as such."""
+        """The complete files, and folders of files, in the order of their names, with numbers in numeric order."""
         try:
             found = [item for item in self.folder.iterdir() if not is_hidden(item.name) and self._is_whole(item)]
         except OSError as error:
@@ -63,7 +63,7 @@ class InboxFolder:
         return not is_hidden(file.name) and (self._format is not None or file.suffix.lower() in FORMATS)
 
     def refuse_links(self, item: Path) -> None:
-        """Refuse what came as a symbolic link, or has one in it."""
+        """Refuse an item that is a symbolic link, or contains one."""
         for path in (item, *(item.rglob("*") if item.is_dir() and not item.is_symlink() else ())):
             if path.is_symlink():
                 raise DataError(
@@ -74,18 +74,18 @@ class InboxFolder:
                 )
 
     def is_known(self, name: str) -> bool:
-        """Whether something of that name was taken in before."""
+        """True if something of that name was ingested before."""
         return os.path.lexists(self.folder / TAKEN / name)
 
     def archive(self, name: str) -> None:
-        """Move what was taken in out of the way, unless that is done already."""
+        """Move an ingested item out of the way, unless that is done already."""
         if Path(name).name != name:
             raise Corrupt(f"{name!r} is not the name of a file of a feed", where=str(self.folder))
         if os.path.lexists(self.folder / name) and not self.is_known(name):
             self._move(name, self._own(TAKEN) / name)
 
     def set_aside(self, name: str, reason: str) -> None:
-        """Move what was refused out of the way; why is written before, so that it is never missing."""
+        """Move a refused item out of the way; the reason is written first, so that it is never missing."""
         target = _free(self._own(ASIDE) / name)
         text = target.with_name(target.name + REASON)
         create_file(text, f"{reason}\n".encode())
@@ -94,12 +94,12 @@ class InboxFolder:
         self._move(name, target)
 
     def aside(self) -> list[str]:
-        """The names that were refused and wait for somebody to look at them."""
+        """The names of refused items that are still there."""
         folder = self.folder / ASIDE
         return sorted(one.name for one in folder.iterdir() if one.suffix != REASON) if folder.is_dir() else []
 
     def _own(self, name: str) -> Path:
-        """The folder of that name beside the files, made where it is not there."""
+        """The folder of that name beside the files, created if it does not exist."""
         folder = self.folder / name
         with self._moving(folder):
             if folder.is_symlink():
@@ -127,13 +127,13 @@ class InboxFolder:
 
 
 def _in_order(item: Path) -> tuple[list[tuple[int, str]], str]:
-    """By name, with numbers as numbers: ``part-2`` comes before ``part-10``."""
+    """Sort key by name, with numbers as numbers: ``part-2`` comes before ``part-10``."""
     words = re.findall(r"\d+|\D+", item.name)
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in words], item.name
 
 
 def _free(path: Path) -> Path:
-    """``path``, or one like it that nothing has."""
+    """``path``, or a similar one that does not exist."""
     number, free = 1, path
     while os.path.lexists(free):
         number += 1

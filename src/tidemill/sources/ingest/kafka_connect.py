@@ -1,7 +1,7 @@
-"""How Kafka Connect and Debezium write values in JSON: days and instants as numbers, decimals as bytes.
+"""Values as Kafka Connect and Debezium write them in JSON: dates and timestamps as numbers, decimals as bytes.
 
-Where a record carries its schema, the schema's type names decide. Where it does not, the column's own type does, and an
-instant's unit is told from its size.
+If a record has a schema, the schema's type names decide. If not, the column's own type does, and the unit of a
+timestamp is inferred from its magnitude.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PER_SECOND = {
 
 
 def columns_of(schema: Any) -> dict[str, ConnectColumn]:
-    """What an envelope's schema says of each column of its rows: the type's ``name`` and ``parameters``."""
+    """The columns in an envelope's schema: the type's ``name`` and ``parameters`` of each."""
     sides = schema.get("fields", ()) if isinstance(schema, Mapping) else ()
     rows = [side for side in sides if side.get("field") in ("before", "after")]
     return {column["field"].lower(): column for row in rows for column in row.get("fields", ())}
@@ -54,7 +54,7 @@ def decode(value: Any, type_: Type, column: ConnectColumn) -> Any:
         if isinstance(type_, t.Timestamp):
             return _instant(value, _PER_SECOND.get(column.get("name", "")) or _likely_unit(value))
     if isinstance(type_, t.Decimal):
-        if isinstance(value, Mapping):  # a NUMERIC without a declared scale brings its own
+        if isinstance(value, Mapping):  # a NUMERIC without a declared scale has its own
             return _unscaled(value.get("value"), int(value.get("scale", 0)))
         if isinstance(value, str) and column.get("name") == _DECIMAL:
             return _unscaled(value, int(column.get("parameters", {}).get("scale", type_.scale)))

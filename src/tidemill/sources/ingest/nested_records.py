@@ -1,4 +1,4 @@
-"""Files of nested records, JSON lines or Parquet: each record as it is, with where it stands."""
+"""Files of nested records, JSON lines or Parquet: each record with its location."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.sources.ingest.text_records import read_json
 __all__ = ["LocatedRecord", "read_records"]
 
 LocatedRecord = tuple[str, Mapping[str, Any]]
-"""Where a record stands, and what it has."""
+"""The location of a record, and its content."""
 
 _BATCH = 20_000
 
@@ -25,7 +25,8 @@ _BATCH = 20_000
 def read_records(
     paths: Sequence[str | Path], format: str | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[LocatedRecord]:
-    """The records of files, or folders of them, in order. ``progress`` is told the bytes read so far, and in all."""
+    """The records of files, or folders of them, in order. ``progress`` is called with the bytes read so far, and in
+    all."""
     files = [one.file for one in list_files(paths, None).files]
     total = sum(file.stat().st_size for file in files)
     done = 0
@@ -43,7 +44,7 @@ def read_records(
 
 
 def _read(file: Path, format: str | None) -> Iterator[tuple[list[LocatedRecord], int]]:
-    """Some records at a time, and how many bytes of the file they reach."""
+    """Some records at a time, with the bytes of the file read so far."""
     match format_of(file, format):
         case "json":
             return _read_json(file)

@@ -1,7 +1,7 @@
 """Weighted rows as JSON lines: ``{"table": "orders", "weight": -1, "row": {"id": 1, ...}}``.
 
-The plainest change record there is. ``weight`` is 1 where it is left out, and ``row`` may be a list in the order of the
-columns. ``tidemill watch --json`` writes the same shape, so one warehouse's feed is another's input.
+The simplest change record. ``weight`` defaults to 1, and ``row`` may be a list in the order of the columns.
+``tidemill watch --json`` writes the same shape, so one warehouse's feed is another's input.
 """
 
 from __future__ import annotations

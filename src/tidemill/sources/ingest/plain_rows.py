@@ -1,7 +1,7 @@
 """Many weighted rows of plain Python values as columns, without a call for each value.
 
-A value is plain where its type is just the one that its column holds, such as ``int`` for BIGINT: then Arrow takes it
-as ``model.coerce`` would. Whole columns are asked for their types at once.
+A value is plain if its type is exactly the one that its column holds, such as ``int`` for BIGINT: then Arrow converts
+it as ``model.coerce`` would. The types of a column are tested all at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tidemill.model.types import Field
 __all__ = ["MANY_ROWS", "columns_of_pairs"]
 
 MANY_ROWS = 64
-"""From so many rows on columns are worth their cost."""
+"""Row count from which columns are worth their cost."""
 
 
 def columns_of_pairs(pairs: Sequence[Any], fields: tuple[Field, ...]) -> pa.Table | None:
-    """The Arrow table of ``(weight, row)`` pairs; None where a value is not plain, or something is wrong with one.
+    """The Arrow table of ``(weight, row)`` pairs; None if a value is not plain, or a pair is invalid.
 
     >>> fields = (Field("id", t.BIGINT, nullable=False), Field("name", t.STRING))
     >>> columns_of_pairs([(1, (7, "ann")), (-1, (8, None))], fields).to_pydict()
@@ -36,7 +36,7 @@ def columns_of_pairs(pairs: Sequence[Any], fields: tuple[Field, ...]) -> pa.Tabl
     """
     if not set(map(type, pairs)) <= {tuple, list} or set(map(len, pairs)) != {2}:
         return None
-    # Not by zip: an iterator for each row would set the garbage collector off.
+    # Not by zip: an iterator for each row would trigger the garbage collector.
     weights, rows = _at(0, pairs), _at(1, pairs)
     if set(map(type, weights)) != {int} or max(map(abs, weights)) > LARGEST_WEIGHT:
         return None

@@ -20,7 +20,7 @@ __all__ = ["TextRecord", "parse_json", "parser_of", "read_csv", "read_json"]
 
 @dataclass(frozen=True, slots=True)
 class TextRecord:
-    """One record: its first line, counted from 1, its text, and its values by lower-case name or why there are none."""
+    """One record: its first line, counted from 1, its text, and its values by lower-case name or the error."""
 
     line: int
     text: str
@@ -78,7 +78,7 @@ def read_csv(lines: Iterable[str], table: Table, null: str, delimiter: str = ","
 
 
 class _LineBuffer:
-    """Lines on their way to the CSV reader, remembered until a record is complete: one may span several."""
+    """Buffers the lines that the CSV reader consumes until a record is complete: one may span several."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
@@ -119,7 +119,7 @@ def _next_row(
 
 
 def parser_of(type_: Type) -> Callable[[str], Any]:
-    """How a cell of ``type_`` is read. Text that it cannot read comes back as it is, for ``coerce`` to refuse."""
+    """The parser of a cell of ``type_``. It returns text that it cannot parse as it is, for ``coerce`` to refuse."""
     match type_:
         case t.Boolean():
             return lambda text: {"true": True, "false": False}.get(text.strip().lower(), text)

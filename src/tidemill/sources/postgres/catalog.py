@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL schema, and how its values become ours from the text that the server writes."""
+"""The tables of a PostgreSQL schema, and the conversion of its values from the text that the server writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTa
 __all__ = ["OWN", "decoder", "read_tables"]
 
 OWN = "_tidemill"
-"""How the names of the tables, functions and triggers begin that are ours."""
+"""Prefix of the names of our tables, functions and triggers."""
 
 _COLUMNS = """
 SELECT c.relname, c.relpersistence = 'p', row_security_active(c.oid), a.attname, t.typname, a.atttypmod,
@@ -51,7 +51,7 @@ _PLAIN: dict[str, Type] = {
 
 
 def read_tables(connection: Connection, schema: str, from_log: bool) -> list[RemoteTable]:
-    """The ordinary tables of ``schema`` that we may read. ``from_log``: what the log leaves out is left out."""
+    """The ordinary tables of ``schema`` that we may read. ``from_log``: without columns that the log leaves out."""
     rows = execute(connection, _COLUMNS, schema, OWN)
     return [_table(schema, name, list(columns), from_log) for name, columns in groupby(rows, itemgetter(0))]
 
@@ -88,7 +88,7 @@ def _table(schema: str, name: str, rows: list[tuple[Any, ...]], from_log: bool) 
 
 
 def _type_of(name: str, modifier: int) -> Type | None:
-    """Our type for one of PostgreSQL's; NUMERIC without digits has as many as we have.
+    """Our type for one of PostgreSQL's; NUMERIC without precision has the maximum.
 
     >>> _type_of("numeric", 4 + (9 << 16) + 2), _type_of("numeric", -1), _type_of("bytea", -1)
     (Decimal(precision=9, scale=2), Decimal(precision=38, scale=18), None)
@@ -102,7 +102,7 @@ def _type_of(name: str, modifier: int) -> Type | None:
 
 
 def decoder(column: RemoteColumn, widened: bool = False) -> Callable[[str], Any]:
-    """How the text of a value becomes one of the column's type; ``widened`` where the server has widened it."""
+    """The function that parses a value of the column; ``widened`` if the server has widened it."""
     type_ = column.field.type
     convert = coercer(type_)
     match type_:

@@ -1,4 +1,4 @@
-"""What both ways of learning of changes give: whole transactions, in an order that respects conflicts."""
+"""Change capture: whole transactions, in an order that respects conflicts, from a slot or an outbox."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAUSE = 0.01
 
 @dataclass
 class CapturedTransaction:
-    """One committed transaction. ``mark`` orders it among others; ``trouble`` is why it cannot be told."""
+    """One committed transaction. ``mark`` orders it among others; ``trouble`` says why it cannot be delivered."""
 
     xid: int
     mark: int = 0
@@ -31,7 +31,7 @@ class CapturedTransaction:
     trouble: TidemillError | None = None
 
     def note(self, rows: TextRowDecoder, table: str, values: Mapping[str, str | None], weight: int) -> None:
-        """Add a row that came or went. One that cannot be read is trouble for its transaction, not for those before."""
+        """Add an inserted or deleted row. An unreadable row fails its own transaction, not those before."""
         if table in rows:
             try:
                 self.changes.setdefault(table, ZSet()).add(rows.row(table, values), weight)
@@ -39,16 +39,16 @@ class CapturedTransaction:
                 self.trouble = error
 
     def fail(self, detail: str) -> None:
-        """Note that the source does not say all that this transaction changed."""
+        """Note that the source does not report all that this transaction changed."""
         self.trouble = SourceLost(
             "a transaction of the source cannot be told",
             detail=detail,
-            hint="Put that right, start anew, and fill the views over this source.",
+            hint="Put that right, start again, and fill the views over this source.",
         )
 
 
 class TextRowDecoder:
-    """Turns the values of rows, as text by column name, into rows of ours."""
+    """Converts the values of rows, as text by column name, into our rows."""
 
     def __init__(self, tables: Iterable[RemoteTable]) -> None:
         self._columns: dict[str, list[tuple[str, Callable[[str], Any]]]] = {
@@ -69,7 +69,7 @@ class TextRowDecoder:
                 raise SourceLost(
                     f'column "{name}" of table "{table}" is gone',
                     detail="A change came without it.",
-                    hint="Create the source anew, and the views over it.",
+                    hint="Create the source again, and the views over it.",
                 ) from None
             except DataError as error:
                 error.where = f"{table}.{name}"
@@ -78,42 +78,43 @@ class TextRowDecoder:
 
 
 class ChangeCapture(ABC):
-    """A way to learn what was committed. One that is ``FROM_LOG`` is asked outside of the snapshot's transaction."""
+    """A way to capture committed changes. One that is ``FROM_LOG`` runs outside of the snapshot's transaction."""
 
     FROM_LOG: bool
 
     @abstractmethod
     def create(self, connection: Connection) -> None:
-        """Make in the source what this way needs there."""
+        """Create in the source what change capture needs there."""
 
     @abstractmethod
     def check(self, connection: Connection) -> None:
-        """Refuse a source that lacks what this way needs."""
+        """Refuse a source that lacks what change capture needs."""
 
     @abstractmethod
     def prepare(self, connection: Connection) -> None:
-        """Make a new connection ready."""
+        """Prepare a new connection."""
 
     def after_error(self) -> None:  # noqa: B027, for most there is nothing to do
-        """A statement has failed on the connection: what its session keeps may be gone."""
+        """Handle a failed statement on the connection: state of its session may be gone."""
 
     @abstractmethod
     def start(self, connection: Connection, since: SnapshotPosition | None) -> SnapshotPosition:
-        """Where telling begins; ``EpochGone`` where what came after ``since`` is no longer known."""
+        """The position at which delivery begins; ``EpochGone`` if the changes after ``since`` are no longer
+        available."""
 
     @abstractmethod
     def fresh(
         self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int, wanted: bool
     ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
-        """Transactions of ``target`` that ``seen`` has not, about ``most`` of them at a time.
+        """Transactions of ``target`` that ``seen`` does not include, about ``most`` of them at a time.
 
-        With the last of them comes the position at which all of ``target`` was told; None while there are more, or
-        where nothing is new and that position is not ``wanted``.
+        With the last of them comes the position at which all of ``target`` was delivered; None while there are more, or
+        if nothing is new and that position is not ``wanted``.
         """
 
     @abstractmethod
     def forget(self, connection: Connection, upto: SnapshotPosition) -> None:
-        """What came up to here need not be kept for us."""
+        """Release changes up to here, which are not needed any more."""
 
     @abstractmethod
     def wait(self, connection: Connection, seconds: float) -> None:
@@ -121,14 +122,14 @@ class ChangeCapture(ABC):
 
     @abstractmethod
     def remove(self, connection: Connection) -> None:
-        """Take out of the source what it keeps for us."""
+        """Remove from the source what it keeps for us."""
 
 
 def flushed(connection: Connection) -> str:
     """The end of the log, once all of it is on disk; for a connection that is in no transaction.
 
-    With ``synchronous_commit = off`` a transaction is visible before that. A crash may then undo it, and give its
-    number to another: it must not be told yet. What others commit takes the log to disk, or else an empty message does.
+    With ``synchronous_commit = off`` a transaction is visible before that. A crash may then undo it, and reuse its
+    number: it must not be delivered yet. Other commits flush the log, or else an empty message does.
     """
     place = str(execute(connection, "SELECT pg_current_wal_insert_lsn()::text")[0][0])
     deadline = time.monotonic() + _PAUSE
@@ -140,7 +141,7 @@ def flushed(connection: Connection) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """JSON with its numbers as the text that they were written as: no digit is lost."""
+    """JSON with numbers as their original text: no digit is lost."""
     return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
 
 

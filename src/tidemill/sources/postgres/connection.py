@@ -1,9 +1,9 @@
-"""Connections to PostgreSQL: where the password comes from, and what happens when a connection breaks.
+"""Connections to PostgreSQL: passwords and reconnecting.
 
 A password is never an option. It comes from the environment (``PGPASSWORD``, or the variable that ``password_env``
-names, where the operator allows that: ``sources.secrets``), from a service file or from ``~/.pgpass``; the last two
-are read by PostgreSQL's own client library. What we know of it ourselves is known for the length of one call, and no
-error text leaves here without having been searched for it.
+names, if the operator allows that: ``sources.secrets``), from a service file or from ``~/.pgpass``; the last two are
+read by PostgreSQL's own client library. We hold it only for the length of one call, and remove it from every error
+text.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
     "datestyle": "ISO",
-    "extra_float_digits": "1",  # doubles are written with all digits that tell them apart
-    "search_path": "pg_catalog",  # nobody else's functions and operators
+    "extra_float_digits": "1",  # doubles are written with all digits that distinguish them
+    "search_path": "pg_catalog",  # no functions and operators of others
     "jit": "off",
     "synchronous_commit": "local",
     "standard_conforming_strings": "on",
@@ -56,7 +56,7 @@ _LONGEST_PAUSE = 2.0
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is and how to log in, without the password."""
+    """The address of a server and the login, without the password."""
 
     options: Mapping[str, str]
     password_env: str = "PGPASSWORD"
@@ -77,7 +77,7 @@ class Address:
         return " ".join(f"{name}={value}" for name, value in self.options.items())
 
     def open(self, application: str) -> Connection:
-        """A new connection, with the settings that values are read and written under."""
+        """A new connection, with the settings under which values are read and written."""
         options: dict[str, Any] = {**self.options, "application_name": application}
         password = os.environ.get(self.password_env)
         if password:
@@ -92,7 +92,7 @@ class Address:
         return connection
 
     def hidden(self, text: str) -> str:
-        """``text`` without the password, should it be there."""
+        """``text`` with the password removed, if it is in it."""
         secrets = {os.environ.get(name, "") for name in (self.password_env, "PGPASSWORD")}
         for secret in filter(None, secrets):
             text = text.replace(secret, "***")
@@ -101,7 +101,7 @@ class Address:
 
 @dataclass
 class ReconnectingConnection:
-    """A connection that is made again when it breaks, with pauses that grow, until ``patience`` seconds have passed."""
+    """A connection that is reopened when it breaks, with growing pauses, until ``patience`` seconds have passed."""
 
     name: str
     address: Address
@@ -110,7 +110,7 @@ class ReconnectingConnection:
     _connection: Connection | None = field(default=None, repr=False)
 
     def run(self, work: Callable[[Connection], WorkResult]) -> WorkResult:
-        """The result of ``work``, which may be begun several times and must leave nothing behind when it fails."""
+        """The result of ``work``, which may be retried and must leave nothing behind when it fails."""
         deadline = time.monotonic() + self.patience
         pause = 0.02
         while True:
@@ -130,14 +130,14 @@ class ReconnectingConnection:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def connection(self) -> Connection:
-        """The connection, opened where there is none."""
+        """The connection, opened if there is none."""
         if self._connection is None or self._connection.closed:
             self._connection = self.address.open(f"tidemill {self.name}")
             self.prepare(self._connection)
         return self._connection
 
     def _undo(self) -> None:
-        """End the transaction that ``work`` was in; a connection that cannot do that is given up."""
+        """End the transaction of ``work``; a connection on which that fails is closed."""
         try:
             if self._connection is not None:
                 self._connection.rollback()
@@ -145,7 +145,7 @@ class ReconnectingConnection:
             self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -165,7 +165,7 @@ def execute(connection: Connection, sql: str, *parameters: Any) -> list[tuple[An
 
 
 def trigger_function(name: str, body: str) -> str:
-    """SQL that makes a function for triggers. It runs with its owner's rights, so writers need none of their own.
+    """SQL that creates a function for triggers. It runs with its owner's rights, so writers need none of their own.
 
     ``name`` is quoted already. The settings make values written within it independent of the writer's session.
     """

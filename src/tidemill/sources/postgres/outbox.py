@@ -1,10 +1,10 @@
 """Changes from an outbox: a table that triggers fill within the transactions that change ours, for every role.
 
 A trigger runs once for a statement and writes each changed row as JSON, with the number of the transaction. The outbox
-is read in the snapshot that answers are given in, so what is visible in it is exactly what is visible in the tables.
-New are the transactions that the last snapshot did not see. TRUNCATE is noted as the rows that it removes.
+is read in the same snapshot as the answers, so what is visible in it is exactly what is visible in the tables. New are
+the transactions that the last snapshot did not see. TRUNCATE is recorded as the rows that it removes.
 
-NOTIFY wakes us up; should a notification get lost, with a connection for instance, the next poll finds the change.
+NOTIFY wakes us up; if a notification is lost, with a connection for instance, the next poll finds the change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ AND NOT EXISTS (SELECT FROM {readers} AS r WHERE NOT pg_visible_in_snapshot(o.xi
 
 
 class PostgresOutbox(ChangeCapture):
-    """The outbox in ``schema``, as one reader of perhaps several sees it."""
+    """The outbox in ``schema``, as seen by one of its readers."""
 
     FROM_LOG = False
 
@@ -100,7 +100,7 @@ class PostgresOutbox(ChangeCapture):
         }
 
     def create(self, connection: Connection) -> None:
-        """Make the tables, the function, and the triggers that are missing, in one transaction."""
+        """Create the tables, the function, and the triggers that are missing, in one transaction."""
         with connection.transaction():
             execute(connection, "SELECT pg_advisory_xact_lock(hashtext($1))", self._names["outbox"])
             for statement in _TABLES:
@@ -128,7 +128,7 @@ class PostgresOutbox(ChangeCapture):
         return [(table, kind) for table, kind in wanted if (table.schema, table.name, f"{OWN}_{kind}") not in made]
 
     def check(self, connection: Connection) -> None:
-        """Refuse a database whose outbox does not watch every table in use."""
+        """Refuse a database whose outbox does not cover every table in use."""
         (present,) = execute(connection, "SELECT to_regclass($1) IS NOT NULL", self._names["outbox"])[0]
         missing = sorted({table.name for table, _ in self._missing(connection)})
         if missing or not present:
@@ -139,11 +139,11 @@ class PostgresOutbox(ChangeCapture):
             )
 
     def prepare(self, connection: Connection) -> None:
-        """Listen for the triggers' notifications. The driver keeps those that come while we are busy."""
+        """Listen for the triggers' notifications. The driver buffers those that come while we are busy."""
         execute(connection, f"LISTEN {quoted(self._channel)}")
 
     def start(self, connection: Connection, since: SnapshotPosition | None) -> SnapshotPosition:
-        """Register as a reader; one that is known goes on where it was, or later."""
+        """Register as a reader; a registered one continues where it was, or later."""
         with connection.transaction():
             if since is None:
                 now = execute(connection, "SELECT pg_current_snapshot()::text")[0][0]
@@ -170,12 +170,12 @@ class PostgresOutbox(ChangeCapture):
             if since.base.covers(kept) and since.base.xmax <= now.xmax:
                 return
             detail = f"It keeps what came after {kept}, and is at {now}."
-        raise EpochGone(f"the outbox cannot go on from {since}", detail=detail, hint="Fill the views anew.")
+        raise EpochGone(f"the outbox cannot go on from {since}", detail=detail, hint="Fill the views again.")
 
     def fresh(
         self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int, wanted: bool
     ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
-        """What is visible and was not told, by the last id of each transaction."""
+        """The visible transactions that were not delivered, by the last id of each."""
         kept = execute(connection, self._sql("SELECT snapshot::text FROM {readers} WHERE reader = $1"), self._reader)
         if not kept or not seen.base.covers(PgSnapshot.parse(kept[0][0])):
             raise reader_taken_over(self._reader)
@@ -199,7 +199,7 @@ class PostgresOutbox(ChangeCapture):
                 transaction.note(self._rows, relation.lower(), texts(parse_json(text)), weight)
 
     def forget(self, connection: Connection, upto: SnapshotPosition) -> None:
-        """Move this reader on, and delete what all readers have."""
+        """Advance this reader, and delete what all readers have."""
         with connection.transaction():
             execute(
                 connection,
@@ -210,12 +210,12 @@ class PostgresOutbox(ChangeCapture):
             execute(connection, self._sql(_TRIM), str(upto.base.xmax))
 
     def wait(self, connection: Connection, seconds: float) -> None:
-        """Until a trigger notifies us, at most until the next poll, which can be seldom."""
+        """Wait until a trigger notifies us, at most until the next poll, which can be seldom."""
         for _ in connection.notifies(timeout=min(seconds, 20 * self._poll), stop_after=1):
             return
 
     def remove(self, connection: Connection) -> None:
-        """Stop being a reader; the last one takes outbox and triggers along."""
+        """Unregister this reader; the last one removes outbox and triggers."""
         with connection.transaction():
             execute(connection, self._sql("DELETE FROM {readers} WHERE reader = $1"), self._reader)
             if not execute(connection, self._sql("SELECT 1 FROM {readers}")):

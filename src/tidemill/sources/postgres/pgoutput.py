@@ -58,9 +58,9 @@ class _DescribedRelation:
 
 
 def transactions(messages: Iterable[bytes], rows: TextRowDecoder) -> Iterator[CapturedTransaction]:
-    """The transactions that ``messages`` tell from beginning to end.
+    """The transactions that are complete in ``messages``.
 
-    A transaction's mark is the place of its commit in the log, and its number the lower half of the whole one.
+    A transaction's mark is the log position of its commit, and its number the lower half of the 64-bit one.
     """
     reader = _PgoutputReader(rows)
     for data in messages:
@@ -70,7 +70,7 @@ def transactions(messages: Iterable[bytes], rows: TextRowDecoder) -> Iterator[Ca
 
 
 class _PgoutputReader:
-    """Knows the relations that were described, and the transaction at hand."""
+    """Keeps the relations that were described, and the current transaction."""
 
     def __init__(self, rows: TextRowDecoder) -> None:
         self._rows = rows
@@ -79,7 +79,7 @@ class _PgoutputReader:
         self._emptied: set[str] = set()
 
     def take(self, message: _MessageBytes) -> CapturedTransaction | None:
-        """Read one message; the transaction where it is its end."""
+        """Read one message; returns the transaction if it ends one."""
         match message.letter():
             case "B":
                 mark, _, xid = message.take("Q"), message.take("q"), message.take("I")
@@ -119,7 +119,7 @@ class _PgoutputReader:
         return self._relations[message.take("I")]
 
     def _old(self, relation: _DescribedRelation, message: _MessageBytes) -> TextValues:
-        """Note the row that leaves. Without REPLICA IDENTITY FULL its values are not in the log."""
+        """Record the deleted row. Without REPLICA IDENTITY FULL its values are not in the log."""
         kind = message.letter()
         if kind != "O":
             self._current.fail(f"The log has no old rows of {relation.name}; it needs REPLICA IDENTITY FULL.")
@@ -135,7 +135,7 @@ class _PgoutputReader:
             self._note(relation, self._values(relation, message, old), 1)
 
     def _values(self, relation: _DescribedRelation, message: _MessageBytes, old: TextValues) -> TextValues:
-        """The values of a row; a long value that an update left as it was stands in the old row alone."""
+        """The values of a row; an unchanged TOAST value of an update is in the old row alone."""
         values: TextValues = {}
         for column, _ in zip(relation.columns, range(message.take("H")), strict=True):
             kind = message.letter()
@@ -146,7 +146,7 @@ class _PgoutputReader:
         self._current.note(self._rows, relation.name.lower(), values, weight)
 
     def _own(self, message: _MessageBytes) -> None:
-        """A row that TRUNCATE removes, as our trigger wrote it before; or that all of them were written."""
+        """Record a row that TRUNCATE removes, as our trigger wrote it before; or that all of them were written."""
         message.take("B")
         message.take("Q")
         if message.text() != MESSAGE_PREFIX:

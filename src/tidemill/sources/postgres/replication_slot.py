@@ -1,12 +1,12 @@
-"""Changes by logical decoding: the server keeps its log for us behind a replication slot, and writes out what it says.
+"""Changes by logical decoding: the server retains its log for us behind a replication slot, and decodes it.
 
-Two slots are used. The permanent one stands where ``forget`` has put it, and is what a restart begins from. It is
-copied into a temporary one for each connection, from which the log is read once and never again; with the connection
-the copy is gone, the next one begins at the permanent slot, and transactions that were told already are recognised by
-their numbers. So nothing is decoded twice while all goes well, and nothing is lost when it does not.
+Two slots are used. The permanent one is advanced by ``forget``, and is where a restart begins. It is copied into a
+temporary one for each connection, from which the log is read exactly once; the copy ends with the connection, the next
+one begins at the permanent slot, and transactions that were already delivered are recognised by their numbers. So
+nothing is decoded twice in normal operation, and nothing is lost after a failure.
 
-The log has transactions in the order of their commits, but one may stand in it before it is visible to snapshots: it
-is kept until a snapshot sees it.
+The log has transactions in commit order, but one may be in it before it is visible to snapshots: it is held back until
+a snapshot sees it.
 
 The log does not say which rows TRUNCATE removes. With the owner's permission a trigger writes them to the log before.
 """
@@ -59,7 +59,7 @@ _PATIENCE = 60.0
 
 
 def may_decode(connection: Connection) -> str:
-    """Why this server and role cannot use logical decoding; empty where they can."""
+    """The reason why this server and role cannot use logical decoding; empty if they can."""
     version, level, allowed = execute(
         connection,
         "SELECT current_setting('server_version_num')::int4, current_setting('wal_level'),"
@@ -90,7 +90,7 @@ class ReplicationSlot(ChangeCapture):
         self._unread: list[CapturedTransaction] = []
 
     def create(self, connection: Connection) -> None:
-        """Make the publication, have whole old rows logged, and the rows that TRUNCATE removes."""
+        """Create the publication, and make the log contain whole old rows and the rows that TRUNCATE removes."""
         self._check_allowed(connection)
         found = self._found(connection)
         with connection.transaction():
@@ -114,7 +114,7 @@ class ReplicationSlot(ChangeCapture):
             execute(connection, f"ALTER PUBLICATION {name} SET TABLE {tables}")
 
     def _found(self, connection: Connection) -> dict[str, tuple[bool, bool, bool]]:
-        """Of each table: are old rows logged whole, is TRUNCATE watched, is it published."""
+        """For each table: true if old rows are logged whole, if TRUNCATE is captured, if it is published."""
         names = [table.name for table in self._tables]
         rows = execute(connection, _TABLES, self._schema, f"{OWN}_emptied", self._slot, names)
         return {name: (whole, watched, published) for name, whole, watched, published in rows}
@@ -142,16 +142,17 @@ class ReplicationSlot(ChangeCapture):
             )
 
     def prepare(self, connection: Connection) -> None:
-        """A new connection has no copy of the slot yet."""
+        """Note that a new connection has no copy of the slot yet."""
         self.after_error()
 
     def after_error(self) -> None:
-        """The server drops temporary slots on any error: begin with a new copy, and read on from what was told."""
+        """Start with a new copy and resume after the last delivered transaction: the server drops temporary slots on
+        error."""
         self._copy = ""
         self._unread = []
 
     def start(self, connection: Connection, since: SnapshotPosition | None) -> SnapshotPosition:
-        """Where telling begins. Without ``since`` that is now, with a new slot where there is none."""
+        """The position at which delivery begins. Without ``since`` that is now, with a new slot if there is none."""
         known = execute(
             connection,
             "SELECT confirmed_flush_lsn::text, coalesce(wal_status, ''), database = current_database()"
@@ -170,7 +171,7 @@ class ReplicationSlot(ChangeCapture):
                 raise EpochGone(
                     f"the log cannot be read on from {since}",
                     detail=f"The replication slot {self._slot} is {status if not place else 'at ' + place}.",
-                    hint="Fill the views anew.",
+                    hint="Fill the views again.",
                 )
             return since
         if not known or known[0][1] == "lost":
@@ -178,11 +179,11 @@ class ReplicationSlot(ChangeCapture):
         return self._now(connection)
 
     def _make(self, connection: Connection, dropped: bool) -> None:
-        """A new slot. The server waits until the transactions that are under way have ended."""
+        """Create a slot. The server waits until the running transactions have ended."""
         if dropped:
             execute(connection, "SELECT pg_drop_replication_slot($1)", self._slot)
         execute(connection, "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", self._slot)
-        # A transaction may have written its commit before the slot's beginning and be invisible still: wait for it.
+        # A transaction may have written its commit before the slot's beginning and still be invisible: wait for it.
         running = _snapshot(connection).running
         deadline = time.monotonic() + _PATIENCE
         while running & _snapshot(connection).running:
@@ -191,7 +192,7 @@ class ReplicationSlot(ChangeCapture):
             time.sleep(self._poll)
 
     def _now(self, connection: Connection) -> SnapshotPosition:
-        """All that is visible now counts as told; the slot still begins earlier, which does no harm."""
+        """The current position, which counts all visible transactions as delivered; the slot may begin earlier."""
         place = execute(
             connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", self._slot
         )[0][0]
@@ -200,7 +201,7 @@ class ReplicationSlot(ChangeCapture):
     def fresh(
         self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int, wanted: bool
     ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
-        """What the log says of ``target``, in the order of commits."""
+        """The transactions of ``target`` in the log, in commit order."""
         if not self._copy:
             self._copy_slot(connection, seen)
         more = self._read(connection, seen, target, 4 * most)
@@ -208,11 +209,11 @@ class ReplicationSlot(ChangeCapture):
             return [], None
         if more:
             return self._visible(target), None
-        # Only what is on disk is read. What the snapshot has seen may have come to disk since.
+        # Only the flushed log is read. Commits that the snapshot sees may have been flushed since.
         place = flushed(connection)
         if self._read(connection, seen, target, 4 * most):
             return self._visible(target), None
-        # The log before this place is of no use any more, but for transactions that are not visible yet.
+        # The log before this position is not needed any more, except for transactions that are not visible yet.
         waiting = [one.mark for one in self._unread if not target.sees(one.xid)]
         return self._visible(target), SnapshotPosition(target, lsn=lsn_text(min([lsn_number(place), *waiting])))
 
@@ -220,7 +221,7 @@ class ReplicationSlot(ChangeCapture):
         return [one for one in self._unread if target.sees(one.xid)]
 
     def _copy_slot(self, connection: Connection, seen: SnapshotPosition) -> None:
-        """A copy to read from, refused where the slot has moved on without us."""
+        """Copy the slot, to read from the copy; refused if the slot was advanced by another reader."""
         self._copies += 1
         name = f"{self._slot}_{connection.info.backend_pid}_{self._copies}"
         begins = execute(
@@ -231,7 +232,7 @@ class ReplicationSlot(ChangeCapture):
             raise reader_taken_over(self._reader)
 
     def _read(self, connection: Connection, seen: SnapshotPosition, target: PgSnapshot, most: int) -> bool:
-        """Read on in the log, about ``most`` messages; whether there may be more."""
+        """Read about ``most`` further messages of the log; true if there may be more."""
         cursor = psycopg.RawCursor(connection)
         cursor.execute(_READ.encode(), (self._copy, most, self._slot), binary=True)
         messages = [row[0] for row in cursor.fetchall()]
@@ -242,7 +243,7 @@ class ReplicationSlot(ChangeCapture):
         return len(messages) >= most
 
     def forget(self, connection: Connection, upto: SnapshotPosition) -> None:
-        """Let the server forget its log up to here."""
+        """Release the server's log up to here."""
         if upto.lsn:
             execute(
                 connection,
@@ -253,11 +254,11 @@ class ReplicationSlot(ChangeCapture):
             )
 
     def wait(self, connection: Connection, seconds: float) -> None:
-        """Until the next poll."""
+        """Wait until the next poll."""
         time.sleep(min(seconds, self._poll))
 
     def remove(self, connection: Connection) -> None:
-        """Drop slot and publication: a slot that nobody reads keeps the server's log forever."""
+        """Drop slot and publication: an unused slot retains the server's log forever."""
         self._drop_copy(connection)
         sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1"
         execute(connection, sql, self._slot)

@@ -1,11 +1,11 @@
-"""Positions in PostgreSQL: which transactions a state contains.
+"""Positions in PostgreSQL: the transactions that a state contains.
 
-Neither log positions nor sequence numbers can say that. A transaction may stand in the log and not be visible yet, and
-one with a low number may commit after one with a high number. A *snapshot* can: it has all transactions below ``xmax``
-but for those that were running. A position is a snapshot whose transactions were all told; while a long backlog is told
-piece by piece, also the snapshot that is being worked off and the mark of the last transaction told from it. Marks are
-outbox ids or commit positions in the log; their order respects conflicts, as a transaction that had to wait for another
-gets its last mark after the other has ended.
+Neither log positions nor sequence numbers can express that. A transaction may be in the log and not be visible yet, and
+one with a low number may commit after one with a high number. A *snapshot* can: it contains all transactions below
+``xmax`` except those that were running. A position is a snapshot whose transactions were all delivered; while a long
+backlog is delivered in pieces, also the snapshot in progress and the mark of the last transaction delivered from it.
+Marks are outbox ids or commit positions in the log; their order respects conflicts, as a transaction that had to wait
+for another gets its last mark after the other has ended.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class PgSnapshot:
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.running)))}"
 
     def sees(self, xid: int) -> bool:
-        """Whether a transaction that has committed by now is part of this state."""
+        """True if a transaction that has committed by now is part of this state."""
         return xid < self.xmin or (xid < self.xmax and xid not in self.running)
 
     def covers(self, other: PgSnapshot) -> bool:
-        """Whether all that ``other`` sees is seen by this one, too."""
+        """True if this snapshot sees all that ``other`` sees."""
         return other.xmax <= self.xmax and not any(other.sees(xid) for xid in self.running)
 
     def whole(self, xid: int) -> int:
-        """The 64-bit number of a transaction of which the log keeps the lower half; it is close to ours."""
+        """The 64-bit number of a transaction of which the log has the lower half; it is close to ours."""
         return self.xmax + ((xid - self.xmax + 2**31) % 2**32) - 2**31
 
 
@@ -76,7 +76,7 @@ class SnapshotPosition:
         """The position written as ``text``."""
         found = _POSITION.fullmatch(text)
         if found is None:
-            raise EpochGone(f"{text!r} is no position of a PostgreSQL source", hint="Fill the views anew.")
+            raise EpochGone(f"{text!r} is no position of a PostgreSQL source", hint="Fill the views again.")
         base, target, mark, lsn = found.groups()
         return cls(PgSnapshot.parse(base), PgSnapshot.parse(target) if target else None, int(mark or 0), lsn or "")
 
@@ -85,16 +85,16 @@ class SnapshotPosition:
         return f"{self.base}{target}{';' if self.lsn else ''}{self.lsn}"
 
     def sees(self, xid: int, mark: int) -> bool:
-        """Whether the transaction ``xid``, whose last mark is ``mark``, was told."""
+        """True if the transaction ``xid``, whose last mark is ``mark``, was delivered."""
         return self.base.sees(xid) or (self.target is not None and mark <= self.mark and self.target.sees(xid))
 
     def told(self, target: PgSnapshot, mark: int) -> SnapshotPosition:
-        """The position after telling the next transaction of ``target``."""
+        """The position after delivering the next transaction of ``target``."""
         return replace(self, target=target, mark=mark)
 
 
 def lsn_number(text: str) -> int:
-    """A place in the log as a number.
+    """A log position as a number.
 
     >>> lsn_number("1/10") == 2**32 + 16
     True
@@ -104,7 +104,7 @@ def lsn_number(text: str) -> int:
 
 
 def lsn_text(number: int) -> str:
-    """A place in the log as PostgreSQL writes it.
+    """A log position as PostgreSQL writes it.
 
     >>> lsn_text(2**32 + 16)
     '1/10'

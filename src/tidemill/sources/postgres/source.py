@@ -1,7 +1,7 @@
 """A PostgreSQL database as an autonomous source.
 
-A look is one REPEATABLE READ transaction: its snapshot says which transactions are visible, they are told, and the
-queries are answered in the same snapshot. Where the connection breaks in the middle, the look is taken anew over a
+A poll is one REPEATABLE READ transaction: its snapshot determines which transactions are visible, they are delivered,
+and the queries are answered in the same snapshot. If the connection breaks in the middle, the poll is repeated over a
 new one. Nothing is locked, and no writer waits for us.
 """
 
@@ -31,11 +31,11 @@ __all__ = ["PostgresSource"]
 
 
 class PostgresSource(PolledSource):
-    """A schema of a PostgreSQL database. Positions are snapshots (``postgres.snapshots``).
+    """A schema of a PostgreSQL database. Positions are snapshots (``postgres.snapshot_position``).
 
-    ``changes`` says how changes are learnt: ``'slot'`` (logical decoding), ``'outbox'`` (triggers), or ``'auto'``, the
-    slot where server and role allow it. ``setup='create'`` allows that what is missing is made in the database.
-    ``held`` bounds the transactions that are held here.
+    ``changes`` selects how changes are captured: ``'slot'`` (logical decoding), ``'outbox'`` (triggers), or ``'auto'``,
+    the slot if server and role allow it. ``setup='create'`` allows creating what is missing in the database. ``held``
+    bounds the transactions that are buffered here.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PostgresSource(PolledSource):
         held: int = 1000,
     ) -> None:
         super().__init__(name, POSTGRES, query_timeout)
-        # What is wrong from the beginning is said soon; what breaks later may well come back.
+        # Errors at the beginning are reported soon; a connection that breaks later may well come back.
         self._link = ReconnectingConnection(name, address, min(patience, 5.0))
         self._held = held
         try:
@@ -77,7 +77,7 @@ class PostgresSource(PolledSource):
 
     @property
     def changes(self) -> str:
-        """How changes are learnt: ``slot`` or ``outbox``."""
+        """How changes are captured: ``slot`` or ``outbox``."""
         return "slot" if self._changes.FROM_LOG else "outbox"
 
     def start(self, since: Position | None) -> Position:
@@ -89,7 +89,7 @@ class PostgresSource(PolledSource):
         return str(self._seen)
 
     def forget(self, upto: Position) -> None:
-        """Let the database forget what came up to here, unless another reader needs it."""
+        """Release changes up to here in the database, unless another reader needs them."""
         self._link.run(lambda connection: self._changes.forget(connection, SnapshotPosition.parse(upto)))
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class PostgresSource(PolledSource):
         self._link.close()
 
     def remove(self) -> None:
-        """Take out of the database what it keeps for this source: the end of it, for DROP SOURCE."""
+        """Remove from the database what it keeps for this source, for DROP SOURCE."""
         self._link.run(self._changes.remove)
         self._link.close()
 
@@ -108,7 +108,7 @@ class PostgresSource(PolledSource):
     def _snapshot(
         self, connection: Connection, asked: Sequence[PendingQuery]
     ) -> tuple[list[Message], SnapshotPosition]:
-        """One look. A backlog is worked off in the snapshot that it was begun in; queries are answered at its end."""
+        """One poll. A backlog is delivered from the snapshot in which it began; queries are answered at its end."""
         execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         snapshot = PgSnapshot.parse(execute(connection, "SELECT pg_current_snapshot()::text")[0][0])
         target = self._seen.target or snapshot
@@ -133,7 +133,7 @@ class PostgresSource(PolledSource):
     def _fresh(
         self, connection: Connection, target: PgSnapshot, asked: Sequence[PendingQuery]
     ) -> tuple[list[CapturedTransaction], SnapshotPosition | None]:
-        """What is to be told. A transaction that cannot be is refused when it is the next, and told of until then."""
+        """The transactions to deliver. One that cannot be delivered is an error when it is the next."""
         fresh, complete = self._changes.fresh(connection, self._seen, target, self._held, wanted=bool(asked))
         told = list(takewhile(lambda one: one.trouble is None, fresh))
         if len(told) == len(fresh):
@@ -155,7 +155,7 @@ class PostgresSource(PolledSource):
         return messages, seen
 
     def _answer(self, connection: Connection, asked: PendingQuery) -> Answered | None:
-        """The answer, its position still to come, or None where it takes too long; the snapshot outlives that."""
+        """The answer without its position, or None if it takes too long; the snapshot survives that."""
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [_of_bytes(decoder(columns[name], widened=True)) for name in asking.fetched]
@@ -191,7 +191,7 @@ def _kind(connection: Connection, changes: str) -> type[PostgresOutbox] | type[R
 
 
 def _records(connection: Connection, statement: SqlStatement) -> Iterator[list[bytes | None]]:
-    """The rows of a statement, each value as the text that came over the wire."""
+    """The rows of a statement, each value as the text received."""
     cursor = psycopg.RawCursor(connection)
     cursor.execute(statement.sql.encode(), statement.parameters or None)
     result = cursor.pgresult
@@ -202,5 +202,5 @@ def _records(connection: Connection, statement: SqlStatement) -> Iterator[list[b
 
 
 def _of_bytes(decode: Callable[[str], Any]) -> Decoder:
-    """``decode`` for text that is still UTF-8."""
+    """``decode`` for UTF-8 bytes."""
     return lambda value: decode(value.decode())

@@ -1,9 +1,9 @@
-"""How two databases write what we ask, and which expressions mean the same there as here.
+"""The SQL of two databases, and the expressions that have the same meaning there as here.
 
-Only what cannot differ is asked of a source: comparisons of columns and constants of one kind, tests for NULL, and
-AND, OR and NOT over them. All else is evaluated here over the columns that come
-(``sources.remote_queries.render_sql``), so an answer is exact in Tidemill's own semantics whatever the source thinks of
-text in upper case or of 7 / 2.
+A source evaluates only what cannot differ: comparisons of columns and constants of one kind, tests for NULL, and AND,
+OR and NOT over them. Everything else is evaluated here over the fetched columns
+(``sources.remote_queries.render_sql``), so an answer is exact in Tidemill's own semantics, whatever collation or
+integer division the source has.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RemoteColumns = Mapping[str, RemoteColumn]
 
 
 def quoted(name: str) -> str:
-    """An identifier that means ``name`` and nothing else.
+    """An identifier quoted for SQL.
 
     >>> quoted('pay"; DROP TABLE x; --')
     '"pay""; DROP TABLE x; --"'
@@ -52,7 +52,7 @@ def quoted(name: str) -> str:
 
 
 def quoted_text(value: str) -> str:
-    """A constant that is the text ``value``, where no parameter can stand: in triggers and functions.
+    """A text constant, for places where no parameter is possible: triggers and functions.
 
     >>> quoted_text("it's")
     "'it''s'"
@@ -63,7 +63,7 @@ def quoted_text(value: str) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A database's SQL: its parameters, what it compares as we do, and how much one statement may hold."""
+    """A database's SQL: its parameters, the comparisons that agree with ours, and the limits of a statement."""
 
     name: str
     placeholder: str
@@ -76,12 +76,12 @@ class Dialect:
     most_terms: int
 
     def parameter(self, number: int, sql: str) -> str:
-        """The text that stands for parameter ``number``, of type ``sql`` there."""
+        """The text of parameter ``number``, of type ``sql`` there."""
         text = f"{self.placeholder}{number}"
         return f"{text}::{sql}" if self.casts else text
 
     def takes(self, scalar: Scalar, columns: RemoteColumns) -> bool:
-        """Whether the condition ``scalar`` means there what it means here, and cannot fail there."""
+        """True if the condition ``scalar`` has the same meaning there as here, and cannot fail there."""
         match scalar:
             case Call(function="and" | "or" | "not", arguments=arguments):
                 return all(self.takes(argument, columns) for argument in arguments)
@@ -100,7 +100,7 @@ class Dialect:
         return len(kinds) == 1 and None not in kinds
 
     def _kind(self, scalar: Scalar, function: str, columns: RemoteColumns) -> str | None:
-        """What ``scalar`` is compared as there; None where that could differ from what we do."""
+        """The kind as which ``scalar`` is compared there; None if that could differ from ours."""
         match scalar:
             case Cast(input=Column() | Literal() as input_, of=of, lenient=False) if widens(input_.type, of):
                 return self._kind(input_, function, columns)
@@ -109,7 +109,7 @@ class Dialect:
                 alike = column is not None and (column.ordered if function in _ORDERS else column.equal)
                 return self._allowed(scalar.type) if alike else None
             case Literal(value=value):
-                spelled = not isinstance(value, str) or "\0" not in value  # PostgreSQL's text has no such character
+                spelled = not isinstance(value, str) or "\0" not in value  # PostgreSQL's text cannot contain it
                 return self._allowed(scalar.type) if spelled else None
         return None
 
@@ -147,13 +147,13 @@ class Dialect:
         return text(scalar)
 
     def _collated(self, function: str, scalar: Scalar, text: Callable[[Scalar], str]) -> str:
-        """Text is ordered by code points here. Equality is left alone where it agrees, so that indexes are used."""
+        """A text operand with code-point collation. Equality is left alone if it agrees, so that indexes are used."""
         wanted = isinstance(scalar.type, t.String) and (function in _ORDERS or not self.casts)
         return f"{text(scalar)} COLLATE {self.collation}" if wanted else text(scalar)
 
 
 def widens(type_: Type, of: Type) -> bool:
-    """Whether every value of ``type_`` is one of ``of``, the same number: its comparisons need no cast.
+    """True if every value of ``type_`` is one of ``of``, the same number: its comparisons need no cast.
 
     >>> widens(t.INT, t.BIGINT), widens(t.BIGINT, t.Decimal(12, 2)), widens(t.BIGINT, t.DOUBLE)
     (True, False, False)
@@ -183,7 +183,7 @@ def _as_text(value: Any) -> str | None:
 
 
 def _as_stored(value: Any) -> Any:
-    """A value as SQLite stores it: days and instants are ISO text, truth values are 0 and 1."""
+    """A value as SQLite stores it: dates and timestamps are ISO text, booleans are 0 and 1."""
     if value != value:
         raise BadValue("NaN cannot be asked about", detail="SQLite knows no NaN, and takes it for NULL.")
     if isinstance(value, bool):
@@ -219,4 +219,4 @@ SQLITE = Dialect(
     most_parameters=30_000,
     most_terms=200,
 )
-"""SQLite has no decimals, and one instant has many spellings in it: neither is compared there."""
+"""SQLite has no decimals, and a timestamp has many spellings in it: neither is compared there."""

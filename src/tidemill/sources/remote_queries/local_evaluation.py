@@ -1,7 +1,7 @@
-"""Signed queries answered over relations that are at hand: the joins of a term by index, bound tuples first.
+"""Signed queries over relations in memory: the joins of a term by index, bound tuples first.
 
-Rows are found at the cost of those that match. Relations keep an index for every set of columns that was ever probed,
-at the cost of each change.
+Lookups cost the number of matching rows. Relations keep an index for every set of columns that was ever probed, which
+each change maintains.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tidemill.model.schema import names_of
 from tidemill.sources.remote_queries.signed_query import SignedQuery, SignedTerm, SpjView
 
 RowIndex = Mapping[Row, ZSet]
-"""Rows by the values of some of their columns; rows with a NULL among these are in none, since NULL equals nothing."""
+"""Rows by the values of some of their columns; rows with a NULL among these are left out, since NULL equals nothing."""
 
 
 @dataclass(frozen=True)
 class JoinStep:
-    """Where a join goes next: to the rows of a leaf whose ``columns`` equal ``others``, columns of leaves before it."""
+    """One step of a join: to the rows of a leaf whose ``columns`` equal ``others``, columns of earlier leaves."""
 
     leaf: int
     columns: tuple[int, ...]
@@ -33,16 +33,16 @@ NOTHING = ZSet()
 
 
 class IndexedRelations:
-    """The rows of relations, with indexes that come as they are needed and follow every change."""
+    """The rows of relations, with indexes that are created on demand and maintained by every change."""
 
     def __init__(self, relations: Mapping[str, ZSet] | None = None) -> None:
         self.relations = {name: ZSet(rows) for name, rows in (relations or {}).items()}
         self._indexes: dict[tuple[str, tuple[int, ...]], dict[Row, ZSet]] = {}
-        # By identity, since to hash a view is dearer than a join; the view is held, so that its identity stays its own.
+        # By identity, since hashing a view costs more than a join; the view is held, so that its id is not reused.
         self._plans: dict[tuple[int, frozenset[str]], tuple[SpjView, list[JoinStep]]] = {}
 
     def apply(self, changes: Mapping[str, ZSet]) -> None:
-        """Add weighted rows to the relations that are here."""
+        """Add weighted rows to the relations held here."""
         for relation, change in changes.items():
             if relation in self.relations:
                 self.relations[relation].update_by(change)
@@ -71,7 +71,7 @@ class IndexedRelations:
         return _finish(view, found)
 
     def look_up(self, leaf: Scan, step: JoinStep, found: Sequence[Mapping[int, Row]], bound: ZSet | None) -> list[ZSet]:
-        """The rows of ``leaf``, or of what it is bound to, that each of the combinations ``found`` so far meets."""
+        """The rows of ``leaf``, or of what it is bound to, that match each of the combinations ``found`` so far."""
         index = self._index(leaf.relation, step.columns, bound)
         return [index.get(tuple([rows[one][column] for one, column in step.others]), NOTHING) for rows in found]
 
@@ -102,7 +102,7 @@ def _enter(index: dict[Row, ZSet], columns: tuple[int, ...], rows: Iterable[tupl
 
 
 def _plan(view: SpjView, bound: frozenset[str]) -> list[JoinStep]:
-    """Leaves in an order in which each has columns equal to those before it, as far as can be; bound ones first."""
+    """Leaves in an order in which each joins on columns of earlier ones, as far as possible; bound ones first."""
     equal = _equal_columns(view)
     left = list(range(len(view.leaves)))
     steps: list[JoinStep] = []
@@ -118,7 +118,7 @@ def _plan(view: SpjView, bound: frozenset[str]) -> list[JoinStep]:
 
 
 def _equal_columns(view: SpjView) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Columns, as leaf and place, that a condition wants to be equal; each pair both ways round."""
+    """Pairs of columns, as leaf and position, that a condition equates; each pair in both orders."""
     places = {
         name: (number, place)
         for number, leaf in enumerate(view.leaves)
@@ -133,7 +133,7 @@ def _equal_columns(view: SpjView) -> list[tuple[tuple[int, int], tuple[int, int]
 
 
 def _finish(view: SpjView, found: Iterable[tuple[dict[int, Row], int]]) -> ZSet:
-    """The outputs of the combinations for which all conditions hold: an index only leaves out what is hopeless."""
+    """The outputs of the combinations for which all conditions are true: indexes check only the equalities."""
     result = ZSet()
     for rows, weight in found:
         values = bind(tuple(value for leaf in range(len(view.leaves)) for value in rows[leaf]), view.fields)

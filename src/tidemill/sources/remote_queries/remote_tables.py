@@ -1,7 +1,7 @@
-"""Tables of other databases: what we call them and their columns, and what they are called there.
+"""Tables of other databases: our names for them and their columns, and their names there.
 
-Names are lower case here, as everywhere in Tidemill; there they are whatever their owner wrote. A column says what may
-be asked of it there: two databases that agree on what ``=`` means need not agree on ``<``.
+Names are lower case here, as everywhere in Tidemill; there they may have any spelling. A column says which comparisons
+the source can evaluate: two databases that agree on ``=`` need not agree on ``<``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["RemoteColumn", "RemoteTable", "offered_tables", "table_named", "tabl
 
 @dataclass(frozen=True, slots=True)
 class RemoteColumn:
-    """A column as it stands there: its name, its type of ours, and how SQL writes values of it.
+    """A column of the source: its name there, our type for it, and its SQL type.
 
-    ``sql`` is its type there; ``widened`` the type that it is read as, where its own would lose digits on the way.
-    ``equal`` says whether equality means there what it means here, ``ordered`` whether the order does.
+    ``sql`` is its type there; ``widened`` the type as which it is read, if its own would lose digits on the way.
+    ``equal`` is true if equality has the same meaning there as here, ``ordered`` if the order does.
     """
 
     name: str
@@ -34,7 +34,7 @@ class RemoteColumn:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTable:
-    """A table as it stands there, with ``notes`` on what was left out and why."""
+    """A table of the source, with ``notes`` on what was left out and why."""
 
     schema: str
     name: str
@@ -44,7 +44,7 @@ class RemoteTable:
 
     @property
     def table(self) -> Table:
-        """The table as Tidemill knows it. A key with a column that was left out is no key."""
+        """The table as Tidemill declares it. A key with a column that was left out is no key."""
         fields = tuple(column.field for column in self.columns)
         names = {column.name: column.field.name for column in self.columns}
         usable = all(part in names for part in self.key)
@@ -56,7 +56,7 @@ class RemoteTable:
 
 
 def tables_by_name(tables: Iterable[RemoteTable]) -> dict[str, RemoteTable]:
-    """The tables by our names; of two that differ in case only, the first."""
+    """The tables by our names; if two differ only in case, the first."""
     found: dict[str, RemoteTable] = {}
     for table in tables:
         found.setdefault(table.name.lower(), table)
@@ -64,12 +64,12 @@ def tables_by_name(tables: Iterable[RemoteTable]) -> dict[str, RemoteTable]:
 
 
 def offered_tables(tables: Mapping[str, RemoteTable]) -> dict[str, Table]:
-    """Those that have columns which we can read."""
+    """The tables that have readable columns."""
     return {name: remote.table for name, remote in tables.items() if remote.columns}
 
 
 def table_named(tables: Mapping[str, RemoteTable], name: str, source: str) -> RemoteTable:
-    """The table ``name``, refused where it is not there or none of its columns can be read."""
+    """The table ``name``, refused if it does not exist or none of its columns can be read."""
     if name not in tables:
         known = ", ".join(sorted(tables)) or "none"
         raise UnknownName(f'source "{source}" has no table "{name}"', hint=f"Tables: {known}.")

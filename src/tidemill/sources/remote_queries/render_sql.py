@@ -1,4 +1,4 @@
-"""A signed query as SQL: one statement for all its terms, and what is left to do with the rows that come back.
+"""A signed query as SQL: one statement for all its terms, and the local processing of the rows that come back.
 
 Each term is one SELECT of a UNION ALL. Its sign, times the weights of the tuples bound in it, is the first column; the
 others are the columns that the view needs, the same for all terms. Bound tuples are tables of parameters in front::
@@ -7,8 +7,8 @@ others are the columns that the view needs, the same for all terms. Bound tuples
     SELECT 1 * "c".w, "o"."amount" FROM ONLY "shop"."orders" AS "o", b1 AS "c" WHERE ("o"."customer" = "c".c1)
     UNION ALL ...
 
-A database limits how many parameters and terms a statement may have. What exceeds that is asked in several statements
-of one read transaction; a term is linear in each of its bound sets, so a large set is asked piece by piece.
+A database limits the number of parameters and terms of a statement. A larger query is sent as several statements of one
+read transaction; a term is linear in each of its bound sets, so a large set is sent in pieces.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SQL_OF: dict[type[Type], str] = {
 
 
 Decoder = Callable[[Any], Any]
-"""How a value that is not NULL becomes an inner one."""
+"""Converts a value that is not NULL to its internal form."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class SqlStatement:
 
 @dataclass(frozen=True)
 class RemotePlan:
-    """How a view is asked: the conditions that go there, those that stay here, and the columns that must come."""
+    """The remote evaluation of a view: the conditions evaluated there, those evaluated here, and the columns to
+    fetch."""
 
     dialect: Dialect
     view: SpjView
@@ -75,12 +76,12 @@ class RemotePlan:
         return _columns(self.view, self.tables)
 
     def statements(self, query: SignedQuery) -> list[SqlStatement]:
-        """The terms of ``query`` that need the source, as few statements as the dialect's limits allow."""
+        """The terms of ``query`` that need the source, in as few statements as the dialect's limits allow."""
         terms = [piece for term in query.remote.terms for piece in self._pieces(term)]
         return [_StatementWriter(self).write(some) for some in self._packed(terms)]
 
     def _pieces(self, term: SignedTerm) -> Iterator[SignedTerm]:
-        """``term``, or terms over parts of its bound sets that sum up to it; none where a bound set is empty."""
+        """``term``, or terms over parts of its bound sets that sum up to it; none if a bound set is empty."""
         width = 1 + max(len(leaf.columns) for leaf in self.view.leaves)
         size = self.dialect.most_parameters // (len(self.view.leaves) * width)
         parts = [[(alias, part) for part in _split(rows, size)] for alias, rows in term.bound.items()]
@@ -105,7 +106,7 @@ class RemotePlan:
         return [part for condition in self.pushed for part in _literals(condition)]
 
     def finish(self, rows: Iterable[tuple[int, Row]]) -> ZSet:
-        """The answer, given the weights and the fetched columns of the rows that came, in their inner form."""
+        """The answer, given the weights and the fetched columns of the received rows, in internal form."""
         scalars = [output.scalar for output in self.view.outputs]
         total = ZSet()
         if not self.kept and all(isinstance(scalar, Column) for scalar in scalars):
@@ -121,7 +122,7 @@ class RemotePlan:
 
 
 def plan_remote(view: SpjView, dialect: Dialect, tables: Mapping[str, RemoteTable], source: str) -> RemotePlan:
-    """How ``view`` is asked of a source that has ``tables``."""
+    """The remote evaluation of ``view`` by a source that has ``tables``."""
     known = {
         leaf.relation: table_named(tables, leaf.relation, source) if leaf.relation else _brought(leaf)
         for leaf in view.leaves
@@ -135,7 +136,7 @@ def plan_remote(view: SpjView, dialect: Dialect, tables: Mapping[str, RemoteTabl
 
 
 def describe_remote_plan(asked: RemotePlan, query: SignedQuery) -> str:
-    """What goes to the source and what stays here, for EXPLAIN: no values of bound tuples, no secrets."""
+    """The remote and the local part of a query, for EXPLAIN: no values of bound tuples, no secrets."""
     lines = [
         f"asked of {asked.dialect.name}: {len(query.remote.terms)} terms, {', '.join(asked.fetched) or 'no columns'}"
     ]
@@ -148,9 +149,9 @@ def describe_remote_plan(asked: RemotePlan, query: SignedQuery) -> str:
 
 
 class AnswerReader:
-    """An answer on its way: ``total`` is what came so far, ``received`` the size of its values, signs left out.
+    """An answer being received: ``total`` is the sum so far, ``received`` the size of its values without weights.
 
-    ``decoders`` make inner values of the columns that are fetched, ``measure`` says how long a value is.
+    ``decoders`` convert the fetched columns to internal values, ``measure`` gives the length of a value.
     """
 
     def __init__(self, asked: RemotePlan, decoders: Sequence[Decoder], measure: Callable[[Any], int]) -> None:
@@ -161,7 +162,7 @@ class AnswerReader:
         self._measure = measure
 
     def take(self, records: Iterable[Sequence[Any]]) -> None:
-        """Add rows as they came: the weight in front, then the columns. They are looked at one at a time."""
+        """Add received rows: the weight in front, then the columns. They are processed one at a time."""
         part = self._plan.finish(self._row(record) for record in records)
         self.total, part = (part, self.total) if len(part) > len(self.total) else (self.total, part)
         self.total.update_by(part)
@@ -218,7 +219,7 @@ class _StatementWriter:
         return f"SELECT {', '.join([weight, *values])} FROM {', '.join(origins)}{where}"
 
     def _places(self, leaf: Scan, term: SignedTerm) -> Iterator[tuple[str, str]]:
-        """How each column of a leaf is written: by its own name, or by its place in a table of parameters."""
+        """The text of each column of a leaf: its own name, or its column in a table of parameters."""
         names = zip(leaf.fields, leaf.columns, strict=True)
         for number, (field, column) in enumerate(names):
             remote = self._plan.tables[leaf.relation].column(column.name)
@@ -233,7 +234,7 @@ class _StatementWriter:
         if leaf.alias in term.bound:
             return f"{self._table_of(leaf, term.bound[leaf.alias])} AS {_alias(leaf)}"
         remote = self._plan.tables[leaf.relation]
-        # A table of PostgreSQL that others inherit from would show their rows, too.
+        # Without ONLY, a table of PostgreSQL that others inherit from would include their rows.
         only = "ONLY " if self._dialect.casts else ""
         return f"{only}{quoted(remote.schema)}.{quoted(remote.name)} AS {_alias(leaf)}"
 
@@ -262,9 +263,9 @@ class _StatementWriter:
 
 
 def _brought(leaf: Scan) -> RemoteTable:
-    """The leaf of rows that a query brings along, as a table that only has columns; it is bound in every term.
+    """The leaf of rows that are sent with a query, as a table that only has columns; it is bound in every term.
 
-    What may be compared at all is the dialect's affair; how text is ordered depends on the other side.
+    The dialect decides what may be compared at all; how text is ordered depends on the other side.
     """
     columns = [
         RemoteColumn(field.name, field, _SQL_OF[type(field.type)], ordered=field.type != t.STRING)

@@ -1,8 +1,8 @@
-"""Signed queries: what a warehouse asks a source that keeps changing (sections 4.1 and 4.2 of the ECA paper).
+"""Signed queries: the queries of a warehouse to a source that keeps changing (sections 4.1 and 4.2 of the ECA paper).
 
 A view is a projection of a selection of a product of relations. A *term* is that view with some of its relations
 replaced by updated tuples, which carry their signs as weights; a query is a sum of terms. ``query.after(update)`` is
-the paper's ``Q<U>``: what the query says differently because of ``update``, once the source has seen it.
+the paper's ``Q<U>``: the difference that ``update`` makes to the query's answer, once the source has seen it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tidemill.model.types import Field
 
 @dataclass(frozen=True)
 class SpjView:
-    """A view: ``outputs`` of the rows of the product of ``leaves`` for which all ``conditions`` hold.
+    """A view: ``outputs`` of the rows of the product of ``leaves`` for which all ``conditions`` are true.
 
-    A relation may stand among the leaves under several aliases. Scalars are over ``alias.column``. A leaf of the
-    relation ``""`` is none of the source's: it is bound in every term, to rows that the query brings along.
+    A relation may occur among the leaves under several aliases. Scalars are over ``alias.column``. A leaf of the
+    relation ``""`` does not belong to the source: it is bound in every term, to rows that are sent with the query.
     """
 
     leaves: tuple[Scan, ...]
@@ -33,7 +33,7 @@ class SpjView:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """The columns of all leaves, in order: what the conditions and outputs may read."""
+        """The columns of all leaves, in order: the scope of the conditions and outputs."""
         return tuple(field for leaf in self.leaves for field in leaf.fields)
 
     @cached_property
@@ -49,7 +49,7 @@ class SpjView:
 
     @property
     def query(self) -> SignedQuery:
-        """The view itself, as a query that a source can be asked."""
+        """The view itself, as a query to a source."""
         return SignedQuery(self, (SignedTerm(1),))
 
 
@@ -69,10 +69,10 @@ class SignedQuery:
     terms: tuple[SignedTerm, ...]
 
     def after(self, relation: str, change: ZSet) -> SignedQuery:
-        """``Q<U>``: what this query answers after the change of ``relation``, less what it answered before.
+        """``Q<U>``: this query's answer after the change of ``relation`` minus its answer before.
 
-        It is asked after the change, so a relation that is not bound shows its new rows. Where a relation stands under
-        several aliases, its rows are taken out of every set of them: ``R*R - (R-d)*(R-d) = d*R + R*d - d*d``.
+        It is evaluated after the change, so a relation that is not bound has its new rows. If a relation occurs under
+        several aliases, its rows are subtracted from every set of them: ``R*R - (R-d)*(R-d) = d*R + R*d - d*d``.
 
         >>> scan = Scan("r", "a", ())
         >>> view = SpjView((scan, Scan("r", "b", ())), (), ())
@@ -90,10 +90,10 @@ class SignedQuery:
         ]
 
     def after_all(self, changes: Mapping[str, ZSet]) -> SignedQuery:
-        """``Q<U>`` where ``U`` changes several relations at once: a transaction, or a batch of them.
+        """``Q<U>`` if ``U`` changes several relations at once: a transaction, or a batch of them.
 
-        The changes are taken one after the other. What stands for the earlier ones is asked after the later ones too,
-        so it is compensated for them: ``D`` becomes ``D + (Q - D)<U>``.
+        The changes are taken one after the other. The terms for the earlier ones are also evaluated after the later
+        ones, so they are compensated for them: ``D`` becomes ``D + (Q - D)<U>``.
 
         >>> view = SpjView((Scan("r", "r", ()), Scan("s", "s", ())), (), ())
         >>> print(view.query.after_all({"r": ZSet({(1,): 1}), "s": ZSet({(2,): -1})}))
@@ -115,7 +115,7 @@ class SignedQuery:
         return self + -other
 
     def needs_source(self, term: SignedTerm) -> bool:
-        """Whether a term reads a relation; one whose leaves are all bound can be evaluated anywhere."""
+        """True if a term reads a relation; one whose leaves are all bound can be evaluated anywhere."""
         return len(term.bound) < len(self.view.leaves)
 
     @property
@@ -133,7 +133,7 @@ class SignedQuery:
         return _sum_text([self._text(term) for term in self.terms])
 
     def _text(self, term: SignedTerm) -> tuple[str, str]:
-        """The sign in front of a term, which takes in those of tuples that stand alone, and what follows it."""
+        """The sign in front of a term, including that of a single bound tuple, and the text after it."""
         sign, factors = term.sign, []
         for leaf in self.view.leaves:
             rows = term.bound.get(leaf.alias)

@@ -1,7 +1,7 @@
-"""The tables of a SQLite file, and how its values become ours.
+"""The tables of a SQLite file, and the conversion of its values.
 
-SQLite stores what it is given: a column's declared type is advice. Values that do not fit what was declared are refused
-when they come, with table and column, never guessed at.
+SQLite stores what it is given: a column's declared type is advice. Values that do not fit the declared type are refused
+when they are read, with table and column, never guessed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tidemill.sources.remote_queries.remote_tables import RemoteColumn, RemoteTa
 __all__ = ["OWN", "decoder", "read_tables", "row_number"]
 
 OWN = "_tidemill"
-"""How the names of the tables and triggers begin that are ours."""
+"""Prefix of the names of our tables and triggers."""
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _SCALED = re.compile(r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 
 
 def read_tables(connection: sqlite3.Connection) -> list[RemoteTable]:
-    """All ordinary tables of the file, but for SQLite's own and ours."""
+    """All ordinary tables of the file, except SQLite's own and ours."""
     found = connection.execute(
         "SELECT name, sql FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
         " AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
@@ -47,7 +47,7 @@ def _table(connection: sqlite3.Connection, name: str, sql: str, codepoints: bool
         if type_ is None or hidden == 1:
             notes.append(f"Column {column} of type {declared or 'none'} is left out.")
             continue
-        # The one key that can never be NULL without saying so is the row number itself.
+        # The row number is the only key that is never NULL without being declared so.
         is_number = place and declared.upper() == "INTEGER"
         whole_key += bool(place and (required or is_number))
         key += [(place, column)] if place else []
@@ -63,7 +63,7 @@ def _table(connection: sqlite3.Connection, name: str, sql: str, codepoints: bool
 
 
 def row_number(columns: Iterable[str]) -> str:
-    """The name of the row number that no column has taken.
+    """A name for the row number that is not a column.
 
     >>> row_number(["id", "RowId"])
     '_rowid_'
@@ -103,7 +103,7 @@ def _decimal(declared: str) -> Type | None:
 
 
 def decoder(type_: Type) -> Callable[[Any], Any]:
-    """How a stored value that is not NULL becomes one of ``type_``."""
+    """The function that converts a stored value that is not NULL to ``type_``."""
     convert = coercer(type_)
     match type_:
         case t.Boolean():
@@ -113,7 +113,7 @@ def decoder(type_: Type) -> Callable[[Any], Any]:
         case t.Timestamp():
             return lambda value: convert(value) if isinstance(value, str) else refuse(value, type_)
         case t.Decimal():
-            # A double that SQLite made of decimal digits shows these digits again, up to 15 of them.
+            # A double that SQLite parsed from decimal digits prints as the same digits, up to 15 of them.
             return lambda value: convert(Decimal(repr(value)) if isinstance(value, float) else value)
     return convert
 

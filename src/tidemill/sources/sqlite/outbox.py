@@ -1,15 +1,14 @@
 """The outbox in a SQLite file: a table of changed rows, filled by triggers within the transactions that change them.
 
-A row is noted with weight 1 when it comes and -1 when it goes, its values in columns without a type, which keep them
-exactly as they were: 64-bit integers, doubles to the last bit, text. Which column of a table stands in which place is
-written down beside it and never changes, so rows noted before the table grew a column can still be read.
+A row is recorded with weight 1 when it is inserted and -1 when it is deleted, its values in columns without a type,
+which keep them exactly: 64-bit integers, doubles to the last bit, text. The mapping from a table's columns to these
+columns is stored beside it and never changes, so rows recorded before the table got another column can still be read.
 
-SQLite has one writer at a time, and a transaction that is rolled back takes its numbers back: the order of ids is the
-order of commits. It has no transaction ids, so what is new in one look counts as one batch. That is sound, as a look
-sees only whole transactions.
+SQLite has one writer at a time, and a rollback also reverts ids: the order of ids is the order of commits. It has no
+transaction ids, so what is new in one poll counts as one batch. That is sound, as a poll sees only whole transactions.
 
-INSERT OR REPLACE removes the rows that stand in its way without telling any trigger. Therefore the rows that could be
-in the way are put aside before each insert and update, and those of them that are gone afterwards are noted.
+INSERT OR REPLACE deletes conflicting rows without firing a trigger. Therefore the rows that could conflict are saved
+before each insert and update, and those of them that are gone afterwards are recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ ValueDecoder = Callable[[Any], Any]
 
 
 class SqliteOutbox:
-    """The outbox for some tables of a file, as one reader of perhaps several sees it."""
+    """The outbox for some tables of a file, as seen by one of its readers."""
 
     def __init__(self, connection: sqlite3.Connection, reader: str, tables: Iterable[RemoteTable]) -> None:
         self._connection = connection
@@ -48,7 +47,7 @@ class SqliteOutbox:
         self._layouts: dict[str, list[tuple[str, ValueDecoder]]] = {}
 
     def create(self) -> None:
-        """Make what is missing: the tables, and for each table in use the triggers that fill them."""
+        """Create what is missing: the tables, and for each table in use the triggers that fill them."""
         self._connection.execute("BEGIN IMMEDIATE")
         with self._connection:
             for statement in _TABLES:
@@ -64,7 +63,7 @@ class SqliteOutbox:
             self._connection.execute(sql)
 
     def _places(self, table: RemoteTable) -> dict[str, int]:
-        """Where each column of ``table`` is noted; a column that is new gets the next free place."""
+        """The outbox column of each column of ``table``; a new column gets the next free one."""
         known = self._known_places(table)
         for column in table.columns:
             if column.name not in known:
@@ -79,7 +78,7 @@ class SqliteOutbox:
         )
 
     def _widen(self, width: int) -> None:
-        """Both tables have ``width`` places for values, all without a type, so that nothing is converted."""
+        """Add value columns to both tables up to ``width``, all without a type, so that nothing is converted."""
         for table in (f"{OWN}_outbox", f"{OWN}_aside"):
             present = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
             for place in range(width):
@@ -87,7 +86,7 @@ class SqliteOutbox:
                     self._connection.execute(f"ALTER TABLE {table} ADD COLUMN c{place}")
 
     def _unique(self, table: RemoteTable) -> list[list[tuple[str, str]]]:
-        """The sets of columns, with their collations, that no two rows may share, beside the row number."""
+        """The unique keys besides the row number, as sets of columns with their collations."""
         rows = self._connection.execute('SELECT name FROM pragma_index_list(?) WHERE "unique"', (table.name,))
         found = []
         for (index,) in rows.fetchall():
@@ -103,7 +102,7 @@ class SqliteOutbox:
         return found
 
     def check(self) -> None:
-        """Refuse a file whose outbox does not watch every column of every table in use."""
+        """Refuse a file whose outbox does not cover every column of every table in use."""
         try:
             missing = [table.name for table in self._tables.values() if not self._is_watched(table)]
         except sqlite3.OperationalError:
@@ -124,7 +123,7 @@ class SqliteOutbox:
         return all(made.get(name) == sql for name, sql in _triggers(table, places, self._unique(table)))
 
     def start(self, since: int | None) -> int:
-        """Register as a reader and say from where on changes will come."""
+        """Register as a reader; returns the id after which changes will come."""
         with self._writing():
             newest = self.newest()
             trimmed = self._connection.execute(f"SELECT position FROM {OWN}_readers WHERE reader = ''").fetchone()[0]
@@ -133,14 +132,14 @@ class SqliteOutbox:
                 raise EpochGone(
                     f"the outbox does not reach back to position {position}",
                     detail=f"It holds what came after {trimmed}, up to {newest}.",
-                    hint="Fill the views anew.",
+                    hint="Fill the views again.",
                 )
             row = (self._reader, position)
             self._connection.execute(f"INSERT OR REPLACE INTO {OWN}_readers VALUES (?, ?)", row)
         return position
 
     def forget(self, upto: int) -> None:
-        """This reader needs nothing up to here any longer; what no reader needs is deleted."""
+        """Release changes up to here for this reader; what no reader needs is deleted."""
         with self._writing():
             self._connection.execute(
                 f"UPDATE {OWN}_readers SET position = ? WHERE reader = ? AND position < ?", (upto, self._reader, upto)
@@ -150,7 +149,7 @@ class SqliteOutbox:
             self._connection.execute(f"UPDATE {OWN}_readers SET position = ? WHERE reader = ''", (low,))
 
     def remove(self) -> None:
-        """Stop being a reader; the last one takes outbox and triggers along."""
+        """Unregister this reader; the last one removes outbox and triggers."""
         with self._writing():
             self._connection.execute(f"DELETE FROM {OWN}_readers WHERE reader = ?", (self._reader,))
             if self._connection.execute(f"SELECT 1 FROM {OWN}_readers WHERE reader <> ''").fetchone() is None:
@@ -172,7 +171,7 @@ class SqliteOutbox:
         return int(row[0]) if row else 0
 
     def read(self, after: int) -> tuple[dict[str, ZSet], int]:
-        """What changed after the id ``after``, as one batch by our table names, and the last id of it."""
+        """The changes after the id ``after``, as one batch by our table names, and its last id."""
         kept = self._connection.execute(
             f"SELECT position FROM {OWN}_readers WHERE reader = ?", (self._reader,)
         ).fetchone()
@@ -241,7 +240,7 @@ def _triggers(
         ),
         "insert": ("AFTER INSERT", f"{gone} {clear} {note(1, 'NEW')}"),
         "update": ("AFTER UPDATE", f"{gone} {clear} {note(-1, 'OLD')} {note(1, 'NEW')}"),
-        # Where the writer has recursive_triggers on, REPLACE does tell: the row is then noted here and not twice.
+        # With recursive_triggers on, REPLACE does fire: the row is then recorded here and not twice.
         "delete": (
             "AFTER DELETE",
             f"DELETE FROM {OWN}_aside WHERE relation = {relation} AND row = OLD.{rowid}; {note(-1, 'OLD')}",

@@ -1,8 +1,8 @@
 """A SQLite file as an autonomous source. It needs no server, and its writers need not know of us.
 
-Any connection of any process may write; the outbox is filled by triggers in the file itself. A look is one read
+Any connection of any process may write; the outbox is filled by triggers in the file itself. A poll is one read
 transaction over outbox and tables. In WAL mode it blocks no writer; with a rollback journal a writer's commit waits
-until the look is over.
+until the poll is over.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tidemill.sources.sqlite.outbox import SqliteOutbox
 __all__ = ["SqliteSource"]
 
 _STEPS = 20_000
-"""How many steps of SQLite's machine pass between two looks at the clock: about a millisecond."""
+"""Number of virtual machine steps of SQLite between two checks of the clock: about a millisecond."""
 
 
 class SqliteSource(PolledSource):
-    """A SQLite file. Positions are ids of its outbox; all that is new in a look is one notification.
+    """A SQLite file. Positions are ids of its outbox; all that is new in a poll is one notification.
 
-    ``tables`` names those in use, or all. ``setup='create'`` allows that outbox and triggers are made in the file.
-    ``reader`` is who we are among several warehouses that read one outbox.
+    ``tables`` names those in use, or all. ``setup='create'`` allows creating outbox and triggers in the file.
+    ``reader`` is our name among several warehouses that read one outbox.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SqliteSource(PolledSource):
     def start(self, since: Position | None) -> Position:
         """Begin after ``since``, or now."""
         if since is not None and not since.isdecimal():
-            raise EpochGone(f"{since!r} is no position of a SQLite source", hint="Fill the views anew.")
+            raise EpochGone(f"{since!r} is no position of a SQLite source", hint="Fill the views again.")
         with self._guarded():
             self._position = self._outbox.start(None if since is None else int(since))
         self._asked.clear()
@@ -81,7 +81,7 @@ class SqliteSource(PolledSource):
         return str(self._position)
 
     def forget(self, upto: Position) -> None:
-        """Let the outbox forget what came up to here, unless another reader needs it."""
+        """Release changes up to here in the outbox, unless another reader needs them."""
         with self._guarded():
             self._outbox.forget(int(upto))
 
@@ -90,7 +90,7 @@ class SqliteSource(PolledSource):
         self._connection.close()
 
     def remove(self) -> None:
-        """Take out of the file what it keeps for this source: the end of it, for DROP SOURCE."""
+        """Remove from the file what it keeps for this source, for DROP SOURCE."""
         with self._guarded():
             self._outbox.remove()
         self.close()
@@ -111,7 +111,7 @@ class SqliteSource(PolledSource):
         return messages
 
     def _answer(self, asked: PendingQuery, position: Position) -> Answered | None:
-        """The answer, or None where it takes too long."""
+        """The answer, or None if it takes too long."""
         asking = self._plan(asked.query.view)
         columns = asking.columns
         decoders = [decoder(columns[name].field.type) for name in asking.fetched]
@@ -132,7 +132,7 @@ class SqliteSource(PolledSource):
         return Answered(asked.number, incoming.total, position, incoming.received)
 
     def _wait(self, seconds: float) -> None:
-        """Until the outbox has grown, or the time is over."""
+        """Wait until the outbox has grown, or the time is over."""
         deadline = time.monotonic() + seconds
         with self._guarded():
             while not self._asked and (left := deadline - time.monotonic()) > 0:
@@ -153,7 +153,7 @@ class SqliteSource(PolledSource):
             raise SetupError(
                 f'source "{self.name}" cannot open its file', where=str(self._path), detail=str(error)
             ) from None
-        # Bytes that are no UTF-8 become text that the type STRING refuses, with its place.
+        # Bytes that are not UTF-8 become text that the type STRING refuses, with its position.
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection
 

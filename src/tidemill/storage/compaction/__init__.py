@@ -1,7 +1,7 @@
-"""Compaction: fewer and smaller runs that say the same, and files that nothing names any more.
+"""Compaction: fewer and smaller runs with the same content, and deletion of unreferenced files.
 
 - ``consolidate``: choosing runs to merge, and summing equal keys; exact also for DOUBLE.
 - ``run_merge``: merged runs written beside the old ones, for a manifest to swap in.
 - ``expired_rows``: rows that no change can reach any more, removed from runs.
-- ``vacuum``: deleting files that no manifest names.
+- ``vacuum``: deleting files that no manifest references.
 """

@@ -1,7 +1,7 @@
-"""Compaction: several parts of a map become one, with equal keys summed and what cancels left out.
+"""Consolidation: several segments of a map become one; equal keys are summed and zero rows dropped.
 
-Epochs that time travel still reaches keep their own rows; all before become one. Sums of BIGINT, DECIMAL and of weights
-are exact in any order. A DOUBLE is a pair of floats, high and low part, added without loss of the low one.
+Epochs that time travel still reaches keep their own rows; all earlier ones are combined. Sums of BIGINT, DECIMAL and of
+weights are exact in any order. A DOUBLE is a double-double (high and low part), added without losing the low part.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from tidemill.program.maps import Map, map_fields
 from tidemill.storage.runs import RunEntry
 
 MERGE_AT = 8
-"""So many runs of like size are merged while time travel tells their epochs apart."""
+"""Number of runs of similar size that are merged while time travel still distinguishes their epochs."""
 
 MERGE_OLD_AT = 2
-"""So many runs of like size are merged when it no longer does, because then equal keys become one."""
+"""Number of runs of similar size that are merged once it no longer does: equal keys are then combined."""
 
 SIZE_RATIO = 2
-"""A run joins a merge if it is at most so many times as large as all smaller ones together: each row is then rewritten
-a logarithmic number of times, and a handful of new rows never rewrites a large map."""
+"""Largest ratio of a run's size to that of all smaller runs together at which it joins a merge: each row is then
+rewritten O(log n) times, and a handful of new rows never rewrites a large map."""
 
 SAMPLE_ROWS = 2048
-"""So many rows in a row, and so many others, tell whether rows repeat."""
+"""Number of consecutive rows, and of random ones, sampled to tell whether rows repeat."""
 
 FloatArray = npt.NDArray[np.float64]
 IntegerArray = npt.NDArray[np.int64]
 
 
 def choose_runs(runs: Sequence[RunEntry], oldest: int, most: int | None = None) -> tuple[RunEntry, ...]:
-    """The runs that are worth merging now; none where that would cost more than it saves.
+    """The runs that are worth merging now; none if that would cost more than it saves.
 
-    With ``most`` the choice is among the smallest, those that hold up to so many rows together. The number of runs is
-    bounded all the same: one that is too large to be among them holds many rows.
+    With ``most`` only the smallest runs are considered, up to that many rows together. The number of runs is bounded
+    all the same: a run too large for that limit holds many rows.
     """
     live = sorted((run for run in runs if run.ended is None), key=lambda run: run.rows)
     if most is not None:
         live = [run for run, rows in zip(live, accumulate(run.rows for run in live), strict=True) if rows <= most]
     old = [run for run in live if _mostly_old(run, oldest)]
-    # More than a quarter retractions means that, with what they cancel, over half of the rows are gone after a merge.
+    # More than a quarter retractions: they cancel as many insertions, so a merge removes over half of the rows.
     if len(old) > 1 and 4 * sum(run.retracted for run in old) > sum(run.rows for run in old):
         return tuple(old)
     similar = _of_like_size(old, MERGE_OLD_AT)
@@ -58,12 +58,12 @@ def choose_runs(runs: Sequence[RunEntry], oldest: int, most: int | None = None) 
 
 
 def _mostly_old(run: RunEntry, oldest: int) -> bool:
-    """Whether most epochs of a run have become one. Each rewrite then halves what is left, at least."""
+    """True if most epochs of a run are no longer distinguished. A rewrite then at least halves the remainder."""
     return run.first <= oldest and 2 * (min(run.last, oldest) - run.first) >= run.last - run.first
 
 
 def _of_like_size(runs: Sequence[RunEntry], least: int) -> tuple[RunEntry, ...]:
-    """The longest beginning of ``runs``, smallest first, whose last is not much larger than all before it."""
+    """The longest prefix of ``runs``, smallest first, whose last run is not much larger than all before it."""
     smaller = list(accumulate((run.rows for run in runs), initial=0))
     for length in range(len(runs), least - 1, -1):
         if runs[length - 1].rows <= SIZE_RATIO * smaller[length - 1]:
@@ -74,11 +74,12 @@ def _of_like_size(runs: Sequence[RunEntry], least: int) -> tuple[RunEntry, ...]:
 def consolidate(
     table: pa.Table, map_: Map, oldest: int, *, whole: bool, ordered: bool = True
 ) -> list[tuple[pa.Table, int, int]]:
-    """Sum the rows of a map by key and epoch, epochs up to ``oldest`` taken as one; sorted by key, if ``ordered``.
+    """Sum the rows of a map by key and epoch, with all epochs up to ``oldest`` combined; sorted by key if ``ordered``.
 
-    Returns the rows before and those after that line with their first and last epoch, so that a feed never opens the
-    former. A key is left out when its weight and all its values are zero: an update leaves a group's weight alone and
-    moves its sums. Where ``table`` is the ``whole`` map, weight zero suffices at the line: such a key starts anew.
+    Returns the rows up to ``oldest`` and those after it, each with its first and last epoch, so that a feed never opens
+    the former. A key is dropped when its weight and all its values are zero; zero weight alone does not suffice,
+    because an update changes a group's sums and not its weight. If ``table`` is the ``whole`` map, zero weight suffices
+    for the rows up to ``oldest``: the group is empty.
     """
     epochs = pc.max_element_wise(table.column(EPOCH), pa.scalar(oldest, pa.int64()))
     table = table.set_column(table.schema.get_field_index(EPOCH), EPOCH, epochs)
@@ -92,10 +93,10 @@ def consolidate(
 
 
 def _is_distinct(table: pa.Table, map_: Map) -> bool:
-    """True if there is next to nothing to sum: no row leaves, and among a sample none comes twice."""
+    """True if summing would combine next to nothing: no row has negative weight, and no sampled row repeats."""
     if map_.values or not table.num_rows or pc.min(table.column(WEIGHT)).as_py() <= 0:
         return False
-    # Some neighbours and some from anywhere: rows that repeat often do so at once.
+    # Consecutive rows as well as random ones: duplicates are often adjacent.
     anywhere = np.random.default_rng(0).integers(0, table.num_rows, SAMPLE_ROWS)
     sample = table.take(pa.array(np.union1d(np.arange(min(SAMPLE_ROWS, table.num_rows)), anywhere)))
     columns = [_groupable(sample, f) for f in map_.keys]
@@ -109,7 +110,7 @@ def _epochs_of(table: pa.Table) -> tuple[int, int]:
 
 
 def _nonzero(table: pa.Table, values: Sequence[str]) -> pa.ChunkedArray:
-    """Which rows say anything at all."""
+    """Mask of the rows with a nonzero weight or value."""
     result = pc.not_equal(table.column(WEIGHT), 0)
     for name in values:
         column = table.column(name)
@@ -118,7 +119,7 @@ def _nonzero(table: pa.Table, values: Sequence[str]) -> pa.ChunkedArray:
 
 
 def _sum_by_key(table: pa.Table, map_: Map) -> pa.Table:
-    """One row for each key and epoch. Keys are grouped by Arrow, nested ones by codes that stand for them."""
+    """One row for each key and epoch. Arrow groups the keys; nested keys are replaced by integer codes."""
     columns = [_groupable(table, f) for f in map_.keys] + [table.column(EPOCH)]
     keys = [f"k{i}" for i in range(len(columns))]
     exact = [f.name for f in map_fields(map_)[len(map_.keys) :] if f.type != DOUBLE] + [WEIGHT]
@@ -139,7 +140,7 @@ def _sum_by_key(table: pa.Table, map_: Map) -> pa.Table:
 
 
 def _members(lists: pa.Array | pa.ChunkedArray) -> tuple[IntegerArray, IntegerArray]:
-    """The row numbers of all groups, one group after the other, and where each group starts."""
+    """The row numbers of all groups, group by group, and the offset at which each group starts."""
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -147,7 +148,7 @@ def _members(lists: pa.Array | pa.ChunkedArray) -> tuple[IntegerArray, IntegerAr
 
 
 def _groupable(table: pa.Table, key: Field) -> pa.ChunkedArray | pa.Array:
-    """A column that groups as ``key`` does: arrays and structs, which Arrow does not group, are numbered."""
+    """A column that groups as ``key`` does: arrays and structs, which Arrow cannot group, are dictionary-coded."""
     if not _nested(key.type):
         return table.column(key.name)
     codes: dict[Any, int] = {}
@@ -160,7 +161,7 @@ def _nested(type_: Type) -> bool:
 
 
 def _sum_doubles(table: pa.Table, name: str, order: IntegerArray, starts: IntegerArray) -> tuple[pa.Array, pa.Array]:
-    """The double-double sums of a value, by group."""
+    """The double-double sums of a value by group."""
     high = table.column(name).to_numpy()[order]
     low = table.column(name + LOW).to_numpy()[order]
     high, low = sum_pairs(high, low, starts)
@@ -168,9 +169,9 @@ def _sum_doubles(table: pa.Table, name: str, order: IntegerArray, starts: Intege
 
 
 def sum_pairs(high: FloatArray, low: FloatArray, starts: IntegerArray) -> tuple[FloatArray, FloatArray]:
-    """Sum double-doubles within groups: neighbours are added pairwise until each group has one left.
+    """Sum double-doubles within groups: adjacent pairs are added until each group has one number left.
 
-    Each round halves every group, so the work is that of numpy on arrays of n, n/2, n/4 ... numbers.
+    Each pass halves every group, so the work is that of numpy on arrays of n, n/2, n/4 ... numbers.
 
     >>> sum_pairs(np.array([1e20, 1.0, -1e20, 5.0]), np.zeros(4), np.array([0, 3]))
     (array([1., 5.]), array([0., 0.]))
@@ -191,7 +192,7 @@ def sum_pairs(high: FloatArray, low: FloatArray, starts: IntegerArray) -> tuple[
 def add_doubles(
     high: FloatArray, low: FloatArray, other: FloatArray, other_low: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The sum of two double-doubles, renormalized: an error-free sum of the high parts carries what they lose."""
+    """The renormalized sum of two double-doubles: an error-free sum of the high parts keeps their rounding error."""
     total = high + other
     part = total - high
     lost = (high - (total - part)) + (other - part) + low + other_low
@@ -200,7 +201,7 @@ def add_doubles(
 
 
 def _sorted(table: pa.Table, map_: Map) -> pa.Table:
-    """Sorted by the keys that have an order in Arrow, so that a file's statistics tell where a key can be."""
+    """The table sorted by the keys that Arrow can order, so that a file's statistics narrow down where a key can be."""
     places = [table.schema.get_field_index(f.name) for f in map_.keys if not _nested(f.type)]
     if not places:
         return table

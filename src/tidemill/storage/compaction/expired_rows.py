@@ -1,4 +1,4 @@
-"""Forgetting: rows of a map that nobody will ask for again leave its runs, as if they had never been there."""
+"""Expired rows: rows of a map that no change can reach any more are deleted from its runs, in every epoch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tidemill.storage.runs import RunEntry, RunSegment, open_run, translate_read
 
 
 def unexpired_rows(tables: Sequence[pa.Table], forgotten: ExpiredEntries) -> list[pa.Table]:
-    """What is left of each of the ``tables`` that make up a map; one that loses nothing is left as it is."""
+    """The rows that remain of each of a map's ``tables``; a table that loses none is returned as it is."""
     masks = _masks(tables, forgotten)
     return [table.filter(mask) if _loses(mask) else table for table, mask in zip(tables, masks, strict=True)]
 
 
 def expire_map_rows(maps: Path, writer: FolderWriter, now: CommittedState, forgotten: ExpiredEntries) -> RunMerge:
-    """The runs of a map that have rows to be forgotten, and what is left of them, written anew."""
+    """The runs of a map that hold expired rows, and new runs with the rows that remain."""
     runs = [run for run in now.state.runs.get(forgotten.map, ()) if run.ended is None]
     parts = [RunSegment(run, maps / run.file, forgotten.map) for run in runs]
     if all(_lowest(part, forgotten.column) >= forgotten.below for part in parts):
@@ -43,7 +43,7 @@ def expire_map_rows(maps: Path, writer: FolderWriter, now: CommittedState, forgo
 
 
 def _lowest(part: RunSegment, column: str) -> float:
-    """A number below which the run has no rows, as its statistics tell."""
+    """Lower bound of a column in a run, from the statistics of its file."""
     part.require_sound()
     with translate_read_errors(part.path, part.holds), open_run(part.path) as parquet:
         place = parquet.schema_arrow.names.index(column)
@@ -60,7 +60,7 @@ def _read(part: RunSegment, columns: list[str] | None = None) -> pa.Table:
 
 
 def _masks(tables: Sequence[pa.Table], forgotten: ExpiredEntries) -> list[pa.ChunkedArray]:
-    """Which rows of each table stay. One whose column is NULL does: it is in no partition."""
+    """Mask of the rows that stay, for each table. A row whose column is NULL stays: it is in no partition."""
     numbers = [instants(table.column(forgotten.column)) for table in tables]
     spared = _ends(tables, numbers, forgotten.below) if forgotten.ends and tables else pa.array([], pa.int64())
     above = [pc.fill_null(pc.greater_equal(column, forgotten.below), True) for column in numbers]
@@ -72,7 +72,7 @@ def _loses(mask: pa.ChunkedArray) -> bool:
 
 
 def _ends(tables: Sequence[pa.Table], numbers: Sequence[pa.ChunkedArray], below: int) -> pa.Array:
-    """The first and the last number below that is there: in the sum of all tables, since a change may be undone."""
+    """The least and the greatest value under ``below``, in the sum of all tables: a later change may cancel a row."""
     rows = pa.concat_tables(
         pa.table({"n": column, "w": table.column(WEIGHT)}) for table, column in zip(tables, numbers, strict=True)
     )

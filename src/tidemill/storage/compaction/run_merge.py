@@ -1,4 +1,4 @@
-"""Merging runs in a folder: chosen, summed and written beside the old ones, for a manifest to swap them in."""
+"""Merging runs in a folder: new runs are written beside the old ones, for a manifest to swap in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidemill.storage.segments import stored_schema
 
 @dataclass(frozen=True, slots=True)
 class RunMerge:
-    """Runs of a map and those that say the same in fewer rows."""
+    """Runs of a map, and the runs with the same content in fewer rows that replace them."""
 
     name: str
     before: tuple[RunEntry, ...]
@@ -29,11 +29,11 @@ class RunMerge:
 
     @property
     def freed(self) -> int:
-        """By how many bytes the map is smaller."""
+        """Bytes by which the map becomes smaller."""
         return sum(run.bytes for run in self.before) - sum(run.bytes for run in self.after)
 
     def holds(self, state: WarehouseState) -> bool:
-        """Whether the map still has the old runs: an epoch may have dropped or replaced it meanwhile."""
+        """True if the map still has the old runs: an epoch may have dropped or replaced it meanwhile."""
         return set(self.before) <= set(state.runs.get(self.name, ()))
 
 
@@ -48,7 +48,7 @@ def merge_map(
     schema = stored_schema(map_fields(map_))
     parts = [RunSegment(run, maps / run.file, name) for run in chosen]
     for part in parts:
-        part.require_sound(again=True)  # what is written from them gets a good checksum
+        part.require_sound(again=True)  # the merged run gets a valid checksum of its own
     table = pa.concat_tables([part.load(schema) for part in parts])
     whole = all(run in chosen or run.ended is not None or run.first > oldest for run in stored)
     folded = consolidate(table, map_, oldest, whole=whole)
@@ -58,7 +58,7 @@ def merge_map(
 def trim_runs(
     maps: Path, writer: FolderWriter, now: CommittedState, name: str, runs: Sequence[RunEntry], until: int
 ) -> tuple[RunEntry, ...]:
-    """What ``runs`` have of epochs after ``until``, written anew."""
+    """The rows of ``runs`` of epochs after ``until``, written as new runs."""
     kept = []
     for run in runs:
         if run.last > until:

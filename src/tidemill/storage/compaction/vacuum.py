@@ -1,4 +1,4 @@
-"""Sweeping a folder: what nothing names, and whether what is named is there."""
+"""Vacuum: finding and deleting unreferenced files, and checking the referenced ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.storage.manifest import WarehouseState, manifest_file, manifest_se
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What ``check`` has read, and the files below the folder of maps that no manifest names."""
+    """The files that ``check`` has read, and those below the folder of maps that no manifest references."""
 
     files: int
     bytes: int
@@ -38,22 +38,23 @@ def inspect_files(layout: Layout, state: WarehouseState) -> Inspection:
 
 
 def unnamed_files(layout: Layout, named: Collection[str]) -> list[Path]:
-    """Files below the folder of maps that are not among ``named``: from commits that failed, or merged since."""
+    """Files below the folder of maps that are not in ``named``: left by failed commits, or merged since."""
     layout.refuse_links()
     files = (file for file in layout.maps.rglob("*") if file.is_file() or file.is_symlink())
     return sorted(file for file in files if str(file.relative_to(layout.maps)) not in named)
 
 
 def vacuum_files(layout: Layout, named: Collection[str], state: WarehouseState) -> int:
-    """Delete runs that are not ``named`` and manifests and logs before ``state``; returns the bytes of all.
+    """Delete runs that are not in ``named``, and manifests and logs older than ``state``; returns the bytes freed.
 
-    Its manifest must be a full one. What is deleted is named by nothing, so a crash on the way is harmless.
+    The manifest of ``state`` must be a full one. Only unreferenced files are deleted, so a crash on the way is
+    harmless.
     """
     return delete_unnamed_runs(layout, named) + _delete(_absorbed_files(layout, state))
 
 
 def delete_unnamed_runs(layout: Layout, named: Collection[str]) -> int:
-    """Delete runs that are not ``named``; returns their bytes."""
+    """Delete runs that are not in ``named``; returns the bytes freed."""
     freed = _delete(unnamed_files(layout, named))
     for folder in layout.maps.iterdir():
         if folder.is_dir() and not any(folder.iterdir()):
@@ -77,5 +78,5 @@ def _absorbed_files(layout: Layout, state: WarehouseState) -> list[Path]:
 
 
 def absorbed_logs(layout: Layout, state: WarehouseState) -> list[Path]:
-    """Logs that a manifest has taken in, left by a crash right after it."""
+    """Logs whose epochs are all in a manifest: a crash right after that manifest leaves them behind."""
     return [file for number, _, file in log_files(layout.log) if number < state.log_start[0]]

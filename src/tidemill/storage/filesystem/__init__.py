@@ -1,4 +1,4 @@
-"""The file system: files that survive a crash, and are what was written.
+"""The file system: durable files, locks, links, checksums.
 
 - ``durable_files``: files written whole and synced with their folder; errors for damaged files; fault points for crash
   tests.

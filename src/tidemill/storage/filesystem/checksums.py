@@ -1,10 +1,9 @@
-"""Comparing files with what was written, by length and checksum; once in a process.
+"""Comparing files with the length and checksum in their manifest; once per process.
 
-CRC-32 finds every change of up to four neighbouring bytes, and of more all but one in four thousand million. zlib reads
-3.3 GB a second: a run of 344 MB takes 0.1 s, where reading its rows takes 1.0 s, and 0.17 s for one column of six. The
-checksums that Parquet can have for its pages take 0.025 s of that second, but leave out what is between the pages:
-footer, page headers and indexes, by which a reader finds its rows. So the whole file is compared when it is first read,
-and the pages whenever they are.
+CRC-32 detects every change of up to four adjacent bytes, and misses one in 2**32 of the larger ones. zlib reads 3.3 GB
+a second: a run of 344 MB takes 0.1 s, where reading its rows takes 1.0 s, and 0.17 s for one column of six. Parquet's
+own page checksums take 0.025 s of that second, but do not cover the footer, page headers and indexes by which a reader
+finds its rows. So the whole file is compared when it is first read, and pages on every read.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from tidemill.storage.filesystem.durable_files import checksum, translate_os_err
 from tidemill.storage.filesystem.symlinks import refuse_link
 
 REMEMBERED = 1 << 16
-"""Files that are remembered as sound; with more, all are forgotten and compared anew."""
+"""Maximum number of files remembered as verified; when exceeded, all are forgotten and compared again."""
 
 UNREAD_HINT = "Nothing is known to be wrong with the file. Remove what keeps it from being read, and read again."
 
 MISSING_DETAIL = "It was removed, or another process has vacuumed since the warehouse was opened."
 
 _compared: dict[Path, tuple[int, int, int, int]] = {}
-"""The files that were compared, each with its trace then and its checksum."""
+"""The files that were compared: file status at that time and checksum."""
 
 
 def compare_checksum(file: Path, length: int, expected: int, *, again: bool = False) -> str | None:
-    """The fault of a file that should have this length and checksum, as a sentence; None if it has none.
+    """Describe how a file differs from this length and checksum, as a sentence; None if it does not.
 
-    A file that was compared before is only looked at, unless ``again`` is asked for.
+    For a file that was compared before, only its status is compared, unless ``again`` is set.
     """
     refuse_link(file)
     with translate_os_errors("read a file", file, UNREAD_HINT):

@@ -1,8 +1,8 @@
 """Files that survive a crash: written whole, synced with their folder, never overwritten.
 
-A file that a manifest names is first written and synced, then named; a manifest is first written under another name
-and then linked to its own. So a crash at any point leaves either the old state or the new one, and at most files that
-nothing names. Calls of ``fault`` are the points at which the crash tests kill the process.
+A file is written and synced before a manifest references it; a manifest is written under a temporary name and then
+linked to its own. So a crash at any point leaves either the old state or the new one, and at most some unreferenced
+files. Calls of ``fault`` are the points at which the crash tests kill the process.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tidemill.model.errors import Corrupt, StorageError
 from tidemill.storage.filesystem.symlinks import create_file
 
 FAULT_VARIABLE = "TIDEMILL_FAULT"
-"""The environment variable that names a point to die at: ``before-manifest``, or ``before-manifest:3`` at its third
-passing."""
+"""Environment variable that names a fault point to die at: ``before-manifest``, or ``before-manifest:3`` for its third
+pass."""
 
 CHUNK = 1 << 20
 
 UNCHANGED_HINT = "Nothing was changed. Make room or fix rights."
 
 _deaths: dict[str, int] = {}
-"""The points to die at, and how many passings of each are left."""
+"""The armed fault points, and how many passes of each are left."""
 
 
 def arm(death: str) -> None:
-    """Let this process die at a point, written as in ``FAULT_VARIABLE``, and at no other."""
+    """Arm one fault point, written as in ``FAULT_VARIABLE``, and disarm all others."""
     point, _, passing = death.partition(":")
     _deaths.clear()
     _deaths[point] = int(passing or 1)
@@ -44,7 +44,7 @@ arm(os.environ.get(FAULT_VARIABLE, ""))
 
 
 def fault(point: str) -> None:
-    """Kill this process with SIGKILL if it is to die at this passing of this point."""
+    """Kill this process with SIGKILL if this pass of this fault point is armed."""
     if armed(point):
         _deaths[point] -= 1
         if not _deaths[point]:
@@ -52,12 +52,12 @@ def fault(point: str) -> None:
 
 
 def armed(point: str) -> bool:
-    """Whether this process is to die at this point."""
+    """True if this process is to die at this point."""
     return point in _deaths
 
 
 def sync_file(file: Path) -> None:
-    """Wait until the file's content is on the disk."""
+    """Sync the file's content to the disk."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -66,26 +66,26 @@ def sync_file(file: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the folder's entries are on the disk: without it a synced file may have lost its name."""
+    """Sync the folder's entries to the disk: without it a synced file may lose its name."""
     sync_file(folder)
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder unless it is there, durably."""
+    """Create the folder durably unless it exists."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
 
 
 def write_new(file: Path, content: bytes) -> None:
-    """Create ``file`` with all of ``content`` or not at all; ``FileExistsError`` where it exists."""
+    """Create ``file`` with all of ``content`` or not at all; ``FileExistsError`` if it exists."""
     with _draft_of(file, content) as draft:
         os.link(draft, file)
     sync_folder(file.parent)
 
 
 def write_over(file: Path, content: bytes) -> None:
-    """Put ``content`` in the place of ``file`` in one step."""
+    """Replace ``file`` by ``content`` atomically."""
     with _draft_of(file, content) as draft:
         os.replace(draft, file)
     sync_folder(file.parent)
@@ -113,7 +113,7 @@ def checksum(file: Path) -> int:
 
 
 class TemporaryFolder:
-    """A folder that is deleted in the end, by the process that made it and not by one that was forked from it."""
+    """A temporary folder that is deleted at exit by the process that created it, and not by forks of it."""
 
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix="tidemill-"))
@@ -136,23 +136,23 @@ RESTORE_HINT = (
 
 
 def damaged(file: Path, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
-    """The error for a file that is not what was written."""
+    """The error for a file whose content is not what was written."""
     return Corrupt(f"{file.name} is damaged", where=str(file), detail=detail, hint=hint)
 
 
 def missing(file: Path, detail: str, hint: str = RESTORE_HINT) -> Corrupt:
-    """The error for a file that should be there."""
+    """The error for a missing file."""
     return Corrupt(f"{file.name} is missing", where=str(file), detail=detail, hint=hint)
 
 
 def is_disk_full(error: StorageError) -> bool:
-    """Whether the system refused because there is no room on the disk."""
+    """True if the system refused because the disk is full."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
 def translate_os_errors(doing: str, where: Path, hint: str = UNCHANGED_HINT) -> Iterator[None]:
-    """What the operating system refuses (a full disk, a missing right) as an error with the usual fields."""
+    """Raise errors of the operating system (a full disk, a missing permission) as errors with the usual fields."""
     try:
         yield
     except OSError as refused:

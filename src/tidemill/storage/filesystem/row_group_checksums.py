@@ -1,4 +1,4 @@
-"""Checksums of the row groups of a Parquet file: which of its rows are right where the file as a whole is not."""
+"""Checksums of the row groups of a Parquet file: they tell which rows of a damaged file are intact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 
 def row_group_checksums(file: Path, footer: pq.FileMetaData) -> tuple[int, ...]:
-    """The checksum of each row group of a file, and as the last one that of all that is outside of them."""
+    """The checksum of each row group of a file, followed by one of all bytes outside of them."""
     rest, at, sums = 0, 0, list[int]()
     with file.open("rb") as stream:
         for begin, end in _places(footer):
@@ -22,7 +22,7 @@ def row_group_checksums(file: Path, footer: pq.FileMetaData) -> tuple[int, ...]:
 
 
 def _places(footer: pq.FileMetaData) -> list[tuple[int, int]]:
-    """From where to where each row group lies; they follow each other."""
+    """The byte range of each row group; they are contiguous."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [[group.column(number) for number in range(group.num_columns)] for group in groups]
     starts = [[_start(chunk) for chunk in group] for group in chunks]

@@ -1,8 +1,8 @@
 """Symbolic links below a warehouse folder are refused, never followed.
 
-Whoever puts a link into a warehouse could otherwise let its writer read, overwrite or delete what lies elsewhere. The
-folder itself may be reached by a link: it is resolved once, when it is opened. From there on every folder is looked at
-when a warehouse is opened, and every file when it is read or written.
+A link placed in a warehouse could otherwise make its writer read, overwrite or delete files elsewhere. The folder
+itself may be reached by a link: it is resolved once, when it is opened. From there on every folder is checked when a
+warehouse is opened, and every file when it is read or written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def refuse_links(root: Path, names: Iterable[str], folders: Iterable[Path]) -> None:
-    """Refuse links among the entries ``names`` of ``root``, and among all entries of ``folders`` that are there."""
+    """Refuse links among the entries ``names`` of ``root``, and among all entries of those ``folders`` that exist."""
     for name in names:
         refuse_link(root / name)
     for folder in folders:
@@ -34,13 +34,13 @@ def refuse_links(root: Path, names: Iterable[str], folders: Iterable[Path]) -> N
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a path that is a link itself; one that is not there is none."""
+    """Refuse a path that is a link; a path that does not exist is accepted."""
     if path.is_symlink():
         raise _refused(path)
 
 
 def read_file(file: Path) -> bytes:
-    """The content of a file that is no link."""
+    """The content of a file that is not a link."""
     try:
         handle = os.open(file, os.O_RDONLY | _FLAGS)
     except OSError as refused:
@@ -50,7 +50,7 @@ def read_file(file: Path) -> bytes:
 
 
 def create_file(file: Path, content: bytes) -> None:
-    """Write a file that is not there yet; what has its name, be it a link, is put away first."""
+    """Write a new file; an existing file or link of that name is removed first."""
     file.unlink(missing_ok=True)
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o644)
     with open(handle, "wb") as stream:
@@ -58,7 +58,7 @@ def create_file(file: Path, content: bytes) -> None:
 
 
 def size_of(file: Path) -> int:
-    """The bytes of a plain file; ``FileNotFoundError`` where there is none, and a link is refused."""
+    """The size of a regular file in bytes; ``FileNotFoundError`` if it does not exist, and a link is refused."""
     status = os.lstat(file)
     if stat.S_ISLNK(status.st_mode):
         raise _refused(file)

@@ -1,9 +1,9 @@
-"""The writer's lock: one at a time, with a number that tells an older writer from a newer one.
+"""The writer's lock: one writer at a time, with a fencing token.
 
-The lock is an advisory lock of the system on the file ``lock``, so it goes with the process that holds it, even with
-one that was killed. The file says who holds it. Each holder gets the next *fencing token* and puts it into all that it
-writes; should the system's lock fail (some network disks have none), a writer that was overtaken learns of it at its
-next commit.
+The lock is an advisory lock of the operating system on the file ``lock``, so it ends with the process that holds it,
+also when that is killed. The file names the holder. Each holder gets the next *fencing token* and puts it into
+everything that it writes; if the advisory lock fails (some network disks have none), a writer that was superseded is
+refused at its next commit.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tidemill.storage.filesystem.symlinks import read_file
 LOCK_FILE = "lock"
 
 _WIDTH = 512
-"""As many bytes the lock file has, at least: its JSON is followed by spaces."""
+"""Minimum length of the lock file in bytes: its JSON is padded with spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockOwner:
-    """Who holds the lock, or held it last."""
+    """The process that holds the lock, or held it last."""
 
     token: int
     pid: int
@@ -41,7 +41,7 @@ class LockOwner:
 
 
 class WriterLock:
-    """Held from ``acquire`` to ``release``, or to the end of the process."""
+    """The lock, held from ``acquire`` to ``release`` or to the end of the process."""
 
     def __init__(self, file: Path, handle: int, owner: LockOwner) -> None:
         self._file = file
@@ -49,13 +49,13 @@ class WriterLock:
         self._seen = _trace(os.fstat(handle))
         self.token = owner.token
         self.forked = False
-        """Whether this process was forked from the one that holds the lock."""
+        """True if this process was forked from the one that holds the lock."""
         _held.add(self)
 
     @classmethod
     def acquire(cls, folder: Path, floor: Callable[[], int] = int) -> WriterLock:
-        """Take the lock, or ``LockHeld`` if someone has it. The token is above every one before, and above ``floor``,
-        which is asked with the lock held: what the folder knows, should the lock file be lost."""
+        """Take the lock, or raise ``LockHeld``. The token is greater than every earlier one, and than ``floor()``,
+        which is called with the lock held: the highest token in the folder, in case the lock file was lost."""
         file = folder / LOCK_FILE
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
@@ -63,7 +63,7 @@ class WriterLock:
             last = read_owner(file)
             token = max(floor(), last.token if last else 0) + 1
             owner = LockOwner(token, os.getpid(), socket.gethostname(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
-            # As long as the one before, so that it needs no room where the disk is full.
+            # Same length as the previous content, so that it needs no space on a full disk.
             content = json.dumps(asdict(owner)).ljust(_WIDTH).encode()
             os.pwrite(handle, content, 0)
             os.ftruncate(handle, len(content))
@@ -74,7 +74,7 @@ class WriterLock:
             raise
 
     def check(self) -> None:
-        """Make sure that nobody has taken the lock since; a look at the file's status, a microsecond."""
+        """Check that no other process has taken the lock since; one stat of the file, a microsecond."""
         self.require_own()
         try:
             if _trace(os.stat(self._file)) == self._seen:
@@ -91,7 +91,7 @@ class WriterLock:
             )
 
     def require_own(self) -> None:
-        """Refuse to write in a process that was forked from the one that holds the lock, which goes on to write."""
+        """Refuse to write in a process that was forked from the holder of the lock, which may still be writing."""
         if self.forked:
             raise StorageError(
                 "a process that was forked cannot write",
@@ -101,7 +101,7 @@ class WriterLock:
             )
 
     def release(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -111,7 +111,7 @@ _held: WeakSet[WriterLock] = WeakSet()
 
 
 def _disown() -> None:
-    """Let go of all locks in a process that was just forked: they are the parent's, and go when it ends."""
+    """Release all locks in a process that was just forked: they belong to the parent."""
     for lock in _held:
         lock.forked = True
         lock.release()
@@ -121,7 +121,7 @@ os.register_at_fork(after_in_child=_disown)
 
 
 def read_owner(file: Path) -> LockOwner | None:
-    """Who is written in the lock file; None if nobody is or it cannot be read."""
+    """The owner written in the lock file; None if there is none or it cannot be read."""
     try:
         owner = LockOwner(**json.loads(read_file(file)))
     except (OSError, StorageError, ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""Examining a folder: every file that counts is read, and all that is wrong is told together.
+"""Examining a folder: every referenced file is read, and all damage is reported together.
 
-Opening stops at the first file that is not what was written. This goes on: it finds the newest state that can still be
-read, what was acknowledged beyond it, and which of the files that it names are damaged.
+Opening stops at the first damaged file. This goes on: it finds the newest state that can still be read, what was
+acknowledged after it, and which of the files that it references are damaged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FileKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file that is not what was written, or is not there. Of a run, which part of which map it is."""
+    """A damaged or missing file. For a run, also its map and epochs."""
 
     kind: FileKind
     file: Path
@@ -66,8 +66,8 @@ class Damage:
 class Examination:
     """The files that were read, those that are damaged, and the newest state that can be read, if any.
 
-    ``acknowledged`` is the last epoch of which something says that it was committed; ``top`` the highest number that a
-    manifest has or had.
+    ``acknowledged`` is the last epoch known to have been committed; ``top`` the highest number that a manifest has or
+    had.
     """
 
     damages: tuple[Damage, ...]
@@ -87,14 +87,14 @@ class Examination:
 
     @property
     def bytes(self) -> int:
-        """How large all runs are."""
+        """Total size of all runs in bytes."""
         return sum(part.run.bytes for part in self.parts)
 
 
 def examine(layout: Layout, *, full: bool = False, progress: Progress | None = None) -> Examination:
-    """Read manifests, log and runs and compare them with their checksums; ``full``: also every row with what is said.
+    """Read manifests, log and runs and verify their checksums; with ``full``, also the rows against their manifest.
 
-    Where a writer goes on meanwhile, files may go that were named a moment ago; then it is done again.
+    If a writer deletes files meanwhile that were referenced a moment ago, the examination is repeated.
     """
     while True:
         newest = manifest_sequences(layout.manifests)[-1:]
@@ -144,7 +144,8 @@ def _damaged_mark(layout: Layout, mark: CommitMark | None) -> Iterator[Damage]:
 
 
 def _read_manifests(layout: Layout, known: list[int]) -> tuple[dict[int, Manifest], list[Damage]]:
-    """The manifests that are whole, and those that are not, are missing between others, or follow another one."""
+    """The intact manifests, and the damage: manifests that are not intact, missing in between, or have another
+    parent."""
     found: dict[int, Manifest] = {}
     bad: dict[int, str] = {}
     for sequence in known:
@@ -168,7 +169,7 @@ def _read_manifests(layout: Layout, known: list[int]) -> tuple[dict[int, Manifes
 
 
 def _newest_state(layout: Layout, known: list[int], mark: CommitMark | None) -> WarehouseState | None:
-    """The newest state that manifests still tell; that of an empty warehouse where there never was one."""
+    """The newest state that the manifests still describe; the empty state if there never was a manifest."""
     for sequence in reversed(known):
         try:
             return state_at(layout.manifests, sequence)
@@ -211,7 +212,7 @@ def _damaged_runs(parts: list[RunSegment], full: bool, progress: Progress | None
 
 
 def _differs(part: RunSegment) -> str | None:
-    """Where the rows of a run are not as many, or not of the epochs, that its manifest says."""
+    """Describe a run whose row count or epochs differ from its manifest; None if they agree."""
     try:
         with translate_read_errors(part.path), open_run(part.path) as parquet:
             rows = parquet.read()
@@ -227,7 +228,7 @@ def _differs(part: RunSegment) -> str | None:
 
 
 def _unknown(layout: Layout, state: WarehouseState | None) -> Iterator[Path]:
-    """Files that nothing names: of commits that failed, of merges until a vacuum, or of somebody else."""
+    """Unreferenced files: from failed commits, merged runs before a vacuum, or foreign files."""
     yield from unnamed_files(layout, state.files() if state else ())
     ours = {layout.manifests, layout.maps, layout.log, layout.staging, layout.quarantine, layout.root / "checkpoints"}
     ours |= {layout.root / name for name in (FORMAT_FILE, LOCK_FILE, MARK_FILE)}

@@ -1,8 +1,8 @@
-"""The part of a damaged run that can still be read: the row groups whose bytes are what was written.
+"""Salvage: the rows of a damaged run that are still intact.
 
-A manifest has a checksum of each row group of a large run, and one of all that is outside of them. A damaged file
-gives back a row group only if both match: the one says that its pages are right, the other that the footer is, which
-says where they lie and what they mean.
+A manifest has a checksum of each row group of a large run, and one of all bytes outside of them. A row group of a
+damaged file is used only if both match: the first verifies its pages, the second the footer, which says where they are
+and what they mean.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemill.storage.runs import RunSegment, open_run, translate_read_errors
 
 @dataclass(frozen=True)
 class SalvagedRows:
-    """The rows of a damaged run that are right, how many others it had, and between which values those lay."""
+    """The intact rows of a damaged run, the number of lost rows, and the bounds of their values."""
 
     rows: pa.Table
     lost: int
@@ -30,7 +30,7 @@ class SalvagedRows:
 
 
 def salvage(part: RunSegment) -> SalvagedRows | None:
-    """The rows that a damaged run still holds for sure; None where there are none."""
+    """The rows of a damaged run that are certainly intact; None if there are none."""
     try:
         if not part.run.groups or part.path.stat().st_size != part.run.bytes:
             return None
@@ -48,7 +48,7 @@ def salvage(part: RunSegment) -> SalvagedRows | None:
 
 
 def _bounds(footer: pq.FileMetaData, groups: Sequence[int]) -> dict[str, tuple[Any, Any]]:
-    """The least and the greatest value of each column in some row groups, where the footer says them."""
+    """The least and the greatest value of each column in some row groups, if the footer has them."""
     found: dict[str, tuple[Any, Any]] = {}
     for place in range(footer.num_columns):
         figures = [footer.row_group(group).column(place).statistics for group in groups]

@@ -1,7 +1,7 @@
-"""Mending a folder: one manifest that says what is left, and the damaged files set aside.
+"""Writing a repair: one manifest of what is intact, and the damaged files moved to quarantine.
 
-The manifest is full and newer than all that there was, so it needs none of them, and it is written first: a crash on
-the way leaves damaged files where they are, which nothing names any more.
+The manifest is full and newer than all others, so it needs none of them, and it is written first: a crash on the way
+leaves damaged files in place, but unreferenced.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tidemill.storage.runs import RunEntry, RunSegment
 
 @dataclass(frozen=True, slots=True)
 class RepairContent:
-    """The content of a repair's manifest: the epoch from which it goes on, its catalog, and what cannot be read.
+    """The content of a repair's manifest: the epoch from which it continues, its catalog, and what cannot be read.
 
-    Of runs ``saved`` the rows are taken that are right; others that are damaged go as a whole.
+    The intact rows of the runs ``saved`` are kept; other damaged runs are dropped entirely.
     """
 
     epoch: int
@@ -41,7 +41,7 @@ class RepairContent:
 
 @contextmanager
 def exclusive_lock(layout: Layout) -> Iterator[WriterLock]:
-    """The writer's lock of a folder in any state; ``LockHeld`` if somebody writes."""
+    """The writer's lock of a folder in any state; ``LockHeld`` if there is a writer."""
     with translate_os_errors(
         "repair the warehouse", layout.root, "Nothing was changed. Look at the folder and its rights."
     ):
@@ -62,7 +62,7 @@ def _highest_token(layout: Layout) -> int:
 
 
 def write_repair(layout: Layout, lock: WriterLock, found: Examination, remedy: RepairContent) -> tuple[Path, ...]:
-    """Commit what can be read and set aside what is damaged; returns where the files are now."""
+    """Commit what can be read and move damaged files to quarantine; returns their new paths."""
     assert found.now is not None
     with translate_os_errors(
         "repair the warehouse", layout.root, "Run the repair again once there is room and the right to write."
@@ -94,7 +94,7 @@ def _publish(layout: Layout, lock: WriterLock, found: Examination, remedy: Repai
 
 
 def _saved(writer: FolderWriter, now: CommittedState, parts: Sequence[RunSegment]) -> dict[str, tuple[RunEntry, ...]]:
-    """New runs of the rows that damaged ones still hold."""
+    """New runs of the intact rows of damaged ones."""
     added: dict[str, tuple[RunEntry, ...]] = {}
     for part in parts:
         found = salvage(part)
@@ -126,7 +126,7 @@ def _set_aside(layout: Layout, files: Sequence[Path]) -> Iterator[Path]:
 
 
 def _free(file: Path) -> Path:
-    """A name in quarantine that no file has yet: a second repair may set aside a file of the same name."""
+    """An unused name in quarantine: a second repair may move a file of the same name."""
     number = 1
     while file.exists():
         file, number = file.with_name(f"{file.name}.{number}"), number + 1
@@ -134,7 +134,7 @@ def _free(file: Path) -> Path:
 
 
 def unrepairable(layout: Layout, damages: Sequence[Damage]) -> Corrupt:
-    """The error for a folder of which nothing says which files count."""
+    """The error for a folder without any readable manifest."""
     return Corrupt(
         "no manifest can be read",
         where=str(layout.manifests),

@@ -136,7 +136,7 @@ class Cursor(Generic[S, T]):
         return self.tokens[self.position - 1]
 
     def separated(self, read: Callable[[], R]) -> Iterator[R]:
-        """What ``read`` reads, once and again after each comma."""
+        """A comma-separated list of what ``read`` parses."""
         yield read()
         while self.accept(","):
             yield read()

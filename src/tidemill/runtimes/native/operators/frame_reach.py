@@ -1,8 +1,8 @@
 """Frame reach: how far window functions read along their partition. Only rows that reach a change are recomputed.
 
-A *reach* answers two questions about a sort key of a partition. Which rows look at it? When something comes or goes
-there, these may have another value. And which rows does a row at that place look at? These must be at hand to compute
-its value. None stands for the beginning of the partition, or for its end.
+A *reach* answers two questions about a sort key of a partition. Which rows read the row at this key? Their values may
+change when it is inserted or deleted. And which rows does a row at this key read? These are needed to compute its
+value. None stands for the beginning of the partition, or for its end.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ OrderValueOf = Callable[[Row], Any]
 
 
 class FrameReach(ABC):
-    """The rows that reach a sort key, and those that are reached from it. More rows than necessary do no harm."""
+    """The rows that reach a sort key, and those that are reached from it. A superset is always correct."""
 
     running = False
-    """True if values build upon all rows before: a change then goes on until another one cancels it."""
+    """True if a value depends on all rows before: a change then propagates until another one cancels it."""
 
     @abstractmethod
     def first_reaching(self, side: GroupVersion, key: SortKey) -> SortKeyBound:
@@ -78,7 +78,7 @@ class RowsReach(FrameReach):
 
 @dataclass(frozen=True)
 class PeerReach(FrameReach):
-    """A row reaches those around it that are linked with it, one to the next: its peers, or its session."""
+    """A row reaches the adjacent rows that are linked with it, one to the next: its peers, or its session."""
 
     linked: Callable[[SortKey, SortKey], bool]
 
@@ -122,7 +122,7 @@ class RangeReach(FrameReach):
 
 @dataclass(frozen=True)
 class RunningReach(FrameReach):
-    """A row reaches itself and all rows before it, of which sums are known; with ``peers`` all of these, too."""
+    """A row reaches itself and all rows before it, by their sums; with ``peers`` all of its peers, too."""
 
     peers: PeerReach | None
     running = True
@@ -158,7 +158,7 @@ def peers(terms: int) -> PeerReach:
 
 
 def session(moment_and_gap: Callable[[Row], Any]) -> PeerReach:
-    """Rows of which each comes no later than a gap after the one before."""
+    """Sessions: rows of which each comes at most a gap after the one before."""
 
     def linked(one: SortKey, other: SortKey) -> bool:
         (moment, gap), (later, _) = moment_and_gap(one[-1]), moment_and_gap(other[-1])
@@ -173,7 +173,7 @@ def _after(side: GroupVersion, key: SortKey) -> WeightedSortKeys:
 
 
 def _rows_on(entries: WeightedSortKeys, key: SortKey, rows: int) -> SortKey:
-    """The sort key that is ``rows`` rows from ``key``, or the last one on the way."""
+    """The sort key that is ``rows`` rows after ``key`` in ``entries``, or the last one."""
     for at, weight in entries:
         if rows <= 0:
             break
@@ -183,7 +183,7 @@ def _rows_on(entries: WeightedSortKeys, key: SortKey, rows: int) -> SortKey:
 
 
 def _while(entries: WeightedSortKeys, key: SortKey, holds: Callable[[SortKey], Any]) -> SortKey:
-    """The last sort key on the way up to which ``holds`` is true of all."""
+    """The last sort key of the prefix of ``entries`` for which ``holds`` is true."""
     for at, _ in entries:
         if not holds(at):
             break
@@ -192,7 +192,7 @@ def _while(entries: WeightedSortKeys, key: SortKey, holds: Callable[[SortKey], A
 
 
 def _followed(entries: WeightedSortKeys, key: SortKey, linked: Callable[[SortKey, SortKey], Any]) -> SortKey:
-    """The last sort key on the way that is linked with the one before it, and that with ``key``."""
+    """The last sort key that is linked to ``key`` through a chain of adjacent ones."""
     for at, _ in entries:
         if not linked(key, at):
             break

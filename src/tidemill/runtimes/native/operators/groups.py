@@ -1,4 +1,4 @@
-"""Rows of a stage from its maps, one for each key: those that an epoch has changed, and all of them after a load."""
+"""Output rows of a stage from its maps, one for each key: those that an epoch has changed, or all after a load."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from tidemill.changes.zset import Row, ZSet
 
 OutputRow = Any
-"""A row, a row and how often it comes, or None for no row."""
+"""A row, a row with its multiplicity, or None for no row."""
 
 
 class OutputOperator(ABC):
-    """Rows out of maps. A map is anything that says what an epoch has ``touched``."""
+    """Computes output rows from maps. A map is anything that gives what an epoch has ``touched``."""
 
     @abstractmethod
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
-        """Old rows out, new rows in, for all that the epoch has touched."""
+        """Old rows retracted, new rows inserted, for all that the epoch has touched."""
 
     @abstractmethod
     def whole(self, maps: Mapping[str, Any]) -> ZSet:
@@ -26,7 +26,7 @@ class OutputOperator(ABC):
 
 
 class GroupOutput(OutputOperator):
-    """One row for each key of the map ``source``, given by ``row``; with ``repeats`` it says how often, too."""
+    """One row for each key of the map ``source``, given by ``row``; with ``repeats`` it also gives the multiplicity."""
 
     def __init__(self, source: str, row: Callable[..., OutputRow], *, always: bool, repeats: bool) -> None:
         self.source = source
@@ -35,7 +35,7 @@ class GroupOutput(OutputOperator):
         self._repeats = repeats
 
     def changed(self, maps: Mapping[str, Any]) -> dict[Row, int]:
-        """Old rows out, new rows in, for keys whose row is no longer the same."""
+        """Old rows retracted, new rows inserted, for keys whose row has changed."""
         return self._difference(self._both(maps))
 
     def _difference(self, found: Iterable[tuple[OutputRow, OutputRow]]) -> dict[Row, int]:
@@ -50,12 +50,12 @@ class GroupOutput(OutputOperator):
         return ZSet.summed(found) if self._repeats else ZSet.of(found)
 
     def now(self, maps: Mapping[str, Any]) -> Iterator[tuple[Row, OutputRow]]:
-        """Each touched key with what it gives now, for who knows what it gave."""
+        """The new row of each touched key, for a caller that knows the old one."""
         for key, _, after in maps[self.source].touched():
             yield key, None if after is None and not self._always else self._row(key, after)
 
     def _both(self, maps: Mapping[str, Any]) -> Iterator[tuple[OutputRow, OutputRow]]:
-        """For each touched key what it gave and what it gives."""
+        """The old and the new row of each touched key."""
         row = self._row
         if self._always:
             return ((row(key, before), row(key, after)) for key, before, after in maps[self.source].touched())
@@ -97,9 +97,9 @@ def _difference_of_repeated(found: Iterable[tuple[tuple[Row, int] | None, tuple[
 
 
 class StoredRowOutput(OutputOperator):
-    """The rows of a map that has rows, as often as they are there; ``row`` gives what comes out for one, or None.
+    """The rows of a map of rows, with their weights; ``row`` gives the output row for one, or None.
 
-    Keys that differ only in what does not come out (the iteration of a recursion) add up.
+    Keys that differ only in columns that are not output (the iteration of a recursion) add up.
     """
 
     def __init__(self, kept: str, row: Callable[[Row, int], Row | None]) -> None:

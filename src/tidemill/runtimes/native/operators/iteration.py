@@ -1,7 +1,7 @@
 """Recursion, iteration by iteration: the rows that count in each, in order from the first that a change has touched.
 
-An iteration is final once those before it are: its rows only ever add to later ones. So each row is examined in the
-iterations in which something happened to it, and nowhere else.
+An iteration is final once those before it are: its rows only ever add to later ones. So a row is examined only in the
+iterations in which its weight has changed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ WEIGHT_LIMIT = 1 << 63
 def iterate(
     emission: IterationEmission, maps: Mapping[str, Any], go_on: NextIteration, *, recomputed: bool = False
 ) -> None:
-    """Bring the rows that count in each iteration up to date with the rows that the epoch has found.
+    """Update the rows that count in each iteration for the rows that the epoch has found.
 
-    To do so twice in an epoch does no harm: a row that counts where it should stays there. With ``recomputed``, what is
-    found was put in place of all that had been.
+    Running it twice in an epoch is harmless: a row that counts where it should stays there. With ``recomputed``, the
+    found rows replace all earlier ones.
     """
     found, kept = maps[emission.source], maps[emission.kept]
     if recomputed:
@@ -47,7 +47,7 @@ def iterate(
 
 
 class _Iteration(ABC, Generic[P]):
-    """A recursion under way: ``pending`` are the rows that are scheduled for each iteration."""
+    """A recursion in progress: ``pending`` are the rows that are scheduled for each iteration."""
 
     def __init__(self, found: RowMap, kept: RowMap, go_on: NextIteration) -> None:
         self._found = found
@@ -57,7 +57,7 @@ class _Iteration(ABC, Generic[P]):
         self._order: list[int] = []
 
     def run(self, touched: Iterable[Row]) -> None:
-        """Run all iterations that must be."""
+        """Run all affected iterations."""
         self._begin(touched)
         while self._order:
             number = heapq.heappop(self._order)
@@ -90,7 +90,7 @@ class _Iteration(ABC, Generic[P]):
 
 
 class _UnionAllIteration(_Iteration[IterationChange]):
-    """UNION ALL: a row counts whenever it is found, so what is found moves on to what counts."""
+    """UNION ALL: a row counts whenever it is found, so found rows count directly."""
 
     def _begin(self, touched: Iterable[Row]) -> None:
         self._schedule({key: self._found.entries[key] for key in touched})
@@ -111,8 +111,8 @@ class _UnionAllIteration(_Iteration[IterationChange]):
 class _UnionDistinctIteration(_Iteration[set[Row]]):
     """UNION: a row counts once, in the first iteration in which it is found.
 
-    One that loses its iteration falls to the next in which it is found, and one that gains an earlier iteration loses
-    that in which it counted before.
+    A row that is no longer found in that iteration counts in the next one in which it is found; a row that is found in
+    an earlier iteration no longer counts in the later one.
     """
 
     def _begin(self, touched: Iterable[Row]) -> None:
@@ -134,7 +134,8 @@ class _UnionDistinctIteration(_Iteration[set[Row]]):
         return change
 
     def _schedule_later(self, key: Row, counted: Sequence[int], now: bool) -> None:
-        """Schedule the later iterations of a row: that in which it no longer counts, or the next that it has."""
+        """Schedule the later iterations of a row: the one in which it no longer counts, or the next in which it is
+        found."""
         number, row = key[0], key[1:]
         later = [other for other in counted if other > number]
         if not now:

@@ -1,8 +1,8 @@
 """MATCH_RECOGNIZE over partitions: the search resumes where it ended in each partition.
 
-Of rows that an epoch appends to a partition only these are read: the cost does not grow with the rows before them.
-Where an epoch changes something earlier, the search resumes at the last checkpoint before the change, over the old rows
-and over the new ones, and the difference comes out.
+Only the rows that an epoch appends to a partition are read: the cost does not grow with the rows before them. If an
+epoch changes something earlier, the search resumes at the last checkpoint before the change, over the old rows and over
+the new ones, and the difference is output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedG
 
 @dataclass(frozen=True, slots=True)
 class CompiledMatch:
-    """A matcher, the values of a row that it reads, and how many rows before and after a row it reads.
+    """A matcher, the function that gives the values of a row that it reads, and how many rows around a row it reads.
 
     ``counts``: the output of a match depends on the number of matches before it.
     """
@@ -35,9 +35,9 @@ class CompiledMatch:
 
 
 class NumberedRows:
-    """The rows of one version of a partition, by number. ``sort_key`` is that of row ``first``, or would be.
+    """The rows of one version of a partition, by number. ``sort_key`` is the position of row ``first``.
 
-    Rows are fetched when they are asked for, in both directions from there.
+    Rows are fetched on demand, in both directions from there.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class NumberedRows:
         return self._rows[number - self._first]
 
     def _fetch(self, number: int) -> None:
-        """Take in rows before those at hand, twice as many each time, so that going back row by row is cheap."""
+        """Fetch rows before those fetched so far, twice as many each time, so that going back row by row is cheap."""
         wanted = max(self._first - number, len(self._rows))
         earlier: list[Row] = []
         for sort_key, weight in self._side.descending(self._before):
@@ -83,9 +83,9 @@ class NumberedRows:
 class MatchState:
     """The search in a partition: its checkpoints, of which the last one is after the sort key ``last``.
 
-    Rows are numbered from ``begin`` on: where a row has come or gone in their midst, those after it keep their numbers.
-    ``moved`` are the entries that have changed since, with their weights then and now: the checkpoints are valid for a
-    partition that was as it was then.
+    Rows are numbered from ``begin`` on: when a row is inserted or deleted among them, those after it keep their
+    numbers. ``moved`` are the entries that have changed since the search, with their weights then and now: the
+    checkpoints are valid for the partition before these changes.
     """
 
     marks: list[SearchCheckpoint]
@@ -114,7 +114,7 @@ class MatchStateIndex:
         self._states: dict[Row, MatchState] = {}
 
     def fill(self, entries: Iterable[tuple[Row, int]]) -> None:
-        """Take in entries that are not there yet."""
+        """Add entries that are new."""
         if self._states:
             for key, weight in entries:
                 self.move(key, None, weight)
@@ -217,7 +217,7 @@ class MatchOutput(PartitionOutput):
             self._join(state, met, [other for other in others if other.search.start >= start], distance)
 
     def _after(self, group: OrderedGroup, begin: int) -> tuple[int, int]:
-        """The first row that reaches no change, by its old number, and by how much its new number is larger."""
+        """The first row that reaches no change, by its old number, and the offset of its new number."""
         sort_key, old, new = group.changed[-1]
         was, now = group.old.sums(sort_key)[0] + old[0], group.new.sums(sort_key)[0] + new[0]
         return begin + was + self._compiled.rows_before, now - was
@@ -243,12 +243,12 @@ class MatchOutput(PartitionOutput):
     ) -> SearchCheckpoint | None:
         """Add to ``net`` the output after the last of ``marks``, with the weight ``times``, and append checkpoints.
 
-        Where the search begins afresh at a row of ``until``, it ends there and is returned.
+        If the search starts afresh at a row of ``until``, it ends there and returns that checkpoint.
         """
         found: MatchedRows = []
         start = marks[-1]
         if len(marks) > 1 and start.read < marks[-2].read + self._matcher.every:
-            marks.pop()  # it was the end, and is too close to the mark before it to be kept as one
+            marks.pop()  # it was the end, and is too close to the previous checkpoint to be kept
         mark = self._matcher.advance(start, rows, found, marks, until)
         met = mark.search.start in until and mark.search.is_fresh
         if not met:

@@ -19,7 +19,7 @@ from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.ordered_groups import GroupVersion, OrderedGroup, OrderedGroupIndex, SortKeyOf
 
 TouchedGroup = tuple[Row, Any, Any, Sequence[Any], Sequence[Any]]
-"""A group that an epoch has touched: its key, its entry before and now, the values of its aggregates before and now."""
+"""A group that an epoch has touched: its key, its old and new entry, the old and new values of its aggregates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class MaintainedValue:
 class MultisetAggregate:
     """An aggregate over a multiset: the entries of ``map`` under a key of ``width`` columns.
 
-    ``values_of`` gives the arguments of the aggregate in an entry. The least and the greatest are at an end,
-    percentiles at rows that are found by number; all others read the whole multiset.
+    ``values_of`` gives the arguments of the aggregate in an entry. Minimum and maximum are at an end, percentiles are
+    found by row number; all others read the whole multiset.
     """
 
     map: str
@@ -103,7 +103,7 @@ class MultisetGroupOutput(GroupOutput):
         self._multisets = multisets
 
     def changed_groups(self, touched: Iterable[TouchedGroup]) -> dict[Row, int]:
-        """Old rows out, new rows in, of groups whose aggregates are known."""
+        """Old rows retracted, new rows inserted, of groups whose aggregates are known."""
         return self._difference(
             (self._row_of(key, before, old), self._row_of(key, after, new)) for key, before, after, old, new in touched
         )
@@ -150,7 +150,7 @@ class MultisetGroupOutput(GroupOutput):
             yield self._found(key, entry, [held.group(key).new for held in groups])
 
     def _found(self, key: Row, entry: Any, multisets: Sequence[GroupVersion | MaintainedValue]) -> OutputRow:
-        """The row of a key; multisets are read only where there is one."""
+        """The row of a key; multisets are read only if it has one."""
         if entry is None and not self._always:
             return None
         return self._row_of(

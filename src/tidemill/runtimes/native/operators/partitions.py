@@ -17,7 +17,7 @@ from tidemill.runtimes.native.state.ordered_groups import (
 )
 
 OutputRowOf = Callable[[Row], Row | None]
-"""The output row for a row of a top-k, a window or a match; None where there is none."""
+"""The output row for a row of a top-k, a window or a match; None if it has none."""
 
 
 class PartitionOutput(OutputOperator):

@@ -1,4 +1,4 @@
-"""Aggregates that can take rows back: the state of each group is maintained as rows come and go."""
+"""Aggregates with retraction: the state of each group is maintained as rows are inserted and deleted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ValuesOf = Callable[[Row], Row]
 class RetractableStates:
     """Observes the map of a multiset. A group gets its state when it is first touched, at the cost of the group.
 
-    A rollback moves the entries back, and the states with them. One that cannot follow is released, and recomputed when
-    it is read: a failing function is noticed there, and not in the midst of a change.
+    A rollback reverts the entries, and the states with them. A state whose function fails is released, and recomputed
+    when it is read: the failure is then reported there, and not in the middle of a change.
     """
 
     def __init__(self, width: int, aggregate: UserAggregate, values_of: ValuesOf) -> None:
@@ -47,10 +47,10 @@ class RetractableStates:
         return self._aggregate.finished(self._state(group, ordered_group))
 
     def before(self, group: Row, ordered_group: OrderedGroup) -> Any:
-        """The value of a group before the epoch: its changes are taken back, and applied again."""
+        """The value of a group before the epoch: its changes are retracted, and applied again."""
         changes = [(self._values_of(sort_key[-1]), new[0] - old[0]) for sort_key, old, new in ordered_group.changed]
         state = self._state(group, ordered_group)
-        del self._states[group]  # a function may change it in place, and fail on the way
+        del self._states[group]  # a function may change it in place, and fail halfway
         state = self._aggregate.moved(state, [(row, -weight) for row, weight in changes])
         value = self._aggregate.finished(state)
         if next(ordered_group.new.ascending(), None) is not None:
@@ -59,7 +59,7 @@ class RetractableStates:
 
     def _state(self, group: Row, ordered_group: OrderedGroup) -> Any:
         if self._body is not self._aggregate.body:
-            self._states.clear()  # they were made by a function that is no longer registered
+            self._states.clear()  # they were computed by a function that is no longer registered
             self._body = self._aggregate.body
         if group not in self._states:
             entries = [(self._values_of(sort_key[-1]), weight) for sort_key, weight in ordered_group.new.ascending()]

@@ -1,8 +1,8 @@
-"""A sliding window that is kept like a view: the next one is this one, with what comes and without what leaves.
+"""A sliding window that is maintained like a view: the next one is this one plus new rows minus expired ones.
 
-That serves aggregates of which no partials can be kept, such as a median: each group's values stand in order, and a row
-that comes or leaves costs the logarithm of how many they are. Just one window is kept, the one that was made last, and
-it can be recomputed from its rows at any time. So nothing of it is stored, and a late row need not be looked for in it.
+This serves aggregates without partial sums, such as a median: each group's values are kept in order, and adding or
+removing a row costs O(log n). Only the window computed last is kept, and it can be recomputed from its rows at any
+time. So nothing of it is stored, and late rows need no special treatment.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tidemill.changes.zset import Row, WeightedRow, ZSet
 
 GroupRows = Sequence[tuple[Row, Row | None]]
-"""Keys of groups with their rows, or None for one that has none."""
+"""Keys of groups with their rows, or None for a group that has none."""
 
 ApplyToQuery = Callable[[Iterable[WeightedRow]], GroupRows]
-"""The groups of a query that a change of the rows of its window touches."""
+"""Applies a change of the window's rows to a query; returns the touched groups."""
 
 
 class RollingWindow:
-    """The rows of a query over the partitions ``held`` of a map, which it follows.
+    """The rows of a query over the partitions ``held`` of a map, which it observes.
 
-    ``start`` gives the query over no rows at all, and ``nothing`` the row that it then has, if any. What changes in the
-    partitions that are held, be it that an epoch is undone, waits until the window is next asked for.
+    ``start`` gives the query over no rows at all, and ``nothing`` the row that it then has, if any. Changes of the held
+    partitions, including those of a rollback, are deferred until the window is next read.
     """
 
     def __init__(self, start: Callable[[], ApplyToQuery], nothing: Mapping[Row, int]) -> None:
@@ -37,7 +37,7 @@ class RollingWindow:
         self._waiting: dict[Row, int] = {}
 
     def fill(self, entries: Iterable[WeightedRow]) -> None:
-        """Take in rows that are not there yet; what is fetched from files is never of a partition that is held."""
+        """Add rows that are new; rows fetched from files are never in a held partition."""
         for row, weight in entries:
             self.move(row, 0, weight)
 
@@ -47,12 +47,12 @@ class RollingWindow:
             self._waiting[row] = self._waiting.get(row, 0) + (new or 0) - (old or 0)
 
     def over(self, numbers: range, rows_of: Mapping[int, Iterable[WeightedRow]]) -> Mapping[Row, int]:
-        """The rows of the query over the partitions ``numbers``; ``rows_of`` has the rows of partitions as they are."""
+        """The rows of the query over the partitions ``numbers``; ``rows_of`` has the current rows of partitions."""
         come, gone = _without(numbers, self._held), _without(self._held, numbers)
         if len(come) + len(gone) > len(numbers):
             self._begin()
             come, gone = [*numbers], []
-        # Both at once: a sum that is too large between coming and leaving is none that anybody asked for.
+        # One change for all: between adding and removing, an intermediate sum could overflow that is no result.
         change = [pair for pair in self._waiting.items() if pair[1]]
         change += [pair for number in come for pair in rows_of.get(number, ())]
         change += [(row, -weight) for number in gone for row, weight in rows_of.get(number, ())]

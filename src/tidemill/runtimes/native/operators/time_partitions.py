@@ -37,16 +37,16 @@ class PartitionQueries(Protocol):
         """The rows of a query, given those of the inputs that it reads."""
 
     def following(self, body: Program, slice_: str) -> ApplyToQuery:
-        """A query over a slice that has no rows yet, which follows its changes."""
+        """A query over a slice that is empty at first, maintained by applying changes to it."""
 
 
 def make(
     emission: TimePartitionEmission, maps: Mapping[str, RowMap], columns: MapFields, bodies: PartitionQueries
 ) -> None:
-    """Bring the map of computed partitions up to date with the change of the feeds.
+    """Update the map of computed partitions for the change of the feeds.
 
-    ``columns`` are those of the maps. To do so twice in an epoch does no harm: a partition that is made again comes out
-    as it is.
+    ``columns`` are those of the maps. Running it twice in an epoch is harmless: a partition that is computed again has
+    the same rows.
     """
     before, now = _numbers(maps[emission.numbers])
     changed = {feed.map: _changed(maps[feed.map], numbered=feed.every > 0) for feed in emission.feeds}
@@ -62,7 +62,7 @@ def make(
 
 
 ChangedRows = dict[int, list[Row]]
-"""The rows of a map that have changed, by the number of their partition; those of one that has none are in 0."""
+"""The changed rows of a map by the number of their partition; 0 for a map without partitions."""
 
 
 def _changed(map_: RowMap, *, numbered: bool) -> ChangedRows:
@@ -74,10 +74,10 @@ def _changed(map_: RowMap, *, numbered: bool) -> ChangedRows:
 
 
 class PartitionRecomputation:
-    """Makes partitions of a stage: ``numbers`` are those that there are, ``before`` those that there were.
+    """Recomputes partitions of a stage: ``numbers`` are those that exist now, ``before`` those that existed before.
 
-    ``changed`` are the rows of feeds that are others now; what is recomputed comes to them. ``groupings`` say how the
-    queries group.
+    ``changed`` are the changed rows of feeds, to which those of recomputed partitions are added. ``groupings`` say how
+    the queries group.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PartitionRecomputation:
         return bool(change)
 
     def _touched(self, number: int, old: Sequence[WeightedRow]) -> TouchedGroups | None:
-        """The groups of a partition that can be others; None where that may be all of them, or most."""
+        """The groups of a partition that may have changed; None if these may be all of them, or most."""
         if not (number in self._before and number in self._numbers):
             return None
         first = number == self._numbers[0]
@@ -139,7 +139,7 @@ class PartitionRecomputation:
         return TouchedGroups(grouping, groups) if TOUCHED_FRACTION * len(groups) < len(old) else None
 
     def _changed_beside(self, slice_: PartitionSlice, number: int) -> list[Row]:
-        """The changed rows that partition ``number`` reads or has read: their own partition may be no more."""
+        """The changed rows that partition ``number`` reads or has read: their own partition may be gone."""
         changed = self._changed[self._emission.map_of(slice_)]
         return [row for there, rows in changed.items() if slice_.has(there, number) for row in rows]
 
@@ -147,7 +147,7 @@ class PartitionRecomputation:
         return self._emission.initialize if number == self._numbers[0] else self._emission.update
 
     def _made(self, number: int, touched: TouchedGroups | None) -> Mapping[Row, int]:
-        """The rows of a partition; those of one that has nothing in any slice are always the same."""
+        """The rows of a partition; if all of its slices are empty they are always the same."""
         body = self._body(number)
         if self._emission.rolls and touched is None:
             return self._rolled(body, number)
@@ -166,7 +166,7 @@ class PartitionRecomputation:
         return self._nothing[body.view]
 
     def _rolled(self, body: Program, number: int) -> Mapping[Row, int]:
-        """The rows of a window, from those of the one that was made last."""
+        """The rows of a window, computed from the previous window."""
         (slice_,) = self._emission.slices
         start = partial(self._bodies.following, body, slice_.name)
         map_ = self._maps[self._emission.map_of(slice_)]
@@ -174,13 +174,14 @@ class PartitionRecomputation:
         return window.over(*self._around(slice_, number))
 
     def _rows_of(self, slice_: PartitionSlice, number: int) -> RowMap:
-        """The rows that a slice has around partition ``number``, with their own numbers, so that no two are equal."""
+        """The rows that a slice reads around partition ``number``, with their partition numbers, so that no two are
+        equal."""
         if self._emission.map_of(slice_) in self._whole:
             return self._maps[self._emission.map_of(slice_)]
         return _together(list(self._parts(slice_, number).values()))
 
     def _of_groups(self, slice_: PartitionSlice, number: int, touched: TouchedGroups) -> RowMap:
-        """The rows of a slice that belong to groups which are touched."""
+        """The rows of a slice that belong to touched groups."""
         found = RowMap()
         if self._emission.map_of(slice_) not in self._whole | {self._emission.kept}:
             searched = self._search(touched.grouping, self._body(number))
@@ -198,14 +199,15 @@ class PartitionRecomputation:
         return self._searched[body.view]
 
     def _parts(self, slice_: PartitionSlice, number: int) -> Mapping[int, Iterable[WeightedRow]]:
-        """The rows that a slice has around partition ``number``, by the numbers of their own partitions."""
+        """The rows that a slice reads around partition ``number``, by the numbers of their own partitions."""
         wanted, by_number = self._around(slice_, number)
         if len(wanted) > len(by_number):
             return {there: rows for there, rows in by_number.items() if there in wanted}
         return {there: by_number[there] for there in wanted if there in by_number}
 
     def _around(self, slice_: PartitionSlice, number: int) -> tuple[range, Mapping[int, Iterable[WeightedRow]]]:
-        """The numbers of the partitions that a slice has around partition ``number``, and the rows of all there are."""
+        """The numbers of the partitions that a slice reads around partition ``number``, and the rows of all existing
+        ones."""
         map_ = self._maps[self._emission.map_of(slice_)]
         wanted = partitions_read(self._emission, slice_, number, self._numbers)
         map_.fill((there,) for there in wanted)
@@ -223,7 +225,7 @@ def _together(parts: Sequence[Iterable[tuple[Row, int]]]) -> RowMap:
 
 
 def _numbers(counts: RowMap) -> tuple[range, range]:
-    """The partitions that there were before the epoch, and those that there are now: all from the first to the last."""
+    """The range of partitions before the epoch and after it: all from the first to the last."""
     both = counts.ordered_groups(0, _sort_key).group((), list(counts.touched()))
     return _span(both.old), _span(both.new)
 

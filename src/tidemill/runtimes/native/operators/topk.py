@@ -14,8 +14,7 @@ from tidemill.runtimes.native.state.ordered_groups import GroupVersion, SortKeyO
 class TopKOutput(PartitionOutput):
     """The first rows of each partition. Only these are read, old and new: O(k) after O(log n) to find them.
 
-    ``terms`` is how many items of a sort key come from the order that was asked for: rows that are equal in these are
-    peers.
+    ``terms`` is the number of items of a sort key that come from the ORDER BY: rows that are equal in these are peers.
     """
 
     def __init__(self, source: str, top: TopK, sort_key_of: SortKeyOf, shown: OutputRowOf, terms: int) -> None:
@@ -28,7 +27,7 @@ class TopKOutput(PartitionOutput):
             net.add(row, times * weight)
 
     def _first(self, entries: WeightedSortKeys) -> Iterator[tuple[Row, int]]:
-        """The rows of the top-k among ``entries``, and how often each one is in it."""
+        """The rows of the top-k among ``entries``, and the multiplicity of each."""
         skip, limit, ties = self._top.offset, self._top.limit, self._top.ties
         last: Any = None
         for sort_key, weight in entries:

@@ -1,7 +1,7 @@
-"""Groups of a partition that a late row touches: only these are recomputed, where the rest cannot have changed.
+"""Groups of a partition that a late row touches: only these are recomputed if no other can have changed.
 
-A query that sums rows of inputs by columns of theirs makes each group from the rows that have its key. So rows that
-have changed say which groups are others, and of all inputs just the rows of these groups are looked at.
+A query that groups its inputs by their columns computes each group from the rows that have its key. So changed rows
+tell which groups may change, and only rows of these groups are read from all inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidemill.program.statements import Add, RelationLoop
 from tidemill.runtimes.native.state.indexes import values_at
 
 TOUCHED_FRACTION = 4
-"""All groups are recomputed where more than one in this many is touched."""
+"""Fraction of touched groups, one in so many, above which all groups are recomputed."""
 
 KeyOf = Callable[[Row], Any]
 """The key of the group that a row belongs to."""
@@ -44,11 +44,11 @@ class TouchedGroups:
     keys: Set[Any]
 
     def of_slice(self, name: str, rows: Iterable[WeightedRow]) -> Iterator[WeightedRow]:
-        """The rows of a slice that belong to these groups, whichever way they are grouped."""
+        """The rows of a slice that belong to these groups, by any of its groupings."""
         return (pair for pair in rows if any(key_of(pair[0]) in self.keys for key_of in self.grouping.scanned[name]))
 
     def of_output(self, rows: Iterable[WeightedRow]) -> list[WeightedRow]:
-        """The rows of the query that are of these groups."""
+        """The rows of the query that belong to these groups."""
         key_of = self.grouping.output
         return [pair for pair in rows if key_of(pair[0]) in self.keys]
 
@@ -56,8 +56,8 @@ class TouchedGroups:
 class TouchedFeedRows:
     """The rows of feeds that belong to groups which are touched in any partition.
 
-    Many partitions may read the same one of a feed, which does not change meanwhile. So it is searched once, for all of
-    these groups. ``changed`` has, by slice, the rows that are others.
+    Many partitions may read the same partition of a feed, which does not change meanwhile. So it is searched once, for
+    all of these groups. ``changed`` has the changed rows by slice.
     """
 
     def __init__(self, grouping: QueryGrouping, changed: Mapping[str, Iterable[Row]]) -> None:
@@ -79,7 +79,7 @@ class TouchedFeedRows:
 def grouping_of(
     body: Program, emission: TimePartitionEmission, columns: Mapping[str, tuple[Field, ...]]
 ) -> QueryGrouping | None:
-    """The grouping of ``body``; None where a group may come from other rows than those of its key.
+    """The grouping of ``body``; None if a group may depend on rows with other keys.
 
     ``columns`` are those of the maps that have the rows.
     """
@@ -102,7 +102,7 @@ def grouping_of(
 
 
 def _places(add: Add, width: int, names: Mapping[str, tuple[str, ...]]) -> tuple[str, list[int]] | None:
-    """The slice that a statement loops over, and where its rows have the key; None where it does anything else."""
+    """The slice that a statement loops over, and the positions of the key in its rows; None for any other statement."""
     match add.query.sources:
         case (RelationLoop(relation=relation, alias=alias),) if relation in names:
             own = {f"{alias}.{name}": place for place, name in enumerate(names[relation])}

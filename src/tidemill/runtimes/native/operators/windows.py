@@ -1,9 +1,9 @@
 """Window functions over partitions: only rows whose value can have changed are recomputed.
 
 Around each change of an epoch lies a *range* of rows whose frames reach it (``frame_reach``). Their values are computed
-before and after the epoch, by the algebra's own functions over the rows that they reach; values that build upon all
-rows before them start from the sums of these. So an event that comes last in its partition costs O(log n), and one that
-comes in the middle costs the rows whose values it changes.
+before and after the epoch, by the algebra's own functions over the rows that they reach; running values start from the
+sums of all rows before. So an event at the end of its partition costs O(log n), and one in the middle costs the rows
+whose values it changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidemill.runtimes.native.state.ordered_groups import (
 from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
 
 ArgumentsOf = Callable[[Row], Row | None]
-"""The arguments of a window function in a row; None where its FILTER leaves the row out."""
+"""The arguments of a window function in a row; None if its FILTER excludes the row."""
 
 SortKeyRange = tuple[SortKeyBound, SortKeyBound]
 """The first and the last sort key of some rows; None is the beginning or the end of the partition."""
@@ -56,7 +56,7 @@ class WindowFunction(ABC):
 
     @abstractmethod
     def values(self, excerpt: FrameRows) -> list[Any]:
-        """The value for each row; it is right where the row reaches nothing outside the excerpt, but for its sums."""
+        """The value for each row; it is correct if the row reaches nothing outside the excerpt except by its sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class FirstValueFunction(WindowFunction):
 
 
 class SumFunction(WindowFunction):
-    """An aggregate that comes from sums, over any frame: the sums up to its end less those up to its start.
+    """An aggregate computed from sums, over any frame: the sums up to its end minus those up to its start.
 
-    ``addends_of`` gives what a row adds to the sums of all functions, and ``zeros`` are the weight and the sums of
-    nothing. The ``numbers`` of them are this one's, and ``total`` makes its value of these.
+    ``addends_of`` gives the addends of a row to the sums of all functions, and ``zeros`` are the weight and the sums of
+    nothing. ``numbers`` are the positions of this function's sums, and ``total`` computes its value from them.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class WindowOutput(PartitionOutput):
             net.add(excerpt.rows[number] + tuple([column[number] for column in columns]), times)
 
     def _excerpt(self, side: GroupVersion, key_range: SortKeyRange) -> tuple[FrameRows, int, int]:
-        """The rows that those of a range reach, where among them the range begins, and how many rows it has."""
+        """The rows that those of a range reach, the offset of the range among them, and its number of rows."""
         low, high = key_range
         start = low if low is None else _first(reach.first_reached(side, low) for reach in self._reaches)
         end = high if high is None else _last(reach.last_reached(side, high) for reach in self._reaches)
@@ -223,7 +223,7 @@ class WindowOutput(PartitionOutput):
 
 
 def merge_ranges(ranges: Iterable[SortKeyRange]) -> Iterator[SortKeyRange]:
-    """Ranges without common rows that cover the same rows.
+    """Disjoint ranges that cover the same rows.
 
     >>> list(merge_ranges([((1,), (3,)), ((2,), (4,)), ((6,), None), ((7,), (8,))]))
     [((1,), (4,)), ((6,), None)]

@@ -1,6 +1,6 @@
 """Python code generation: a stage as readable functions over dictionaries.
 
-``compile`` is the way in. EXPLAIN shows the text that is generated, and tracebacks show its lines.
+``compile`` is the entry point. EXPLAIN shows the generated text, and tracebacks show its lines.
 
 - ``compile``: a stage or a query as compiled functions.
 - ``nested_loops``: a query as nested ``for`` loops with index lookups.
@@ -11,9 +11,9 @@
 - ``row_functions``: functions of one row: its sort key, its output row, its values.
 - ``check_conditions``: CHECK constraints as functions.
 - ``expressions``: scalars as Python expressions.
-- ``templates``: operators that are written in place instead of called.
-- ``scalar_properties``: what is known of a scalar before code is written, such as that it cannot fail.
-- ``access``: what a generated function reads, and in which form.
-- ``function_writer``: a function while it is written, line by line.
+- ``templates``: operators that are inlined instead of called.
+- ``scalar_properties``: static properties of a scalar, such as that it cannot fail.
+- ``access``: the inputs of a generated function, and their form.
+- ``function_writer``: the lines of a function under construction.
 - ``identifiers``: unique names for variables, functions and constants.
 """

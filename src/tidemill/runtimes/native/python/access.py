@@ -31,10 +31,10 @@ class AccessForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A read of a function: rows of a relation or entries of a map, in some form.
+    """An input of a function: rows of a relation or entries of a map, in some form.
 
-    ``positions`` are the columns that are looked up. ``column`` is where the column of an order stands, ``floats``
-    whether that is a DOUBLE. Of a change that is split, one ``part`` is read, found by ``places``.
+    ``positions`` are the columns that are looked up. ``column`` is the position of the ordering column, ``floats`` is
+    true if that is a DOUBLE. Of a change that is split, one ``part`` is read, found by ``places``.
     """
 
     relation: str
@@ -48,13 +48,13 @@ class Access:
 
     @property
     def changes(self) -> bool:
-        """True if these are rows of a change, and not what was there before."""
+        """True if these are rows of a change, and not of the state before it."""
         return self.version is Version.CHANGE
 
 
 @dataclass(frozen=True)
 class RowShapes:
-    """The columns of rows: the maps of the stage, and the columns of everything else that it reads."""
+    """The columns of rows: of the maps of the stage, and of everything else that it reads."""
 
     maps: Mapping[str, Map]
     others: FieldsOf
@@ -64,7 +64,7 @@ class RowShapes:
         return self.maps[relation].keys if relation in self.maps else self.others(relation)
 
     def has_sums(self, relation: str) -> bool:
-        """True if the entries of a row are tuples of numbers; otherwise they are its weight alone."""
+        """True if the entries of a map are tuples of numbers; otherwise they are weights."""
         return relation in self.maps and bool(self.maps[relation].values)
 
     def places(self, map_: str) -> dict[str, int]:
@@ -76,7 +76,7 @@ class RowShapes:
         return places
 
     def exact(self, map_: str) -> list[str]:
-        """The weight and the exact sums in the order in which sums over ranges have them."""
+        """The weight and the exact sums in the order in which range sums have them."""
         return [WEIGHT, *(v.name for v in self.maps[map_].values if not isinstance(v.type, t.Double))]
 
     def zeros(self, map_: str) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ class RowShapes:
 
 
 def zero_entry(map_: Map) -> tuple[Any, ...]:
-    """The entry of a key that is not there: its weight and its values, a DOUBLE in three places.
+    """The entry of a missing key: its weight and its values, a DOUBLE in three places.
 
     >>> from tidemill.program.maps import RingField
     >>> zero_entry(Map("m", (), (RingField("n", t.BIGINT), RingField("x", t.DOUBLE))))

@@ -14,23 +14,23 @@ from tidemill.runtimes.native.python.identifiers import GlobalNames
 
 
 class ExpressionWriter(Protocol):
-    """Writes expressions; whatever they need stands on lines of its own before."""
+    """Writes expressions; statements that they need are written on lines before."""
 
     def value(self, scalar: Scalar) -> str:
         """The text of a value."""
 
     def settled(self, scalar: Scalar) -> str:
-        """The text of a value that can be a part of a row."""
+        """The text of a value in normal form, for use in a row."""
 
     def condition(self, scalar: Scalar) -> str:
-        """A text that is true where the condition is."""
+        """A text that is truthy if the condition is true."""
 
     def hoist(self, scalar: Scalar, text: str) -> str:
         """The variable that holds a value, computed on a line of its own."""
 
 
 class AccumulationWriter:
-    """Writes how one find is added. ``amounts`` are added as they stand, other values times the weight."""
+    """Writes how one found row is added. ``amounts`` are added as they are, other values times the weight."""
 
     def __init__(
         self, scribe: ExpressionWriter, body: FunctionWriter, known: GlobalNames, values: Sequence[Type], amounts: bool
@@ -42,7 +42,7 @@ class AccumulationWriter:
         self._amounts = amounts
 
     def write(self, keys: Sequence[Scalar], values: Sequence[Scalar], row: str | None = None) -> None:
-        """The lines; the variable ``weight`` is bound already, and ``row``, where one is the key as it stands."""
+        """Write the lines; the variable ``weight`` is bound already, and ``row``, if one is the key as it is."""
         if row is None:
             self._body.write_row("key =", [self._scribe.settled(key) for key in keys])
         if not self._values:
@@ -54,7 +54,7 @@ class AccumulationWriter:
         whole = all(type_ == t.BIGINT for type_ in self._values) and not any(condition for _, condition in terms)
         self._body.write("entry = sums.get(key)")
         self._body.write("if entry is None:")
-        if whole:  # to begin with the first terms is faster than to add them to zeros
+        if whole:  # starting with the first terms is faster than adding them to zeros
             first = ", ".join(self._product(term) for term, _ in terms)
             self._body.write(f"    sums[key] = [weight, {first}]")
             self._body.write("else:")
@@ -77,7 +77,7 @@ class AccumulationWriter:
         return text, f"{text} is not None" if is_nullable(scalar) else ""
 
     def _add_terms(self, terms: Iterable[tuple[str, str]]) -> None:
-        """Add each term at its place; those under the same condition share it."""
+        """Add each term at its position; terms under the same condition share it."""
         place, under = 1, ""
         for (term, condition), type_ in zip(terms, self._values, strict=True):
             if condition and condition != under:
@@ -105,7 +105,7 @@ class AccumulationWriter:
                 self._body.write(f"entry[{place}] += {self._product(term)}")
 
     def _product(self, term: str) -> str:
-        """A whole number as it is added."""
+        """An integer term, multiplied by the weight if needed."""
         return term if self._amounts else "weight" if term == "1" else f"{term} * weight"
 
     def _zero(self, type_: Type) -> str:
@@ -115,7 +115,7 @@ class AccumulationWriter:
 
 
 def _counted(scalar: Scalar) -> Scalar | None:
-    """The condition of a term that counts: 1 where it holds, else nothing."""
+    """The condition of a term that counts: 1 if it is true, else nothing."""
     match scalar:
         case Case(branches=((condition, Literal(value=1)),), default=Literal(value=0 | None)):
             return condition

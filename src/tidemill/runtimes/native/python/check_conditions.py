@@ -1,4 +1,4 @@
-"""CHECK conditions as one generated Python function for each table: which one a row violates, if any."""
+"""CHECK conditions as one generated Python function for each table: it tells which one a row violates, if any."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidemill.runtimes.native.python.expressions import PythonExpressions
 from tidemill.runtimes.native.python.identifiers import GlobalNames
 
 ConditionIsFalse = Callable[[Row], bool]
-"""Tells of a row that a condition is false."""
+"""True of a row for which a condition is false."""
 
 
 def check_rows(conditions: Sequence[CheckCondition], rows: Sequence[Row]) -> None:
-    """Refuse the first of ``rows`` of which a condition is false."""
+    """Refuse the first of ``rows`` for which a condition is false."""
     with decimal.localcontext(EXACT):
         for condition in conditions:
             is_false, row = compile_condition(condition), ()
@@ -33,7 +33,7 @@ def check_rows(conditions: Sequence[CheckCondition], rows: Sequence[Row]) -> Non
 
 
 def row_checker(conditions: Sequence[CheckCondition]) -> Callable[[Row], None] | None:
-    """A function that refuses a row of which one of ``conditions`` is false; None where there are none."""
+    """A function that refuses a row for which one of ``conditions`` is false; None if there are none."""
     return (lambda row: check_rows(conditions, [row])) if conditions else None
 
 

@@ -1,6 +1,6 @@
-"""Stages as readable Python: a function for each statement, for the sums of each map, and for the rows that come out.
+"""Stages as readable Python: a function for each statement, for the sums of each map, and for the output rows.
 
-``source`` gives the text as EXPLAIN shows it; ``compile_stage`` makes it run. Tracebacks show the generated lines.
+``source`` gives the text as EXPLAIN shows it; ``compile_stage`` compiles it. Tracebacks show the generated lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidemill.runtimes.runtime import FieldsOf
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A compiled query: ``run(sums, *dictionaries)``, and which dictionaries those are."""
+    """A compiled query: ``run(sums, *dictionaries)``, and the accesses of those dictionaries."""
 
     run: Callable[..., None]
     accesses: tuple[Access, ...]
@@ -40,7 +40,7 @@ class CompiledQuery:
 
     @cached_property
     def parted(self) -> bool:
-        """True if it reads a part of the change, parted by keys."""
+        """True if it reads a part of the change, split by keys."""
         return any(access.part is not None for access in self.accesses)
 
 
@@ -54,9 +54,9 @@ class KeyProbe:
 
 @dataclass(frozen=True, slots=True)
 class CompiledStatement:
-    """A compiled statement: what its routines sum is added to the target, or takes the place of its entries.
+    """A compiled statement: the sums of its routines are added to the target, or replace its entries.
 
-    While a sum of ``guards`` is negative somewhere, given as map and number, ``otherwise`` is run instead.
+    If one of the sums ``guards``, given as map and number, is negative somewhere, ``otherwise`` is run instead.
     """
 
     target: str
@@ -76,9 +76,10 @@ class CompiledTrigger:
 
 @dataclass(frozen=True, slots=True)
 class CompiledStage:
-    """A stage, ready to run. ``rows`` is, by function, what ``FunctionWriter`` noted for the report of a fault.
+    """A stage, ready to run. ``rows`` has, by function, the row variables that ``FunctionWriter`` noted for fault
+    reports.
 
-    ``bodies`` are the queries that make its partitions, by name.
+    ``bodies`` are the queries that compute its time partitions, by name.
     """
 
     stage: Stage
@@ -92,7 +93,7 @@ class CompiledStage:
     bodies: Mapping[str, tuple[CompiledStage, ...]] = field(default_factory=dict)
 
     def empty_maps(self) -> dict[str, RowMap | RingMap]:
-        """The stage's maps, with nothing in them."""
+        """The stage's maps, empty."""
         return {
             map_.name: RingMap(map_, zero_entry(map_), self.combines[map_.name]) if map_.values else RowMap()
             for map_ in self.stage.maps
@@ -132,13 +133,13 @@ def compile_stage(stage: Stage, fields_of: FieldsOf) -> CompiledStage:
 
 
 def _compile_bodies(emission: TimePartitionEmission, maps: Mapping[str, Map]) -> dict[str, tuple[CompiledStage, ...]]:
-    """The queries that make partitions, over inputs whose rows have the keys of their maps."""
+    """The queries that compute time partitions, over inputs whose rows have the keys of their maps."""
     read = {slice_.name: maps[emission.map_of(slice_)].keys for slice_ in emission.slices}
     return {body.view: compile_query(body, read.__getitem__, follows=emission.rolls) for body in emission.bodies}
 
 
 def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = False) -> tuple[CompiledStage, ...]:
-    """A program that is asked for its rows: it is loaded, and no change reaches it unless it ``follows`` them."""
+    """A program that is only asked for its rows: it is loaded, and receives changes only if it ``follows`` them."""
     own = {stage.name: stage.output for stage in program.stages}
     return tuple(
         compile_stage(
@@ -152,10 +153,10 @@ def compile_query(program: Program, fields_of: FieldsOf, *, follows: bool = Fals
 
 
 def _row_by_row(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
-    """True if a trigger takes the rows of a change one after the other.
+    """True if a trigger processes the rows of a change one after the other.
 
-    Where a change meets itself, as in a self join, that is cheaper too: the pairs of its rows would be its square. What
-    the rows before have added must then be in maps of the stage; the contents of a relation change only later.
+    That is also cheaper if a change is joined with itself: the pairs of its rows would be quadratic. The effect of
+    earlier rows must then be in maps of the stage; the contents of a relation change only later.
     """
     queries = [query for statement in trigger.statements for query in queries_of(statement)]
     meets_itself = any(sum(reads_change(step) for step in query.sources) > 1 for query in queries)
@@ -165,9 +166,9 @@ def _row_by_row(trigger: Trigger, maps: Mapping[str, Map]) -> bool:
 
 def compile_probes(stage: Stage, query: Query, fields_of: FieldsOf, filtered: bool) -> tuple[KeyProbe, ...]:
     """For each stored source of ``query`` that is looked up, in order: the query over the sources before it whose rows
-    are the keys. Where a relation or map is too large to stand in a dictionary, they say what to fetch of it.
+    are the keys. They tell what to fetch from a relation or map that is too large for a dictionary.
 
-    Without ``filtered`` they give the keys of rows that the query's filters leave out as well.
+    Without ``filtered`` they also give the keys of rows that the query's filters reject.
     """
     if not filtered:
         query = replace(query, sources=tuple(replace(source, filters=()) for source in query.sources), filters=())
@@ -193,7 +194,7 @@ def _probe(stage: Stage, query: Query, place: int, source: RelationLoop, shapes:
 
 @dataclass(frozen=True, slots=True)
 class _StatementText:
-    """A statement whose functions have names but do not run yet."""
+    """A statement whose functions have names but are not compiled yet."""
 
     statement: TriggerStatement
     guards: tuple[tuple[str, int], ...]
@@ -245,7 +246,7 @@ class _StageModule:
         self.rows |= {name: body.rows, **body.inner}
 
     def text(self) -> str:
-        """The whole module; the constants stand in comments, their values are handed to ``execute``."""
+        """The whole module; constants are shown as comments, their values are passed to ``execute``."""
         title = quotable(f"Stage {self.stage.name}, strategy {self.stage.strategy}: what runs when an input changes.")
         head = '"""' + title.replace("\n", " ") + '"""'
         constants = [f"# {name} = {value!r}" for name, value in self.known.values.items() if not callable(value)]
@@ -265,7 +266,7 @@ def execute_generated(text: str, file: str, values: Mapping[str, Any]) -> dict[s
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space = dict(values)
     with warnings.catch_warnings():
-        # Constants make conditions such as ``0 is not None``: they are right, and Python would find them odd.
+        # Constants lead to conditions such as ``0 is not None``: correct, but Python would warn about them.
         warnings.simplefilter("ignore", SyntaxWarning)
         code = compile(text, file, "exec")
     exec(code, space)

@@ -1,7 +1,7 @@
 """Scalars as Python expressions over local variables.
 
-NULL is ``None``. A check for it is written only where ``is_nullable`` says that it can occur, and branches that SQL
-does not compute are not computed: CASE, AND, OR and COALESCE become Python's own conditionals.
+NULL is ``None``. A NULL check is written only if ``is_nullable`` says that NULL can occur, and branches that SQL does
+not evaluate are not evaluated: CASE, AND, OR and COALESCE become Python's own conditionals.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tidemill.runtimes.native.python.scalar_properties import (
 from tidemill.runtimes.native.python.templates import checked_template, template
 
 Hoist = Callable[[Scalar, str], str]
-"""Computes an expression in a line of its own, ahead of the present one, and gives the local variable that holds it."""
+"""Computes an expression on a line before the current one, and returns the local variable that holds it."""
 
 
 MAX_NESTING = 24
-"""Operators that are written into one another; deeper ones get a function, since Python reads 200 brackets at most."""
+"""Depth up to which operators are nested in one expression; deeper ones get a function: Python parses 200 brackets."""
 
 MAX_BRANCHES = 100
-"""Branches of a CASE that are written into one expression."""
+"""Number of branches of a CASE up to which it is one expression."""
 
 _PRODUCTS = ("multiply", "ring_product")
 
@@ -55,7 +55,7 @@ class PythonExpressions:
         self._level = 0
 
     def expect(self, scalars: Sequence[Scalar]) -> None:
-        """Note which parts of ``scalars``, about to be written, occur more than once: they get a line of their own."""
+        """Note which subexpressions of ``scalars``, about to be written, occur more than once: they are hoisted."""
         seen: set[Scalar] = set()
         pending = list(scalars)
         while pending:
@@ -69,7 +69,7 @@ class PythonExpressions:
                 pending += always_computed(scalar)
 
     def value(self, scalar: Scalar, hoist: Hoist | None = None) -> str:
-        """An expression with the value of ``scalar``. Without ``hoist`` all of it happens where it is written."""
+        """An expression with the value of ``scalar``. Without ``hoist`` it is evaluated entirely in place."""
         if scalar in self._hoisted:
             return self._hoisted[scalar]
         if self._level > MAX_NESTING and not isinstance(scalar, Column | Literal | Lambda):
@@ -115,7 +115,7 @@ class PythonExpressions:
         return text
 
     def settled(self, scalar: Scalar, hoist: Hoist | None = None) -> str:
-        """As ``value``, with the one representative of NaN and of zero, so that it can be a part of a row."""
+        """As ``value``, with NaN and zero in normal form, for use in a row."""
         text = self.value(scalar, hoist)
         settle = "" if isinstance(scalar, Lambda) else self._settling(scalar)
         if not settle:
@@ -143,14 +143,14 @@ class PythonExpressions:
                 return f" {name} ".join(f"({text})" for text in texts)
             case Call(name) if FUNCTIONS[name].strict or is_plain_membership(scalar):
                 checks, text = self._opened(scalar, hoist)
-                # NULL makes a condition false, which ``and`` says best.
+                # NULL makes a condition false, so ``and`` is enough.
                 return " and ".join([*(f"{check} is not None" for check in checks), f"({text})"])
         return self.value(scalar, hoist)
 
     def _opened(self, scalar: Scalar, hoist: Hoist | None) -> tuple[list[str], str]:
-        """The operands that must not be NULL, and the text of ``scalar`` that is right once none of them is.
+        """The operands that must not be NULL, and the text of ``scalar`` that is valid if none of them is.
 
-        Operators that cannot fail share their checks: ``a + b * c`` is NULL where a, b or c is, and computed otherwise.
+        Operators that cannot fail share their checks: ``a + b * c`` is NULL if a, b or c is, and computed otherwise.
         """
         openable = isinstance(scalar, Cast) or (isinstance(scalar, Call) and FUNCTIONS[scalar.function].strict)
         has_line = scalar in self._hoisted or (hoist is not None and scalar in self._repeated)
@@ -195,7 +195,7 @@ class PythonExpressions:
     def _unsafe(
         self, argument: Scalar, later: Sequence[Scalar], *, settle: bool, hoist: Hoist | None
     ) -> tuple[list[str], str]:
-        """An argument that can fail: it is computed before the NULLs of ``later`` ones are looked at, as in Spark."""
+        """An argument that can fail: it is computed before ``later`` ones are checked for NULL, as in Spark."""
         text = self.settled(argument, hoist) if settle else self.value(argument, hoist)
         if not is_nullable(argument) and not any(map(is_nullable, later)):
             return [], text
@@ -220,7 +220,7 @@ class PythonExpressions:
         return checks, form.format(_tight(text))
 
     def _convert(self, cast: Cast, text: str) -> str:
-        """A cast that may fail; of a DECIMAL that only gets narrower it does not, where it has few enough digits."""
+        """A cast that may fail; a DECIMAL that only gets narrower does not, if it has few enough digits."""
         source, target = cast.input.type, cast.type
         convert = partial(cast_value, source=source, target=target, lenient=cast.lenient)
         called = f"{self._globals.give(f'cast to {target}', convert, (source, target, cast.lenient))}({text})"
@@ -250,14 +250,14 @@ class PythonExpressions:
         return f"{name}({', '.join(texts)})"
 
     def _part(self, text: str) -> tuple[str, str]:
-        """A name for a value that is about to be looked at, and the expression that gives it that name."""
+        """A name for a value that is about to be tested, and the expression that assigns it."""
         if _is_atom(text):
             return text, text
         name = self._names.give("part")
         return name, f"({name} := {text})"
 
     def _settling(self, scalar: Scalar) -> str:
-        """The function that gives a computed number its one representative; empty where it has it already."""
+        """The template that brings a computed number into normal form; empty if it already is."""
         match scalar.type:
             case t.Double() if {("add", t.DOUBLE), ("subtract", t.DOUBLE), ("multiply", t.DOUBLE)} & calls_in(scalar):
                 return self._globals.give("canonical_double", canonical_double) + "({0})"
@@ -266,7 +266,7 @@ class PythonExpressions:
         return ""
 
     def _lambda(self, function: Lambda) -> str:
-        """A Python lambda: what it gives becomes part of an array, or is asked for."""
+        """A Python lambda: its result becomes part of an array, or is tested."""
         outside = dict(self._parameters)
         for parameter in function.parameters:
             self._parameters[parameter.name] = self._names.give(parameter.name)
@@ -276,7 +276,7 @@ class PythonExpressions:
         return text
 
     def _connective(self, name: str, arguments: Sequence[Scalar], hoist: Hoist | None) -> str:
-        """AND and OR, with NULL between false and true; the right side is computed only where it can matter."""
+        """AND and OR, with NULL between false and true; the right side is computed only if it can matter."""
         first, *others = arguments
         texts = [self.value(first, hoist), *map(self.value, others)]
         if not any(map(is_nullable, arguments)):

@@ -1,4 +1,4 @@
-"""A function of generated code while it is written, line by line."""
+"""The lines of a generated function under construction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tidemill.runtimes.native.python.identifiers import GlobalNames
 
 LINE_WIDTH = 120
-"""Generated lines are broken where they would be longer, if that is simple."""
+"""Length above which generated lines are broken, if that is simple."""
 
 Namespace = Mapping[str, Any]
 """The functions of a stage, by name."""
@@ -17,10 +17,10 @@ Namespace = Mapping[str, Any]
 
 @dataclass
 class FunctionWriter:
-    """A function while it is written.
+    """A function under construction.
 
-    ``rows`` says which variable holds a row of which relation from which line on: the report of a fault names them.
-    ``inner`` says the same of the functions within it, with lines counted from theirs.
+    ``rows`` records which variable holds a row of which relation from which line on: the report of a fault names them.
+    ``inner`` has the same for the functions within it, with lines counted from theirs.
     """
 
     head: str
@@ -31,7 +31,7 @@ class FunctionWriter:
     _entered: list[tuple[str, int, int]] = field(default_factory=list)
 
     def write(self, line: str) -> None:
-        """Add a line at the present depth."""
+        """Add a line at the current depth."""
         self.lines.append("    " * self.depth + line)
 
     def note_row(self, line: int, relation: str, variable: str) -> None:
@@ -43,14 +43,14 @@ class FunctionWriter:
             self.inner[name].append((line - first, relation, variable))
 
     def enter(self, name: str) -> None:
-        """Begin a function within this one, in which all that follows stands; it sees the variables bound so far."""
+        """Begin a nested function, which receives all following lines; it sees the variables bound so far."""
         self.write(f"def {name}():")
         self._entered.append((name, len(self.lines), self.depth))
         self.inner[name] = []
         self.depth += 1
 
     def close(self) -> None:
-        """End the functions within this one: each is called where it was defined."""
+        """End the nested functions: each is called where it was defined."""
         for name, _, depth in reversed(self._entered):
             self.lines.append(f"{'    ' * depth}{name}()")
 
@@ -85,7 +85,7 @@ class ModuleWriter(Protocol):
 
 
 def quotable(text: str) -> str:
-    """``text`` as it may stand between triple quotes, whatever names and strings it shows.
+    """``text`` in a form that is safe between triple quotes, whatever names and strings it shows.
 
     >>> quotable('a view called "big"')
     "a view called 'big'"

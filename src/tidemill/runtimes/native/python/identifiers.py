@@ -1,4 +1,4 @@
-"""The names of generated code: identifiers for SQL names, readable and unique, and what the global ones stand for."""
+"""The names of generated code: readable, unique identifiers for SQL names, and the values of global ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | frozenset(key
 
 
 class Identifiers:
-    """Gives out identifiers; ``taken`` are those that are in use already.
+    """Allocates identifiers; ``taken`` are those that are in use already.
 
     >>> names = Identifiers()
     >>> names.give("amount"), names.give("amount", "o_amount"), names.give("Größe (cm)"), names.give("class")
@@ -45,7 +45,7 @@ class Identifiers:
         self._taken.add(name)
 
     def copy(self) -> Identifiers:
-        """Names that are free here and now; what is given out later is unknown to the other."""
+        """An independent copy with the same names taken."""
         return Identifiers(self._taken)
 
 
@@ -63,7 +63,7 @@ class GlobalNames:
         self.parts: list[str] = []
 
     def enter(self) -> Identifiers:
-        """The names for the local variables of one more function: they never meet those of globals."""
+        """The names for the local variables of one more function: they never clash with globals."""
         self._locals = self._names.copy()
         return self._locals
 
@@ -72,7 +72,7 @@ class GlobalNames:
         return self._names.give(wish)
 
     def give(self, wish: str, value: Any, identity: Any = None) -> str:
-        """The name of ``value``; the same for everything of one ``identity``."""
+        """The name of ``value``; equal for all values of one ``identity``."""
         identity = (wish, identity)
         if identity not in self._known:
             name = self._known[identity] = self._locals.give(wish)
@@ -94,7 +94,7 @@ class GlobalNames:
         return self._known[known]
 
     def constant(self, value: Any, of: Type) -> str:
-        """A constant of the engine's inner form: written in place where Python spells it plainly, else a global."""
+        """A constant in the engine's internal form: inlined if Python has a literal for it, else a global."""
         if value is None or isinstance(value, bool | int | str):
             return repr(value)
         if isinstance(value, float) and math.isfinite(value):
@@ -109,7 +109,7 @@ def identifier(name: str) -> str:
     >>> identifier("spend/1:o"), identifier("1st"), identifier("_weight")
     ('spend_1_o', 'n1st', 'weight')
     """
-    # Python takes two spellings of a letter for one, and so must we, or two columns would share a variable.
+    # Python normalizes identifiers (NFKC), and so must we, or two columns would share a variable.
     plain = unicodedata.normalize("NFKC", name).lower()
     word = "".join(letter if f"a{letter}".isidentifier() else "_" for letter in plain)
     word = re.sub("_+", "_", unicodedata.normalize("NFKC", word)).strip("_") or "it"

@@ -1,4 +1,4 @@
-"""Entries of a map as Python: how sums are added to one, and how its row comes from it."""
+"""Entries of a map as Python: how sums are added to one, and how its output row is computed."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ def write_combine(name: str, map_: Map, known: GlobalNames) -> FunctionWriter:
 
 
 def write_finish(name: str, finish: GroupEmission, map_: Map, known: GlobalNames) -> FunctionWriter:
-    """The function that turns an entry into its row, or into None where it has none.
+    """The function that turns an entry into its row, or into None if it has none.
 
-    Where there are multiset reads it takes their values, one by one; where rows repeat it also gives how often this one
-    comes.
+    With multiset reads it takes their values as arguments; if rows repeat it also returns the multiplicity.
     """
     names = known.enter()
     for local in ("row", "times"):
@@ -84,7 +83,7 @@ def _read(finish: GroupEmission) -> set[str]:
 def _unpack_entry(
     names: Identifiers, body: FunctionWriter, map_: Map, known: GlobalNames, read: set[str]
 ) -> dict[str, str]:
-    """Bind the weight and the values, a DOUBLE as it is seen, its low half where it is ``read``.
+    """Bind the weight and the values, a DOUBLE rounded, and its low half if it is ``read``.
 
     Returns the local variable of each.
     """
@@ -115,7 +114,7 @@ def _unpack_key(names: Identifiers, body: FunctionWriter, map_: Map, columns: di
 def _check_ranges(
     body: FunctionWriter, values: Sequence[RingField], columns: dict[str, str], known: GlobalNames
 ) -> None:
-    """Sums are kept without bounds, so that the order of changes does not matter; what comes out must fit its type."""
+    """Sums are kept without bounds, so that the order of changes does not matter; output values must fit their type."""
     for value in values:
         if isinstance(value.type, t.Double):
             continue
@@ -129,9 +128,9 @@ def _check_ranges(
 
 
 def _simplifier(map_: Map, always: bool) -> Callable[[Scalar], Scalar]:
-    """Simplifies what is computed from an entry by what has been found out when it comes to that.
+    """Simplifies expressions over an entry by what has been checked before they are evaluated.
 
-    Sums of BIGINT are there, and fit their type; and the weight is above 0, unless there is ``always`` a row.
+    Sums of BIGINT are not NULL and fit their type; and the weight is above 0, unless there is ``always`` a row.
     """
     sums = {value.name for value in map_.values if value.type == t.BIGINT}
 

@@ -12,7 +12,7 @@ from tidemill.runtimes.native.python.row_functions import write_condition, write
 
 
 class MatchWriter:
-    """Writes the conditions of a match and what they look at; ``bind`` puts them to work."""
+    """Writes the conditions of a match and the values that they read; ``bind`` binds the compiled functions."""
 
     def __init__(self, module: ModuleWriter, match: Match, map_: Map) -> None:
         self._match = match
@@ -25,7 +25,7 @@ class MatchWriter:
             module.add(name, write_condition(name, variable, fields, condition, module.known))
 
     def bind(self, space: Namespace) -> CompiledMatch:
-        """The matcher at work."""
+        """The matcher with its compiled functions."""
         holds = {variable: space[name] for variable, name in self._holds.items()}
         return CompiledMatch(
             Matcher(self._match, holds), space[self._values_of], *self._match.reach, self._match.counts

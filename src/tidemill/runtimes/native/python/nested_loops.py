@@ -1,4 +1,4 @@
-"""A query as a Python function: nested loops that sum what they find into a dictionary.
+"""A query as a Python function: nested loops that sum matching rows into a dictionary.
 
 The functions read like the statements they come from: one ``for`` for each source, an index lookup where the statement
 has one, filters as soon as their columns are bound, local variables named after the columns. An entry of a map that is
@@ -36,7 +36,7 @@ from tidemill.runtimes.native.python.identifiers import GlobalNames
 from tidemill.runtimes.native.python.scalar_properties import simplified, suggested_name
 
 MAX_LOOPS = 16
-"""Loops in one function; those within them stand in a function of their own, since Python nests twenty blocks."""
+"""Loops in one function; inner ones go to a function of their own, since Python allows twenty nested blocks."""
 
 
 class LoopWriter:
@@ -92,7 +92,7 @@ class LoopWriter:
         return None
 
     def _weigh(self) -> None:
-        """Bind ``weight``: what was given for it, or the product of the weights of all sources."""
+        """Bind ``weight``: the given expression, or the product of the weights of all sources."""
         given = self._query.weight
         if given is not None:
             self.body.write(f"weight = {self.value(simplified(given))}{' or 0' if is_nullable(given) else ''}")
@@ -154,7 +154,7 @@ class LoopWriter:
         return self._columns[weight]
 
     def _is_whole(self, source: RelationLoop, fields: Sequence[Field]) -> bool:
-        """True if the lookup is by the whole key of a map. Values of another type are equal but not the same."""
+        """True if the lookup is by the whole key of a map. Keys of another type may be equal but not identical."""
         keys = {name: key.type for name, key in source.lookup}
         own = source.relation in self._shapes.maps and source.version is Version.STATE
         return own and {f.name: f.type for f in fields} == keys
@@ -225,12 +225,12 @@ class LoopWriter:
             self._places[name] = (self._rows[read.alias], place)
 
     def _numbers(self, step: MapRead | MapSeek, used: Set[str]) -> dict[str, int]:
-        """The numbers that are used of a map in order, as columns, and which they are."""
+        """The numbers that are used of an ordered map, as columns with their positions."""
         names = [f"{step.alias}.{name}" for name in self._shapes.exact(step.map)]
         return {name: number for number, name in enumerate(names) if name in used}
 
     def _end(self, bound: RangeBound | None) -> tuple[str, bool, str]:
-        """A bound as text, whether it is closed, and the variable that must not be NULL, if it can be."""
+        """A bound as text, true if it is closed, and the variable that must not be NULL, if it can be."""
         if bound is None:
             return "None", False, ""
         text, nullable = self._operand(bound.scalar)
@@ -243,7 +243,7 @@ class LoopWriter:
         self.body.write(f"{self._rows[read.alias]} = {found}")
 
     def _seek(self, seek: MapSeek) -> None:
-        """The key at which the condition turns."""
+        """The key at which the condition changes."""
         order, prefix = self._order(seek, seek.column.name)
         condition = simplified(seek.condition)
         running = self._numbers(seek, columns_in(condition))
@@ -324,7 +324,7 @@ class LoopWriter:
         return name
 
     def _operand(self, scalar: Scalar) -> tuple[str, bool]:
-        """A value to look something up by, and whether it may be NULL: then it is a variable."""
+        """A value to look up by, and true if it may be NULL: then it is a variable."""
         scalar = simplified(scalar)
         text = self.settled(scalar)
         if is_nullable(scalar) and not text.isidentifier():

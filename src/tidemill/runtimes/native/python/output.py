@@ -39,11 +39,11 @@ from tidemill.runtimes.native.python.windows import WindowWriter
 from tidemill.runtimes.native.state.indexes import values_at
 
 BindOutput = Callable[[Namespace], OutputOperator]
-"""Puts functions to work that have been written."""
+"""Creates an operator from its compiled functions."""
 
 
 def write_output(module: ModuleWriter, finish: Emission, maps: Mapping[str, Map]) -> BindOutput:
-    """Write the functions that make rows of maps."""
+    """Write the functions that compute output rows from maps."""
     if isinstance(finish, PartitionEmission):
         return _write_partitions(module, finish, maps[finish.source])
     if isinstance(finish, IterationEmission | TimePartitionEmission):
@@ -75,7 +75,7 @@ def _write_multiset(
     width: int,
     places: dict[tuple[str, tuple[SortOrder, ...]], str],
 ) -> Callable[[Namespace], MultisetAggregate]:
-    """Write what an aggregate needs; of several that look at one multiset in one order, the first has written it."""
+    """Write the functions of an aggregate; several aggregates over one multiset in one order share them."""
     first = (SortOrder(column(map_.keys[width + 1])),) if function_of(read.call).by_second else ()
     if (map_.name, first) not in places:
         places[map_.name, first] = _write_order(module, map_, total_order(map_.keys, width, first))

@@ -1,4 +1,4 @@
-"""Functions of one row of a map, as Python: where it stands among the rows of its part, and what is seen of it."""
+"""Functions of one row of a map, as Python: its sort key in its partition, and the values that are read of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from tidemill.runtimes.native.state import fixed_point
 
 
 def total_order(fields: Sequence[Field], width: int, order: Sequence[SortOrder]) -> tuple[SortOrder, ...]:
-    """``order``, and after it all other columns, so that no two rows of a part are equal; the first ones part them."""
+    """``order`` followed by all other columns, so that no two rows of a partition are equal; the first ``width``
+    columns are the partition."""
     named = {term.scalar.name for term in order if isinstance(term.scalar, Column)}
     return (*order, *(SortOrder(column(f)) for f in fields[width:] if f.name not in named))
 
@@ -33,10 +34,10 @@ def total_order(fields: Sequence[Field], width: int, order: Sequence[SortOrder])
 def write_sort_key(
     name: str, map_: str, fields: Sequence[Field], order: Sequence[SortOrder], known: GlobalNames
 ) -> FunctionWriter:
-    """The function that gives the place of a row: a tuple that sorts as rows do, and has the row as its last item.
+    """The function that gives the sort key of a row: a tuple that sorts as rows do, with the row as its last item.
 
-    NULLs need no wrapping: an item before the value says whether it is one, so they are only ever compared with
-    themselves.
+    NULLs need no wrapping: an item before the value tells if it is NULL, so NULLs are only ever compared with each
+    other.
     """
     function = _RowFunction(name, map_, fields, known)
     function.body.document(f"Where a row of {map_} stands in its part.")
@@ -56,7 +57,7 @@ def _items(term: SortOrder, value: str, known: GlobalNames) -> list[str]:
     nullable = not isinstance(term.scalar, Column) or term.scalar.nullable
     null = [f"{value} is not None" if term.nulls_first else f"{value} is None"] if nullable else []
     if isinstance(term.scalar.type, t.Double):
-        # NaN is the greatest number. It equals nothing in Python, not even itself, so zero stands in for it.
+        # NaN is the greatest number. In Python it does not equal itself, so zero stands in for it.
         null.append(f"{value} {'==' if term.descending else '!='} {value}")
     sortable = _sortable(term.scalar.type, value, known)
     if term.descending:
@@ -87,7 +88,7 @@ def _descending(type_: Type, value: str, known: GlobalNames) -> str:
 
 
 def write_output_row(name: str, parts: PartitionEmission, known: GlobalNames) -> FunctionWriter:
-    """The function that turns a row of a top-k, of a window or of a match into the row that comes out, or into None."""
+    """The function that turns a row of a top-k, of a window or of a match into the output row, or into None."""
     fields = parts.rows.fields
     function = _RowFunction(name, parts.source, fields, known)
     kind = {TopK: "a top-k", Match: "a match"}.get(type(parts.rows), "a window")
@@ -98,7 +99,7 @@ def write_output_row(name: str, parts: PartitionEmission, known: GlobalNames) ->
 def write_arguments(
     name: str, map_: str, fields: Sequence[Field], call: WindowCall, known: GlobalNames
 ) -> FunctionWriter:
-    """The function that gives what ``call`` sees of a row: its arguments, or None where its FILTER leaves it out."""
+    """The function that gives the arguments of ``call`` in a row, or None if its FILTER excludes it."""
     function = _RowFunction(name, map_, fields, known)
     function.body.document(f"What {call.function} sees of a row of {map_}.")
     return _row_where(function, call.filter, call.arguments)
@@ -114,7 +115,7 @@ def write_values(
 
 
 def _row_where(function: _RowFunction, condition: Scalar | None, scalars: Sequence[Scalar]) -> FunctionWriter:
-    """Return the row of some values, or None where the condition does not hold."""
+    """Return the row of some values, or None if the condition is not true."""
     if condition is not None:
         function.bind([condition])
         function.body.write(f"if {tidy(f'not ({function.condition(condition)})')}:")
@@ -127,7 +128,7 @@ def _row_where(function: _RowFunction, condition: Scalar | None, scalars: Sequen
 def write_condition(
     name: str, what: str, fields: Sequence[Field], condition: Scalar, known: GlobalNames
 ) -> FunctionWriter:
-    """The function that tells whether a condition is true of a row."""
+    """The function that tests a condition on a row."""
     function = _RowFunction(name, what, fields, known)
     function.body.document(f"Whether a row can be {what}, given what is looked at.")
     function.bind([condition])
@@ -174,7 +175,7 @@ def write_total(name: str, aggregate: str, value: Scalar, sums: Sequence[Column]
 
 
 class _RowFunction:
-    """A function of ``row`` while it is written."""
+    """A function of ``row`` under construction."""
 
     def __init__(self, name: str, map_: str, fields: Sequence[Field], known: GlobalNames) -> None:
         self._names = known.enter()
@@ -186,7 +187,7 @@ class _RowFunction:
         self.body.rows.append((0, map_, "row"))
 
     def bind(self, scalars: Iterable[Scalar]) -> None:
-        """Give every column that is used and has none yet its local variable."""
+        """Bind every column that is used and not yet bound to a local variable."""
         used = {name for scalar in scalars for name in columns_in(scalar)}
         for place, field in enumerate(self._fields):
             if field.name in used and field.name not in self._columns:
@@ -194,7 +195,7 @@ class _RowFunction:
                 self.body.write(f"{local} = row[{place}]")
 
     def local(self, wish: str, text: str) -> str:
-        """The variable that holds a value, computed on a line of its own unless it has one already."""
+        """The variable that holds a value, computed on a line of its own unless it already is."""
         if text.isidentifier():
             return text
         name = self._names.give(wish)

@@ -1,4 +1,4 @@
-"""Properties of a scalar that are known before code is written, such as that it cannot fail."""
+"""Static properties of a scalar, such as that it cannot fail."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def simplified(scalar: Scalar) -> Scalar:
 
 
 def folded(cast: Cast) -> Any:
-    """The value of a cast of a constant; None where it is NULL, or an error that belongs to the row that meets it."""
+    """The value of a cast of a constant; None if it is NULL, or an error that belongs to the row that evaluates it."""
     assert isinstance(cast.input, Literal)
     try:
         return cast_value(cast.input.value, cast.input.type, cast.type, cast.lenient)
@@ -57,7 +57,7 @@ def folded(cast: Cast) -> Any:
 
 
 def always_computed(scalar: Scalar) -> Sequence[Scalar]:
-    """The parts of ``scalar`` that are computed whenever it is."""
+    """The subexpressions of ``scalar`` that are computed whenever it is."""
     match scalar:
         case Call("is_null" | "is_not_null", arguments):
             return arguments
@@ -86,14 +86,14 @@ def is_plain_membership(scalar: Scalar) -> bool:
 
 @memoized
 def calls_in(scalar: Scalar) -> frozenset[tuple[str, Type]]:
-    """The functions that are called anywhere in ``scalar``, each with the type of what it gives."""
+    """The functions that are called anywhere in ``scalar``, each with its result type."""
     own = [frozenset([(scalar.function, scalar.type)])] if isinstance(scalar, Call) else []
     return frozenset().union(*own, *map(calls_in, children(scalar)))
 
 
 @memoized
 def is_safe(scalar: Scalar) -> bool:
-    """True if computing ``scalar`` cannot fail, and it is NULL only where one of its columns is."""
+    """True if computing ``scalar`` cannot fail, and it is NULL only if one of its columns is."""
     match scalar:
         case Column() | Literal():
             return True
@@ -108,7 +108,7 @@ def is_safe(scalar: Scalar) -> bool:
 
 @memoized
 def cannot_fail(scalar: Scalar) -> bool:
-    """True if computing ``scalar`` never is an error. Of functions those are sure that Python writes in place.
+    """True if computing ``scalar`` is never an error. Of functions, only inlined ones are known to be safe.
 
     >>> from tidemill.model.types import BIGINT
     >>> n = Column("n", BIGINT)

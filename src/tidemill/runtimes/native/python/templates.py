@@ -1,8 +1,8 @@
-"""Functions that the native runtime writes in place instead of calling them.
+"""Functions that the native runtime inlines instead of calling them.
 
-A template holds ``{0}``, ``{1}`` for its arguments and is right where none is NULL, as ``Function.python`` is. These
-few are here and not with the functions because they lean on what the generated code does around them: decimals are
-computed in the context ``EXACT``, and NaN and zero get their one representative only where they leave the expression.
+A template has ``{0}``, ``{1}`` for its arguments and is valid if none is NULL, like ``Function.python``. These few are
+here and not with the functions because they rely on the generated code around them: decimals are computed in the
+context ``EXACT``, and NaN and zero are brought into normal form only where they leave the expression.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RANGED = {name: f"{{0}} {symbol} {{1}}" for name, symbol in _SYMBOLS.items()} |
 
 _LIMITS: dict[type[Type], str] = {t.Int: "2**31", t.BigInt: "2**63"}
 
-# NaN equals itself and is greater than every number; Python's comparisons say neither.
+# In SQL NaN equals itself and is greater than every number; Python's comparisons do neither.
 _DOUBLES = {
     "eq": "({0} == {1} or ({0} != {0} and {1} != {1}))",
     "ne": "not ({0} == {1} or ({0} != {0} and {1} != {1}))",
@@ -55,7 +55,7 @@ def template(name: str, types: Sequence[Type], of: Type) -> str:
 
 
 def checked_template(name: str, of: Type) -> str:
-    """The expression of integer arithmetic; ``{temporary}`` holds the result while its range is looked at. Or empty."""
+    """The expression of integer arithmetic; ``{temporary}`` holds the result while its range is checked. Or empty."""
     if name not in _RANGED or type(of) not in _LIMITS:
         return ""
     limit = _LIMITS[type(of)]

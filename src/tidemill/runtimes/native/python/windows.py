@@ -1,4 +1,4 @@
-"""Window functions as Python: which one sees how far, and the functions that it needs, written and put to work."""
+"""Window functions as Python: the reach of each, and the functions that it needs, written and bound."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tidemill.runtimes.native.state.ordered_sums import WeightAndSums
 
 
 class WindowWriter:
-    """Writes what the functions of a window need; ``bind`` puts them to work."""
+    """Writes the functions of a window; ``bind`` binds them once they are compiled."""
 
     def __init__(self, module: ModuleWriter, window: Window, map_: Map) -> None:
         self._module = module
@@ -60,7 +60,7 @@ class WindowWriter:
         self._sums: dict[PartialSum, list[int]] = {}
         self._zeros: list[Any] = []
         self._ordering = PartitionOrder(window.order, self._terms_of())
-        # Sums that are kept move with the map, and nothing may fail while that happens: not half of it can be undone.
+        # Maintained sums change together with the map, and nothing may fail then: a partial change cannot be undone.
         summed = [part for call in window.calls if _is_summed(call) for part in partial_sums(_aggregate(call))]
         self._steady = all(cannot_fail(part.argument) for part in summed)
         self._bindings = [self._write(call) for call in window.calls]
@@ -72,7 +72,7 @@ class WindowWriter:
         return values_at([names.index(column.name) for column in columns])
 
     def bind(self, space: Namespace) -> tuple[list[WindowFunction], AddendsOf | None, WeightAndSums]:
-        """The functions at work; and where sums go on from row to row, what a row adds, and the sums of nothing."""
+        """The compiled functions; and for running sums, the addends of a row and the sums of nothing."""
         addends_of = None if self._amounts is None else space[self._amounts]
         functions = [binding(space, addends_of) for binding in self._bindings]
         if any(isinstance(function, SumFunction) and function.reach.running for function in functions):
@@ -94,7 +94,7 @@ class WindowWriter:
         return call.frame.start is None and call.frame.end is not None and not call.frame.end
 
     def _opens(self, call: WindowCall) -> bool:
-        """True if the first row of the partition is the first one of every frame, whatever it holds."""
+        """True if every frame begins with the first row of the partition."""
         return call.frame.start is None and not call.frame.end and not call.ignore_nulls
 
     def _reach_of(self, call: WindowCall, looks: Callable[[Any], Any]) -> FrameReach:
@@ -125,7 +125,7 @@ class WindowWriter:
         return RangeReach(call.frame, self._window.order[0], lambda row: terms_of(row)[0])
 
     def _distance(self, call: WindowCall) -> FrameReach:
-        """LAG and LEAD look at one row, where it is the same distance away for all."""
+        """LAG and LEAD read one row, at the same distance for all rows."""
         match call.arguments:
             case (_, Literal(value=int(offset)), *_) if not call.ignore_nulls:
                 away = -offset if call.function == "lag" else offset
@@ -174,6 +174,6 @@ def _aggregate(call: WindowCall) -> AggregateCall:
 
 
 def _is_summed(call: WindowCall) -> bool:
-    """Whether the value over a frame comes from sums that are kept, of which the high halves are enough."""
+    """True if the value over a frame can be computed from maintained sums, whose high halves are enough."""
     aggregate = AGGREGATE_FUNCTIONS.get(call.function)
     return aggregate is not None and aggregate.sums is not None and not aggregate.sums.reads_low

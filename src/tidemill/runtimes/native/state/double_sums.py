@@ -1,7 +1,7 @@
-"""DOUBLE sums that deletions take back: a double-double of the finite terms, and counts of the others.
+"""DOUBLE sums that deletions reverse exactly: a double-double of the finite terms, and counts of the others.
 
 Two floats, high and low, hold about 107 bits of a sum. Terms are added with ``math.fsum``, which is exact, so a sum
-whose bits fit is the same in whatever order its terms came, and a row that leaves takes away precisely what it brought.
+whose bits fit does not depend on the order of its terms, and a deleted row subtracts precisely what it added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DoubleSumState = tuple[float, float, int]
 
 ZERO: DoubleSumState = (0.0, 0.0, 0)
 
-# One integer holds the three counts: most sums have none, and then it is the number 0 that all entries share.
+# One integer holds the three counts: for most sums it is 0, an object that all entries share.
 _STEP = 1 << 64
 
 
@@ -44,7 +44,7 @@ def unpack(packed: int) -> tuple[int, int, int]:
 def plus(
     high: float, low: float, special: int, once: Sequence[float], weighted: Sequence[tuple[float, int]]
 ) -> DoubleSumState:
-    """A sum after the terms of ``once`` and the terms of ``weighted``, each as often as its weight says.
+    """A sum after the terms of ``once`` and the terms of ``weighted``, each multiplied by its weight.
 
     >>> tiny = plus(*ZERO, [1e16, 1.0], [])
     >>> tiny, plus(*tiny, [], [(1e16, -1)])
@@ -60,7 +60,7 @@ def plus(
         total = math.fsum(terms)
         if total - total == 0.0:
             return *_normal(total, math.fsum([*terms, -total])), special
-    except (OverflowError, ValueError):  # terms that are infinite, or finite ones that leave the range of DOUBLE
+    except (OverflowError, ValueError):  # infinite terms, or finite ones whose sum overflows DOUBLE
         pass
     return _plus_specials(high, low, special, once, weighted)
 
@@ -83,7 +83,7 @@ def _plus_specials(
 
 
 def _normal(high: float, low: float) -> tuple[float, float]:
-    """The same sum with the high part nearest to it: rounding may have left the low part at just half a unit of it."""
+    """The sum renormalized: rounding may have left the low part at exactly half a unit of the high part."""
     nearest = high + low
     return nearest, low - (nearest - high)
 
@@ -114,7 +114,7 @@ def seen(high: float, special: int) -> float:
 
 
 def difference(new: DoubleSumState, old: DoubleSumState) -> DoubleSumState | None:
-    """The difference that added to ``old`` gives exactly ``new``; None where no double-double does."""
+    """The double-double that added to ``old`` gives exactly ``new``; None if there is none."""
     change = plus(0.0, 0.0, new[2] - old[2], [new[0], new[1], -old[0], -old[1]], [])
     return change if combine(old, change) == new else None
 

@@ -1,4 +1,4 @@
-"""DOUBLEs as integers, so that sums of them are exact however often something is added and taken away again.
+"""DOUBLEs as integers, so that sums are exact after any number of additions and subtractions.
 
 A finite double is a multiple of 2 ** -1074. NaN and the infinities are counted beside the sum, as in ring values.
 """
@@ -12,7 +12,7 @@ from tidemill.changes.arrow import NAN
 UNIT = 1074
 
 FixedPointSum = tuple[int, int, int, int]
-"""A sum in units, and how many NaN, +inf and -inf there are."""
+"""A sum in units, and the number of NaN, +inf and -inf."""
 
 ZERO: FixedPointSum = (0, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Observers of a map's entries: each is told of every change of an entry, and stays up to date at O(1) a change."""
+"""Observers of a map's entries: each is notified of every change of an entry, and updates itself in O(1)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ITEMS: type = type({}.items())
 
 
 class MapObserver(Protocol):
-    """Told of every move. What is false (None, or the weight 0) stands for no entry."""
+    """Notified of every change of an entry. A false value (None, or the weight 0) stands for no entry."""
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
-        """Take in entries that are not there yet."""
+        """Add entries that are new."""
 
     def move(self, key: Row, old: Any, new: Any) -> None:
         """Change the entry of ``key``."""
@@ -24,9 +24,9 @@ class MapObserver(Protocol):
 class HashIndex:
     """Entries by some of their columns. A row with NULL in one of them is left out: NULL equals nothing.
 
-    ``pairs`` gives the ``(row, entry)`` pairs of a key; of a relation the entry of a row is its weight. Most keys have
-    one row, and its pair costs half of a dictionary; further rows make it the items of a dictionary, which change in
-    O(1) however many there are.
+    ``pairs`` gives the ``(row, entry)`` pairs of a key; for a relation the entry of a row is its weight. Most keys have
+    one row, whose pair takes half the space of a dictionary; with further rows it becomes the items of a dictionary,
+    which change in O(1) however many there are.
     """
 
     def __init__(self, positions: tuple[int, ...]) -> None:
@@ -36,7 +36,7 @@ class HashIndex:
         self._single = len(positions) == 1
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
-        """Take in rows that are not there yet."""
+        """Add rows that are new."""
         pairs, many, key_of, single = self.pairs, self._many, self._key_of, self._single
         if isinstance(entries, _ITEMS) and self._fill_one(entries):
             return
@@ -50,14 +50,14 @@ class HashIndex:
                 pairs[key] = (pair,)
 
     def _fill_one(self, items: Any) -> bool:
-        """Take in rows of one key that has none, such as those of a new partition; whether they are that."""
+        """Add rows that share one new key, such as those of a new partition; False if they do not."""
         keys = map(self._key_of, items.mapping)
         first = next(keys, None)
         if first is None or first in self.pairs or (not self._single and None in first):
             return False
         if len(items) == 1 or any(key != first for key in keys):
             return False
-        bucket = self._many[first] = items.mapping.copy()  # so that nothing is hashed again
+        bucket = self._many[first] = items.mapping.copy()  # copied, so that nothing is hashed again
         self.pairs[first] = bucket.items()
         return True
 
@@ -96,7 +96,7 @@ class HashIndex:
 
 
 class ElementIndex:
-    """Rows by the elements of the array in one of their columns, each row once for each different element.
+    """Rows by the elements of the array in one of their columns, each row once for each distinct element.
 
     >>> held = ElementIndex(1)
     >>> held.fill([((1, (7, 7, 8)), 1), ((2, (8,)), 1)]); held.move((1, (7, 7, 8)), 1, None); held.rows
@@ -108,7 +108,7 @@ class ElementIndex:
         self._position = position
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
-        """Take in rows that are not there yet."""
+        """Add rows that are new."""
         for row, entry in entries:
             self.move(row, None, entry)
 
@@ -124,7 +124,7 @@ class ElementIndex:
 
 
 class LeadingColumnIndex:
-    """The first columns of entries by the row of all others, in which NULL is a value like any other one.
+    """The first columns of entries by the row of all others, in which NULL is a value like any other.
 
     >>> firsts = LeadingColumnIndex()
     >>> firsts.fill([((1, "a", None), 1), ((2, "a", None), 1)]); firsts.move((1, "a", None), 1, None); firsts.of
@@ -135,12 +135,12 @@ class LeadingColumnIndex:
         self.of: dict[Row, tuple[Any, ...]] = {}
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
-        """Take in entries that are not there yet."""
+        """Add entries that are new."""
         for key, entry in entries:
             self.move(key, None, entry)
 
     def move(self, key: Row, old: Any, new: Any) -> None:
-        """Add or remove an entry; one that stays has the same columns."""
+        """Add or remove an entry; an update does not change its columns."""
         if bool(old) == bool(new):
             return
         row = key[1:]
@@ -165,7 +165,7 @@ class NegativeCount:
         self._number_of = number_of
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
-        """Count the entries that are there."""
+        """Count the negative ones of some new entries."""
         self.count += sum(self._number_of(entry) < 0 for _, entry in entries)
 
     def move(self, key: Row, old: Any, new: Any) -> None:

@@ -1,8 +1,8 @@
-"""State in this process: dictionaries that remember what an epoch touched.
+"""State in this process: dictionaries that record what an epoch touched.
 
-Each map keeps a *journal*: for every key that the epoch has touched, its entry as it was before. The journal says
-which rows may have changed (``emit``), by how much a map changed (``commit``) and how to undo it (``rollback``), so all
-three cost O(|change|) and nothing else need be written down.
+Each map keeps a *journal*: for every key that the epoch has touched, its entry before the epoch. The journal gives the
+rows that may have changed (``emit``), the change of the map (``commit``) and the way to undo it (``rollback``), so all
+three cost O(|change|) and nothing else is recorded.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ RingEntry = tuple[Any, ...]
 _NOTHING: frozenset[Row] = frozenset()
 
 BULK_ROWS = 64
-"""From so many rows on it is worth to ask first whether they are all new."""
+"""Row count from which it pays to test first whether all rows are new."""
 
 
 class JournaledMap(ABC, Generic[E]):
-    """Entries by key, the journal of the epoch under way, and the indexes that statements have asked for.
+    """Entries by key, the journal of the current epoch, and the indexes that statements use.
 
-    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry. An epoch that
-    has only brought entries, all at once, has them in ``_came``: to look them up one by one takes longer than all else.
+    ``zeros`` are the weight and the exact sums of nothing, and ``numbers_of`` gives those of an entry. If an epoch has
+    only added new entries, in one step, they are in ``_came``: looking them up one by one would dominate the cost.
     """
 
     def __init__(self, zeros: tuple[Any, ...] = (0,)) -> None:
@@ -82,33 +82,34 @@ class JournaledMap(ABC, Generic[E]):
 
     @abstractmethod
     def _summed(self, stored: Iterable[WeightedRow]) -> dict[Row, E]:
-        """The entries that stored changes add up to. Changes may come in any order, so none is judged on the way."""
+        """The sum of stored changes by key. They may come in any order, so intermediate sums are not checked."""
 
     def restore(self, stored: Iterable[WeightedRow]) -> None:
-        """Fill the empty map from stored changes, oldest first. There is nothing to undo, so nothing is noted."""
+        """Fill the empty map from stored changes, oldest first. There is nothing to undo, so no journal is kept."""
         self.entries.update(self._summed(stored))
 
     @abstractmethod
     def catch_up(self, stored: Iterable[WeightedRow]) -> None:
-        """Add stored changes that others have made since the last epoch, oldest first; between epochs, so unnoted."""
+        """Add stored changes that others have made since the last epoch, oldest first; between epochs, without
+        journal."""
 
     @abstractmethod
     def _key_of(self, stored: Row) -> Row:
         """The key of a stored row."""
 
     def attach_snapshot(self, snapshot: RelationSnapshot, width: int, columns: int) -> None:
-        """Leave stored entries where they are, and take them in when a change first touches their first ``width`` keys.
+        """Leave stored entries in a snapshot, and load them when a change first touches their first ``width`` keys.
 
-        They are stored in so many ``columns``. Loops that look entries up have them taken in by ``bring``.
+        They are stored in so many ``columns``. Entries that loops look up are loaded by ``bring``.
         """
         self._snapshot = snapshot
         self._width = width
         self._columns = tuple(range(columns))
 
     def extend_snapshot(self, part: RelationSnapshot) -> None:
-        """Leave stored changes that others have made since beside the snapshot; entries that are here take them in.
+        """Add stored changes that others have made since to the snapshot, and to the entries that are loaded.
 
-        What statements have looked up may have more entries now, so it is looked up again.
+        Lookups that statements have made may find more entries now, so they are made again.
         """
         assert self._snapshot is not None
         near = part.fetch(self.first, {key[: self._width] for key in self._known}, self._columns)
@@ -121,45 +122,45 @@ class JournaledMap(ABC, Generic[E]):
 
     @property
     def parts(self) -> int:
-        """The number of parts of the snapshot; 0 where all entries are here."""
+        """The number of parts of the snapshot; 0 if all entries are loaded."""
         return 0 if self._snapshot is None else part_count(self._snapshot)
 
     @property
     def changed(self) -> bool:
-        """True if the epoch has touched it, or may have."""
+        """True if the epoch has touched the map, or may have."""
         return bool(self.journal) or self._came is not None
 
     @property
     def is_partial(self) -> bool:
-        """True if stored entries that no change has touched are not here."""
+        """True if stored entries that no change has touched are not loaded."""
         return self._snapshot is not None
 
     def fill(self, keys: Iterable[Row]) -> None:
-        """Take in the stored entries that have their first keys in common with ``keys``, where they are not here."""
+        """Load the stored entries that share their first keys with ``keys``, unless they are loaded."""
         if self._snapshot is not None:
             self.bring(self.first, {key[: self._width] for key in keys})
 
     @property
     def first(self) -> ColumnPositions:
-        """The keys by which what a change touches is taken in."""
+        """The positions of the keys by which touched entries are loaded."""
         return self._columns[: self._width]
 
     def bring(self, positions: ColumnPositions, keys: Collection[Row]) -> None:
-        """Take in the stored entries whose keys at ``positions`` are among ``keys``, where they are not here."""
+        """Load the stored entries whose keys at ``positions`` are among ``keys``, unless they are loaded."""
         if missing := self.missing(positions, keys):
             self.keep(positions, missing, None, self.fetch(positions, missing))
 
     def missing(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> set[Row]:
-        """Those of ``keys`` whose stored entries have not been taken in yet."""
+        """Those of ``keys`` whose stored entries are not loaded yet."""
         asked = set(keys) - self._filled.get(positions, _NOTHING)
         return asked - self._known if positions == self.first else asked
 
     def fetch(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> list[tuple[Row, int]]:
-        """The stored changes under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        """The stored changes under ``keys``. Changes no state, so threads may fetch in parallel."""
         assert self._snapshot is not None
         return self._snapshot.fetch(positions, keys, self._columns)
 
@@ -170,9 +171,9 @@ class JournaledMap(ABC, Generic[E]):
         columns: ColumnPositions | None,
         rows: Iterable[WeightedRow],
     ) -> None:
-        """Take in what was fetched: ``rows`` are all that is stored under ``keys``.
+        """Load fetched entries: ``rows`` are all that is stored under ``keys``.
 
-        An entry that came by another way before has moved since, perhaps, and stays as it is.
+        An entry that was loaded by another key before may have changed since, and is kept as it is.
         """
         found = {key: entry for key, entry in self._summed(rows).items() if key not in self._known}
         self._filled.setdefault(positions, set()).update(keys)
@@ -184,13 +185,14 @@ class JournaledMap(ABC, Generic[E]):
             follower.fill(found.items())
 
     def index(self, positions: tuple[int, ...]) -> Mapping[Any, Iterable[tuple[Row, E]]]:
-        """The entries by their keys at ``positions``: built once, then kept in step at O(1) a move."""
+        """Index of the entries by their keys at ``positions``: built once, then maintained in O(1) per change."""
         if positions not in self._indexes:
             self._indexes[positions] = self._followed(HashIndex(positions))
         return self._indexes[positions].pairs
 
     def order(self, positions: tuple[int, ...], column: int, floats: bool) -> OrderedIndex:
-        """The entries by their keys at ``positions``, in the order of the one at ``column`` (``floats``: a DOUBLE)."""
+        """Index of the entries by their keys at ``positions``, ordered by the key at ``column`` (``floats``: a
+        DOUBLE)."""
         if (positions, column) not in self._orders:
             ordered = OrderedIndex(positions, column, self.numbers_of, self.zeros, floats)
             self._orders[positions, column] = self._followed(ordered)
@@ -213,13 +215,13 @@ class JournaledMap(ABC, Generic[E]):
         return self._ordered_groups[width, sort_key_of]
 
     def states(self, name: object, make: Callable[[], F]) -> F:
-        """The observer of the entries called ``name``, made when it is first used."""
+        """The observer of the entries called ``name``, created when it is first used."""
         if name not in self._states:
             self._states[name] = self._followed(make())
         return cast("F", self._states[name])
 
     def leading_columns(self) -> Mapping[Row, tuple[Any, ...]]:
-        """The first keys that stand before each row of all other keys."""
+        """The first keys of each row of all other keys."""
         if self._firsts is None:
             self._firsts = self._followed(LeadingColumnIndex())
         return self._firsts.of
@@ -230,7 +232,7 @@ class JournaledMap(ABC, Generic[E]):
         return follower
 
     def set(self, key: Row, entry: E | None) -> None:
-        """Give ``key`` a new entry, or none."""
+        """Set the entry of ``key``, or remove it."""
         self.journal.setdefault(key, self.entries.get(key))
         self._put(key, entry)
 
@@ -260,19 +262,19 @@ class JournaledMap(ABC, Generic[E]):
         return zip(self.journal, self.journal.values(), map(self.entries.get, self.journal), strict=True)
 
     def settle(self) -> None:
-        """Take the entries as they are for the state from which the next epoch starts."""
+        """Make the current entries the state from which the next epoch starts."""
         self._came = None
         self.journal.clear()
 
     def rollback(self) -> None:
-        """Put every touched entry back."""
+        """Restore every touched entry."""
         for key, old in self.journal.items():
             self._put(key, old)
         self.journal.clear()
 
 
 class RowMap(JournaledMap[int]):
-    """The rows of a relation with their weights, and the indexes that lookups have asked for.
+    """The rows of a relation with their weights, and the indexes that lookups use.
 
     >>> orders = RowMap()
     >>> orders.absorb([((1, "ann"), 1), ((2, "bob"), 1), ((3, "ann"), 1)])
@@ -304,7 +306,7 @@ class RowMap(JournaledMap[int]):
         return stored
 
     def add(self, sums: Mapping[Row, int]) -> None:
-        """Add to each row of ``sums`` its weight."""
+        """Add the weight of each row of ``sums``."""
         self.fill(sums)
         if len(sums) >= BULK_ROWS and not self.journal and 0 not in sums.values() and self._has_none(sums):
             self._extend(sums)
@@ -312,7 +314,7 @@ class RowMap(JournaledMap[int]):
             self.absorb(sums.items())
 
     def absorb(self, pairs: Iterable[WeightedRow]) -> None:
-        """Add weighted rows, of which some may be equal."""
+        """Add weighted rows, some of which may be equal."""
         self._came = None
         entries, journal, followers = self.entries, self.journal, self._followers
         for row, weight in pairs:
@@ -328,7 +330,7 @@ class RowMap(JournaledMap[int]):
                 follower.move(row, old, new)
 
     def _has_none(self, sums: Mapping[Row, int]) -> bool:
-        """True if no row of ``sums`` is there: not one of their partition, or else, they are looked up."""
+        """True if no row of ``sums`` exists: either their first columns are all new, or each is looked up."""
         by_first = self._indexes.get((0,))
         if by_first is not None:
             firsts = {row[0] for row in sums}
@@ -337,9 +339,9 @@ class RowMap(JournaledMap[int]):
         return self.entries.keys().isdisjoint(sums)
 
     def _extend(self, sums: Mapping[Row, int]) -> None:
-        """Add rows none of which is there yet: what a first load does, several times as fast as row by row.
+        """Add rows that are all new, as a first load does: several times as fast as row by row.
 
-        They are the whole change so far, and ``sums`` is not changed any more.
+        They are the whole change so far, and ``sums`` is not modified any more.
         """
         self._came = sums
         self.entries.update(sums)
@@ -348,7 +350,7 @@ class RowMap(JournaledMap[int]):
             follower.fill(sums.items())
 
     def replace(self, sums: Mapping[Row, int]) -> None:
-        """Hold exactly ``sums`` from now on; entries that stay the same are not touched."""
+        """Set the contents to exactly ``sums``; entries that stay the same are not touched."""
         for row in [row for row in self.entries if not sums.get(row)]:
             self.set(row, None)
         for row, weight in sums.items():
@@ -369,8 +371,8 @@ class RowMap(JournaledMap[int]):
 class RingMap(JournaledMap[RingEntry]):
     """Groups: a weight and ring values for each key. A key of weight 0 has no entry, so its sums start again from 0.
 
-    ``combine`` adds what a statement has summed for a key to the key's entry; it is generated for the map's values
-    (see ``python.compile``), and ``zero`` is the entry of a key that is not there.
+    ``combine`` adds the sums of a statement for a key to the key's entry; it is generated for the map's values (see
+    ``python.compile``), and ``zero`` is the entry of a missing key.
     """
 
     def __init__(self, map_: Map, zero: RingEntry, combine: Callable[[RingEntry, Sequence[Any]], RingEntry]) -> None:
@@ -389,10 +391,10 @@ class RingMap(JournaledMap[RingEntry]):
         return entry if self._whole else tuple([entry[place] for place in self._exact])
 
     def add(self, sums: MapSums) -> None:
-        """Add to each key of ``sums`` what was summed for it."""
+        """Add to each key of ``sums`` the sums of a statement."""
         self.fill(sums)
         if self._plain and not (self.entries or self.journal or self._followers):
-            # As in a first load: a sum of whole numbers that is added to nothing is an entry as it stands.
+            # As in a first load: integer sums added to nothing are the entry itself.
             self._came = {key: tuple(addend) for key, addend in sums.items() if addend[0]}
             self.journal.update(dict.fromkeys(sums))
             self.entries.update(self._came)
@@ -413,7 +415,7 @@ class RingMap(JournaledMap[RingEntry]):
                 follower.move(key, old, new if new[0] else None)
 
     def replace(self, sums: MapSums) -> None:
-        """Hold exactly ``sums`` from now on; entries that stay the same are not touched."""
+        """Set the contents to exactly ``sums``; entries that stay the same are not touched."""
         fresh = {key: entry for key, addend in sums.items() if (entry := self._combine(self._zero, addend))[0]}
         for key in [key for key in self.entries if key not in fresh]:
             self.set(key, None)
@@ -429,7 +431,7 @@ class RingMap(JournaledMap[RingEntry]):
         return {key: entry for key, entry in entries.items() if entry[0]}
 
     def catch_up(self, stored: Iterable[WeightedRow]) -> None:
-        """Add stored changes that others have made. Only their sum is judged, as in ``_summed``."""
+        """Add stored changes that others have made. Only their total is checked, as in ``_summed``."""
         self.settle()
         moved: dict[Row, RingEntry] = {}
         for row, weight in stored:
@@ -443,7 +445,8 @@ class RingMap(JournaledMap[RingEntry]):
         return stored[: self._keys]
 
     def changes(self) -> list[tuple[Row, int]]:
-        """The epoch's net change, in the columns of ``map_fields``: old entries and it give exactly the new ones."""
+        """The epoch's net change, in the columns of ``map_fields``: added to the old entries it gives exactly the new
+        ones."""
         result: list[tuple[Row, int]] = []
         for key, old, new in self.touched():
             if old != new:
@@ -459,13 +462,13 @@ class RingMap(JournaledMap[RingEntry]):
                     raise ArithmeticFault(
                         f"a sum does not fit {value.type}: {after}", where=f"{self._map.name} {key!r}"
                     )
-                # The two sums are too far apart for their difference: take the old entry back, then bring the new one.
+                # The difference of the two sums is not representable: retract the old entry, then insert the new one.
                 return [*self._stored_change(key, old, self._zero), *self._stored_change(key, self._zero, new)]
             parts += change
         return [((*key, *parts), new[0] - old[0])]
 
     def _values(self, *entries: RingEntry) -> Iterator[tuple[Any, ...]]:
-        """The ring values of entries beside each other, a DOUBLE value as its three parts."""
+        """The ring values of several entries side by side, a DOUBLE value as its three parts."""
         place = 1
         for is_double in self._doubles:
             width = 3 if is_double else 1
@@ -473,7 +476,7 @@ class RingMap(JournaledMap[RingEntry]):
             place += width
 
     def _addend(self, row: Row, weight: int) -> list[Any]:
-        """A stored change as a statement would have summed it."""
+        """A stored change in the form in which a statement sums."""
         addend: list[Any] = [weight]
         stored = iter(row[self._keys :])
         for is_double in self._doubles:
@@ -505,7 +508,7 @@ def exact_places(map_: Map) -> tuple[int, ...]:
 
 
 def _difference(before: Any, after: Any, type_: Type) -> Sequence[Any] | None:
-    """The stored columns of a change of a ring value; None where they have no room for it."""
+    """The stored columns of a change of a ring value; None if it is not representable in them."""
     if type_ == DOUBLE:
         change = double_sums.difference(after, before)
         return None if change is None else (change[0], change[1], *double_sums.unpack(change[2]))

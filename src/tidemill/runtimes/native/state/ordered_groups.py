@@ -1,7 +1,7 @@
-"""Ordered groups: the entries of a map by their first keys, in order within each group, for multisets and partitions.
+"""Ordered groups: the entries of a map by their first keys, ordered within each group, for multisets and partitions.
 
-A group before the epoch differs from the group now only in the entries of the journal: so both versions are there at
-once, and nothing is copied.
+A group before the epoch differs from the group after it only in the entries of the journal: so both versions are
+available at once, without a copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SortKey = tuple[Any, ...]
 SortKeyOf = Callable[[Row], SortKey]
 
 AddendsOf = Callable[[Row], WeightAndSums]
-"""The amounts that an entry of weight 1 adds to the sums of its group."""
+"""The addends of an entry of weight 1 to the sums of its group."""
 
 WeightedSortKeys = Iterator[tuple[SortKey, int]]
 """Entries in order, each with its weight."""
@@ -32,10 +32,10 @@ WeightChange = tuple[Row, int | None, int | None]
 """The key of an entry that an epoch has touched, and its weight before and now."""
 
 ChangedSortKey = tuple[SortKey, WeightAndSums, WeightAndSums]
-"""A sort key at which an epoch has changed something, and the numbers there before and now."""
+"""A sort key at which an epoch has changed something, and the numbers there before and after."""
 
 LIST_LIMIT = 64
-"""Size up to which a group is one list: most are small, and blocks of entries take room and time."""
+"""Size up to which a group is one list: most are small, and blocks of entries take space and time."""
 
 
 class SmallOrderedSums:
@@ -51,7 +51,7 @@ class SmallOrderedSums:
         return len(self._pairs)
 
     def fill(self, pairs: Iterable[tuple[SortKey, WeightAndSums]]) -> None:
-        """Take in entries while there are none yet."""
+        """Add entries to an empty group."""
         self._pairs = sorted(pairs, key=_sort_key)
 
     def move(self, sort_key: SortKey, old: WeightAndSums | None, new: WeightAndSums | None) -> None:
@@ -85,7 +85,7 @@ class SmallOrderedSums:
         raise IndexError("row number out of range")
 
     def before(self, upper: SortKey | None) -> WeightAndSums:
-        """The sums over the entries before ``upper``; over all where it is None."""
+        """The sums over the entries before ``upper``; over all if it is None."""
         end = len(self._pairs) if upper is None else bisect_left(self._pairs, upper, key=_sort_key)
         columns = zip(self._zeros, *(numbers for _, numbers in self._pairs[:end]), strict=True)
         return tuple([sum(rest, zero) for zero, *rest in columns])
@@ -98,8 +98,8 @@ GroupEntries = SmallOrderedSums | OrderedSums
 class OrderedGroupIndex:
     """Observes a map without values. NULLs among the first ``width`` keys are equal, as in a GROUP BY.
 
-    Entries of negative weight are left out: a row that has left before it came is in no group yet. ``addends_of`` gives
-    the amounts that are summed besides the weights, and ``zeros`` are the sums of nothing.
+    Entries of negative weight are left out: a row deleted before it is inserted is in no group yet. ``addends_of``
+    gives the amounts that are summed besides the weights, and ``zeros`` are the sums of nothing.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class OrderedGroupIndex:
         self._groups: dict[Row, GroupEntries] = {}
 
     def fill(self, entries: Iterable[tuple[Row, int]]) -> None:
-        """Take in entries that are not there yet."""
+        """Add entries that are new."""
         found: dict[Row, list[tuple[SortKey, WeightAndSums]]] = {}
         for key, weight in entries:
             numbers = self._numbers(key, weight)
@@ -162,7 +162,7 @@ class OrderedGroupIndex:
         return ((prefix, self.group(prefix, moves)) for prefix, moves in found.items())
 
     def all(self) -> Iterator[OrderedGroup]:
-        """Every group, as it is."""
+        """Every group in its current version."""
         return (self.group(prefix) for prefix in list(self._groups))
 
     def group(self, prefix: Row, moves: Sequence[WeightChange] = ()) -> OrderedGroup:
@@ -197,7 +197,7 @@ class GroupVersion(ABC):
 
 
 class NewGroup(GroupVersion):
-    """A group as it is."""
+    """The current version of a group."""
 
     def __init__(self, entries: GroupEntries) -> None:
         self._entries = entries
@@ -217,7 +217,7 @@ class NewGroup(GroupVersion):
 
 
 class OldGroup(GroupVersion):
-    """A group as it was: as it is, but for the entries that were touched, of which there are few."""
+    """A group before the epoch: the current version with the few touched entries reverted."""
 
     def __init__(self, entries: GroupEntries, changed: Sequence[ChangedSortKey]) -> None:
         self._now = entries

@@ -1,8 +1,8 @@
-"""Sums over ranges: the entries of a map in the order of one key column, with sums of blocks of them.
+"""Sums over ranges: the entries of a map ordered by one key column, in blocks that have sums.
 
-Entries stand in blocks of about the square root of their number, and each block knows its sums. A sum over a range adds
-up whole blocks and parts of two, a seek adds up blocks until its condition turns and then looks into one: both visit
-O(sqrt n) numbers, and Python adds lists of numbers up at the speed of C. An entry that comes or goes moves one block.
+Entries are in blocks of about the square root of their number, and each block has its sums. A range sum adds up whole
+blocks and parts of two; a seek adds up blocks until its condition changes and then searches one: both visit O(sqrt n)
+numbers, and Python's ``sum`` over a list runs at the speed of C. Inserting or deleting an entry changes one block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemill.changes.arrow import NAN
 from tidemill.changes.zset import Row
 
 MIN_BLOCK = 32
-"""Length that a block reaches before it is split: to sum a few more numbers costs less than to search."""
+"""Length at which a block is split: summing a few more numbers costs less than a search."""
 
 WeightAndSums = tuple[Any, ...]
 """A weight and sums."""
@@ -27,7 +27,7 @@ SumPositions = tuple[int, ...]
 """Positions of the numbers that are summed: 0 is the weight."""
 
 SumCondition = Callable[..., Any]
-"""Takes the numbers that are asked for as arguments; anything that is not true counts as false."""
+"""Takes the requested numbers as arguments; any false value counts as false."""
 
 
 class OrderedSums:
@@ -46,7 +46,7 @@ class OrderedSums:
         self._zeros = zeros
         self._lasts: list[Any] = []
         self._blocks: list[_SumBlock] = []
-        # The sums of the blocks, a list for each number: these are what is added up most.
+        # The sums of the blocks, a list for each number: contiguous, because they are added up most.
         self._sums: list[list[Any]] = [[] for _ in zeros]
         self._size = 0
 
@@ -54,7 +54,7 @@ class OrderedSums:
         return self._size
 
     def fill(self, numbers: Iterable[tuple[Any, WeightAndSums]]) -> None:
-        """Take in the numbers of many keys while there are none yet."""
+        """Add the numbers of many keys to an empty structure."""
         entries = sorted(numbers, key=itemgetter(0))
         self._size = len(entries)
         length = max(MIN_BLOCK, isqrt(self._size))
@@ -93,11 +93,11 @@ class OrderedSums:
         return tuple([self._sum(number, first, last) for number in numbers])
 
     def before(self, upper: Any) -> WeightAndSums:
-        """The sums of all numbers over the keys that are less than ``upper``; over all where it is None."""
+        """The sums of all numbers over the keys less than ``upper``; over all keys if it is None."""
         return self.between(tuple(range(len(self._zeros))), None, False, upper, False)
 
     def select(self, count: Any) -> Any:
-        """The key at which the sum of the first numbers goes beyond ``count``: of weights, the key of that row."""
+        """The key at which the running sum of the first numbers exceeds ``count``: for weights, the key of that row."""
         return self.last((0,), lambda before: before <= count)
 
     def ascending(self, lower: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -117,7 +117,8 @@ class OrderedSums:
             yield from zip(reversed(block.keys), reversed(block.numbers[0]), strict=True)
 
     def first(self, numbers: SumPositions, condition: SumCondition) -> Any:
-        """The first key for which the sums over all keys after it meet ``condition``, which does so to the end."""
+        """The first key for which the sums over all later keys meet ``condition``, which is monotone: so do all after
+        it."""
         totals = self._running(numbers, reverse=True)
         blocks = len(self._blocks)
         # totals[i] are the sums after the last key of the i-th block from the end.
@@ -128,7 +129,8 @@ class OrderedSums:
         return block.first(numbers, condition, after)
 
     def last(self, numbers: SumPositions, condition: SumCondition) -> Any:
-        """The last key for which the sums over all keys before it meet ``condition``, which does so from the start."""
+        """The last key for which the sums over all earlier keys meet ``condition``, which is monotone: so do all before
+        it."""
         totals = self._running(numbers, reverse=False)
         held = _count(len(self._blocks), lambda i: condition(*totals[i]))
         if not held:
@@ -146,7 +148,7 @@ class OrderedSums:
         return zip(self._sums, self._zeros, strict=True)
 
     def _place(self, key: Any, beyond: bool) -> tuple[int, int]:
-        """Block and place of the first key that is not less than ``key``; or that is greater, where ``beyond``."""
+        """Block and offset of the first key that is not less than ``key``; or that is greater, if ``beyond``."""
         bisect = bisect_right if beyond else bisect_left
         block = bisect(self._lasts, key)
         return block, bisect(self._blocks[block].keys, key) if block < len(self._blocks) else 0
@@ -170,7 +172,7 @@ class OrderedSums:
             del column[at]
 
     def _balance(self, at: int) -> None:
-        """Cut a block that has grown too long in two, and join one that is short with the next."""
+        """Split a block that is too long, and join a short one with the next."""
         longest = max(MIN_BLOCK, 2 * isqrt(self._size))
         length = len(self._blocks[at].keys)
         if length > longest:
@@ -191,7 +193,7 @@ class OrderedSums:
 
 
 class _SumBlock:
-    """Some neighbouring keys, and a list of each of their numbers."""
+    """Some adjacent keys, and a list of each of their numbers."""
 
     __slots__ = ("keys", "numbers")
 
@@ -200,7 +202,7 @@ class _SumBlock:
         self.numbers = numbers
 
     def add(self, key: Any, change: Sequence[Any], leaves: bool) -> int:
-        """Add to the numbers of a key, which comes where it is new; returns by how much there are more keys now."""
+        """Add to the numbers of a key, which is inserted if it is new; returns the change of the number of keys."""
         place = bisect_left(self.keys, key)
         known = place < len(self.keys) and self.keys[place] == key
         if not known:
@@ -219,7 +221,7 @@ class _SumBlock:
         return 0
 
     def split(self) -> _SumBlock:
-        """Give the upper half away."""
+        """Split off the upper half."""
         middle = len(self.keys) // 2
         upper = _SumBlock(self.keys[middle:], [numbers[middle:] for numbers in self.numbers])
         for column in (self.keys, *self.numbers):
@@ -227,7 +229,7 @@ class _SumBlock:
         return upper
 
     def join(self, upper: _SumBlock) -> None:
-        """Take in the next block."""
+        """Append the next block."""
         self.keys += upper.keys
         for own, theirs in zip(self.numbers, upper.numbers, strict=True):
             own += theirs
@@ -247,7 +249,7 @@ class _SumBlock:
 
 
 def _count(size: int, holds: Callable[[int], Any]) -> int:
-    """For how many of the numbers below ``size`` something holds that holds for the small ones only."""
+    """The number of integers below ``size`` for which a monotone condition holds, by binary search."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -259,10 +261,10 @@ def _count(size: int, holds: Callable[[int], Any]) -> int:
 
 
 class OrderedIndex:
-    """The entries of a map by some of their keys, and under these in the order of another key.
+    """The entries of a map by some of their keys, ordered by another key within these.
 
     ``numbers_of`` gives the weight and the sums of an entry. An entry with NULL in one of these keys is left out: NULL
-    equals nothing and lies in no range. ``floats`` says that the keys in order are DOUBLEs, of which NaN is the
+    equals nothing and lies in no range. ``floats`` says that the ordering keys are DOUBLEs, of which NaN is the
     greatest.
     """
 
@@ -284,7 +286,7 @@ class OrderedIndex:
         self._under: dict[Any, OrderedSums] = {}
 
     def fill(self, entries: Iterable[tuple[Row, Any]]) -> None:
-        """Take in the entries of a map, all at once."""
+        """Add the entries of a map in bulk."""
         under: dict[Any, list[tuple[Any, WeightAndSums]]] = {}
         for key, entry in entries:
             prefix, place = self._prefix_of(key), key[self._column]
@@ -319,13 +321,13 @@ class OrderedIndex:
         return ordered.between(numbers, low, lower_closed, high, upper_closed)
 
     def first(self, prefix: Any, numbers: SumPositions, condition: SumCondition) -> Any:
-        """As ``OrderedSums.first``, for the entries under ``prefix``; None where there is no such key."""
+        """As ``OrderedSums.first``, for the entries under ``prefix``; None if there is no such key."""
         ordered = self._under.get(prefix)
         found = None if ordered is None else ordered.first(numbers, condition)
         return None if found is None else self._original(found)
 
     def last(self, prefix: Any, numbers: SumPositions, condition: SumCondition) -> Any:
-        """As ``OrderedSums.last``, for the entries under ``prefix``; None where there is no such key."""
+        """As ``OrderedSums.last``, for the entries under ``prefix``; None if there is no such key."""
         ordered = self._under.get(prefix)
         found = None if ordered is None else ordered.last(numbers, condition)
         return None if found is None else self._original(found)

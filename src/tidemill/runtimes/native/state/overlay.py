@@ -1,4 +1,4 @@
-"""A large relation in memory: columns as they were read, and a dictionary of what changed since."""
+"""A large relation in memory: a snapshot in columns, and a dictionary overlay of later changes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tidemill.runtimes.native.state.snapshot import (
 
 
 class OverlaidRelation:
-    """The sum of a snapshot and the changes since. Equal rows may stand in both: loops are linear and need no sum.
+    """The sum of a snapshot and the changes since. Equal rows may be in both: loops are linear and need no sum.
 
-    A snapshot does not change, so what was fetched from it once is kept.
+    A snapshot is immutable, so fetched rows are cached.
     """
 
     def __init__(self, snapshot: RelationSnapshot, width: int) -> None:
@@ -31,7 +31,7 @@ class OverlaidRelation:
 
     @property
     def remote(self) -> bool:
-        """True if each fetch is a job."""
+        """True if each fetch runs a job."""
         return self._snapshot.remote
 
     @property
@@ -45,7 +45,7 @@ class OverlaidRelation:
         return part_count(self._snapshot)
 
     def extend(self, part: RelationSnapshot) -> None:
-        """Add what others have committed since; what was fetched before is fetched again."""
+        """Add what others have committed since; cached rows are fetched again."""
         self.since.settle()
         self._snapshot = extend_snapshot(self._snapshot, part)
         self._fetched.clear()
@@ -54,12 +54,12 @@ class OverlaidRelation:
     def lookup(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> dict[Any, list[tuple[Row, int]]]:
-        """The weighted rows under each of ``keys``, as an index has them: the key of one column is its bare value.
+        """The weighted rows under each of ``keys``, in the form of an index: the key of one column is its bare value.
 
-        Of rows of the snapshot only ``columns`` need be right, where they are given.
+        If ``columns`` are given, only these need be right in rows of the snapshot.
         """
         sought = {key for key in keys if None not in key}
-        held = self._from_base(positions, sought, columns)
+        held = self._from_snapshot(positions, sought, columns)
         changed = self.since.index(positions)
         found = {}
         for key in map(index_key, sought):
@@ -67,7 +67,7 @@ class OverlaidRelation:
             found[key] = [*rows, *changed[key]] if key in changed else rows
         return found
 
-    def _from_base(
+    def _from_snapshot(
         self, positions: ColumnPositions, keys: set[Row], columns: ColumnPositions | None
     ) -> dict[Any, list[tuple[Row, int]]]:
         if missing := self.missing(positions, keys, columns):
@@ -77,7 +77,7 @@ class OverlaidRelation:
     def missing(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> set[Row]:
-        """Those of ``keys`` whose rows have not been fetched yet, neither with these columns nor with more."""
+        """Those of ``keys`` whose rows are not cached yet, neither with these columns nor with more."""
         held, wanted = self._held(positions, columns), set(self._wanted(positions, columns))
         wider = [rows for (by, has), rows in self._fetched.items() if by == positions and wanted < set(has)]
         missing = set()
@@ -94,7 +94,7 @@ class OverlaidRelation:
     def fetch(
         self, positions: ColumnPositions, keys: Collection[Row], columns: ColumnPositions | None = None
     ) -> list[tuple[Row, int]]:
-        """The rows of the snapshot under ``keys``. Changes nothing here, so threads may fetch side by side."""
+        """The rows of the snapshot under ``keys``. Changes no state, so threads may fetch in parallel."""
         return self._snapshot.fetch(positions, keys, self._wanted(positions, columns))
 
     def keep(
@@ -104,7 +104,7 @@ class OverlaidRelation:
         columns: ColumnPositions | None,
         rows: Collection[tuple[Row, int]],
     ) -> None:
-        """Remember what was fetched: ``rows`` are all that the snapshot has under ``keys``."""
+        """Cache fetched rows: ``rows`` are all that the snapshot has under ``keys``."""
         held, key_of = self._held(positions, columns), itemgetter(*positions)
         held.update({index_key(key): [] for key in keys})
         for pair in rows:
@@ -115,7 +115,7 @@ class OverlaidRelation:
         return self._fetched.setdefault((positions, self._wanted(positions, columns)), {})
 
     def _wanted(self, positions: ColumnPositions, columns: ColumnPositions | None) -> ColumnPositions:
-        """The columns to fetch: those asked for, all where none are named, and the key by which rows are found."""
+        """The columns to fetch: the requested ones, or all if None, and the key by which rows are found."""
         return tuple(sorted({*(range(self._width) if columns is None else columns), *positions}))
 
     def weights(self, rows: Collection[Row]) -> ZSet:
@@ -142,7 +142,7 @@ _NONE: list[tuple[Row, int]] = []
 
 
 def index_key(key: Row) -> Any:
-    """A key as the generated code asks for it.
+    """A key in the form that generated code looks up.
 
     >>> index_key((7,)), index_key((7, "a"))
     (7, (7, 'a'))

@@ -23,13 +23,13 @@ Hashes = npt.NDArray[np.uint64]
 
 
 ColumnPositions = tuple[int, ...]
-"""Columns, by where they stand in a row."""
+"""Column positions in a row."""
 
 
 class RelationSnapshot(Protocol):
-    """Weighted rows that never change: what the store held when they were first asked for.
+    """Immutable weighted rows: the contents of the store when they were first read.
 
-    ``remote`` bases answer each fetch by a job that goes through all rows: ask seldom, and for many keys.
+    ``remote`` snapshots answer each fetch by a job that scans all rows: fetch seldom, and many keys at once.
     """
 
     remote: bool
@@ -47,7 +47,7 @@ class RelationSnapshot(Protocol):
 
 
 class UnionSnapshot:
-    """Several snapshots that add up: what was read first, and what came to the store since."""
+    """The sum of several snapshots: the first one, and later additions to the store."""
 
     remote = False
 
@@ -70,17 +70,17 @@ class UnionSnapshot:
 
 
 def extend_snapshot(snapshot: RelationSnapshot, part: RelationSnapshot) -> UnionSnapshot:
-    """A snapshot with what came since."""
+    """A snapshot with later additions."""
     return UnionSnapshot((*(snapshot.parts if isinstance(snapshot, UnionSnapshot) else (snapshot,)), part))
 
 
 def part_count(snapshot: RelationSnapshot) -> int:
-    """The number of parts that each fetch asks."""
+    """The number of parts that each fetch queries."""
     return len(snapshot.parts) if isinstance(snapshot, UnionSnapshot) else 1
 
 
 def widen_rows(table: pa.Table, fields: Sequence[Field], columns: ColumnPositions) -> list[tuple[Row, int]]:
-    """Weighted rows of some columns, each value at its place in a row of all ``fields``."""
+    """Weighted rows of some columns, each value at its position in a row of all ``fields``."""
     pairs = from_arrow(table, [fields[i] for i in columns])
     if len(columns) == len(fields):
         return pairs
@@ -193,7 +193,7 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
         words = [_words(chunk) for chunk in column.chunks]
         return np.concatenate(words) if words else np.zeros(0, dtype=np.uint64)
     if pa.types.is_nested(kind) or pa.types.is_string(kind):
-        import pandas as pd  # 0.4 s of CPU, which most processes need not spend
+        import pandas as pd  # importing it takes 0.4 s, which most processes need not spend
 
         values = column.to_pandas().to_numpy(dtype=object)
         if pa.types.is_nested(kind):
@@ -213,7 +213,7 @@ def _hash_column(column: pa.ChunkedArray) -> Hashes:
 
 
 def _filled(column: pa.ChunkedArray, value: float) -> npt.NDArray[Any]:
-    """The values with something in the place of NULL; any value does, for a fetch compares the rows themselves."""
+    """The values with a filler for NULL; any value does, since a fetch compares the rows themselves."""
     return np.ascontiguousarray(pc.fill_null(column, value).to_numpy())
 
 
@@ -227,7 +227,7 @@ def _words(chunk: pa.Array) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Spread the bits, so that neighbouring keys have hashes far apart (the finalizer of SplitMix64)."""
+    """Mix the bits (the finalizer of SplitMix64), so that adjacent keys have distant hashes."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -15,7 +15,7 @@ from tidemill.runtimes.native.state.snapshot import ColumnPositions
 
 
 def net_rows(pairs: list[tuple[Row, int]]) -> ZSet:
-    """The sum of weighted rows; where they are all different, as most often, there is nothing to add up."""
+    """The sum of weighted rows; if they are all distinct, as is usual, nothing is added up."""
     net = ZSet(pairs)
     if len(net) < len(pairs) or 0 in net.values():
         return ZSet.summed(pairs)
@@ -23,7 +23,7 @@ def net_rows(pairs: list[tuple[Row, int]]) -> ZSet:
 
 
 def adds_new_keys(table: Table, change: ZSet, contents: RowMap | OverlaidRelation) -> bool:
-    """True if all that ``change`` does is to add one row for each of some new primary keys. Quick where it is so."""
+    """True if ``change`` only inserts one row for each of some new primary keys. Cheap if it does."""
     if (
         not table.primary_key
         or len(change) < BULK_ROWS

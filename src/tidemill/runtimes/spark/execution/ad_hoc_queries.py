@@ -43,7 +43,7 @@ class AdHocQueries:
         self._workers = workers
 
     def size(self, program: Program) -> int:
-        """How many stored rows a program reads, before summing."""
+        """Number of stored rows that a program reads, before summing."""
         own = {stage.name for stage in program.stages}
         read = {name for stage in program.stages for name in stage.inputs} - own
         return sum(map(self._store.rows, read))
@@ -64,7 +64,8 @@ class AdHocQueries:
                 self._frames.spark.catalog.dropTempView(view.strip("`"))
 
     def rows(self, stage: Stage, views: Mapping[str, str]) -> str:
-        """The query for the rows of one stage, summed; ``views`` say what to select from for some of its inputs."""
+        """The query for the rows of one stage, summed; ``views`` has the views to select from for some of its
+        inputs."""
 
         def bind(source: RelationLoop) -> str:
             return views.get(source.relation) or self._frames.state(source.relation)
@@ -87,24 +88,24 @@ class AdHocQueries:
         raise TypeError(f"no query for the rows of {type(stage.finish).__name__}")
 
     def frame(self, name: str) -> DataFrame:
-        """The current rows of a relation, duplicates as often as they occur."""
+        """The current rows of a relation, each as often as its weight."""
         fields = self._frames.fields(name)
         if self._is_plain(name):
             return self._frames.spark.sql(f"SELECT {_columns(fields)} FROM {self._frames.state(name)}")
         return self._copies(self._frames.state(name), fields)
 
     def _copies(self, state: str, fields: Sequence[Field]) -> DataFrame:
-        """Weighted rows as rows, each as often as its weights sum up to."""
+        """Weighted rows as rows, each repeated by the sum of its weights."""
         summed = lower_linear([f"SELECT * FROM {state}"], fields)
         copies = f"LATERAL VIEW explode(sequence(1L, {quote(WEIGHT)})) copies AS copy"
         return self._frames.spark.sql(f"SELECT {_columns(fields)} FROM ({summed}) {copies}")
 
     def _is_plain(self, name: str) -> bool:
-        """Whether all stored weights are 1, as footers say: then the rows are there as they should be read."""
+        """True if all stored weights are 1 according to the footers: then stored rows can be read as they are."""
         return all(_weights(run.file) == (1, 1) for run in self._store.runs(name))
 
     def recompute(self, query: str, definitions: Mapping[str, str | ChangeSet | None]) -> ChangeSet:
-        """Spark's own answer to a query text over rows as they are or were, see ``DataFrameRuntime.recompute``."""
+        """Spark's own answer to a query text over current or past rows, see ``DataFrameRuntime.recompute``."""
         spark = self._frames.spark
         try:
             for name, definition in definitions.items():
@@ -140,12 +141,12 @@ def _fields(result: DataFrame) -> tuple[Field, ...]:
 
 
 def _filled(map_: Map, added: Mapping[str, Sequence[str]]) -> MultisetChange:
-    """A map that was empty and has what is added to it."""
+    """A map that was empty and now has what is added to it."""
     return MultisetChange(map_, f"({lower_stored_map_change(added[map_.name], map_)})", None)
 
 
 def _weights(file: object) -> tuple[int, int] | None:
-    """The smallest and the largest weight in a Parquet file, None where its footer does not say."""
+    """The smallest and the largest weight in a Parquet file, None if its footer does not have them."""
     footer = pq.read_metadata(file)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     column = footer.schema.names.index(WEIGHT) if WEIGHT in footer.schema.names else None

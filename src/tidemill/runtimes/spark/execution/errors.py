@@ -15,16 +15,16 @@ from pyspark.logger import PySparkLogger
 from tidemill.model.errors import ArithmeticFault, SetupError, StorageError, TidemillError, Unsupported
 from tidemill.storage.filesystem.durable_files import damaged
 
-# SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, casts and indexes that cannot be.
+# SQLSTATE class 22 is the standard's "data exception": overflow, division by zero, invalid casts and indexes.
 _DATA_EXCEPTION = re.compile(r"\[(?P<condition>[A-Z_.]+)\] (?P<message>.+?)\s*SQLSTATE: 22", re.DOTALL)
 
-# SEQUENCE is the one function here whose failures have no condition of their own.
+# SEQUENCE is the one function here whose failures have no error condition of their own.
 _SEQUENCE = re.compile(r"Illegal sequence boundaries: .*|Too long sequence: .*|Can't create array with .*")
 
-# Spark ends recursive queries after 100 rounds or a million rows, where ours may go on.
+# Spark ends recursive queries after 100 iterations or a million rows, where ours may go on.
 _RECURSION = "[RECURSION_"
 
-# What a Python worker raised comes as the text of its traceback, the error at its end.
+# An exception of a Python worker arrives as the text of its traceback, with the error at its end.
 _WORKER_FAULT = re.compile(
     r"^tidemill\.model\.errors\.ArithmeticFault: (?P<what>.*)(?:\nhint: (?P<hint>.*))?", re.MULTILINE
 )
@@ -32,7 +32,7 @@ _WORKER_FAULT = re.compile(
 # Spark names a file that a task could not read by its URL, which has no spaces.
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(?P<why>[A-Z_]+)\] Encountered error while reading file (?P<url>\S+)\.\s")
 
-# What Parquet and its decompression say of bytes that cannot be a page; a full table of open files is said by others.
+# Messages of Parquet and its decompression about invalid pages; too many open files are reported by others.
 _BAD_PAGE = re.compile(r"^Caused by: (?:org\.apache\.parquet|com\.github\.luben\.zstd)\S*: (?P<what>.+)$", re.MULTILINE)
 
 # The line that py4j puts before what Java says.
@@ -44,12 +44,12 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 @contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Let failures of Spark jobs in this block be raised as errors of the view or table ``where``."""
+    """Raise failures of Spark jobs in this block as errors of the view or table ``where``."""
     with _quiet():
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            # What fails on the way to a broadcast comes as Java's own exception, with its causes in its text.
+            # A failure during a broadcast arrives as Java's own exception, with its causes in its text.
             raise translate(error, where) from error
 
 
@@ -81,7 +81,7 @@ def translate(error: PySparkException | Py4JJavaError, where: str) -> TidemillEr
 
 
 def _unread(why: str, url: str, text: str) -> StorageError | None:
-    """The error for a file that a task did not read, where the file is the cause."""
+    """The error for a file that a task could not read, if the file is the cause."""
     file = Path(unquote(urlparse(url).path))
     if why == "FILE_NOT_EXIST":
         return StorageError(
@@ -95,7 +95,7 @@ def _unread(why: str, url: str, text: str) -> StorageError | None:
 
 
 def first_sentence(message: str) -> str:
-    """What happened, begun as our errors begin, without Spark's advice on how to make it go unnoticed.
+    """The failure, in the style of our errors, without Spark's advice on how to suppress it.
 
     >>> first_sentence("Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead.")
     'division by zero'
@@ -106,7 +106,7 @@ def first_sentence(message: str) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # They must be made by pyspark's own class: a plain logger of that name would break its reports ever after.
+    # They must be created by pyspark's own class: a plain logger of that name would break its reports ever after.
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:

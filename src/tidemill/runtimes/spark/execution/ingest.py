@@ -1,4 +1,4 @@
-"""Frames that users hand over, batch or streaming, become changes of a table."""
+"""DataFrames that users pass in, batch or streaming, as changes of a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidemill.storage.store import Store
 
 
 def collect_small(frame: DataFrame) -> pa.Table | None:
-    """The frame's rows as Arrow, or None where they are too many for this process."""
+    """The frame's rows as Arrow, or None if they are too many for this process."""
     rows = frame.limit(COLLECT_ROWS + 1).toArrow()
     return rows if rows.num_rows <= COLLECT_ROWS else None
 
@@ -46,7 +46,7 @@ def stage_large(frame: DataFrame, table: Table, store: Store, epoch: int) -> Cha
 
 @contextmanager
 def _values_refused() -> Iterator[None]:
-    """Let the complaint of ``_column`` be raised as what it is."""
+    """Raise errors of ``_column`` as data errors."""
     try:
         yield
     except PySparkException as error:
@@ -77,10 +77,11 @@ def _column(field: Field, names: Mapping[str, str], table: Table) -> str:
 
 
 class StreamBatches:
-    """Takes each batch of a streaming query in exactly once.
+    """Commits each batch of a streaming query exactly once.
 
-    Spark repeats a batch after a failure, with its number. The number is committed with the batch's epoch, so a batch
-    that was taken in before is known by it. A query that starts from a new checkpoint has a new id and counts from 0.
+    Spark repeats a batch after a failure, with its number. The number is committed with the batch's epoch, which
+    identifies a batch that was committed before. A query that starts from a new checkpoint has a new id and counts from
+    0.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class StreamBatches:
         self._take = take
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Take batch ``number`` in, unless it was."""
+        """Commit batch ``number``, unless it already is."""
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         known = json.loads(self._position(self._name) or "{}")
         if known.get("query") == query and known.get("batch", -1) >= number:

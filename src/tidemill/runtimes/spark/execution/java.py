@@ -66,7 +66,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def inspect_java(binary: Path) -> Java | None:
-    """What ``java -version`` says of itself; None where it cannot be run."""
+    """The version that ``java -version`` reports; None if it cannot be run."""
     try:
         answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -90,7 +90,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
         yield Path(home, "bin", "java")
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
         yield Path(on_path)
-    # macOS has a tool of its own that knows where its Javas are.
+    # macOS has a tool of its own that lists its Java installations.
     if (tool := Path("/usr/libexec/java_home")).exists():
         answer = subprocess.run([tool, "-v", f"{OLDEST}+"], capture_output=True, text=True, check=False)
         if answer.returncode == 0:
@@ -109,7 +109,7 @@ def _wrap(java: Java) -> Path:
     cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache_folder / "tidemill" / f"java-{java.version}"
     wrapper = home / "bin" / "java"
-    # A child of a program that runs Spark inherits its JAVA_HOME: a wrapper around itself would run for ever.
+    # A child of a program that runs Spark inherits its JAVA_HOME: a wrapper around itself would loop forever.
     if wrapper.exists() and wrapper.samefile(java.binary):
         return home
     text = _WRAPPER.format(java=shlex.quote(str(java.binary)))

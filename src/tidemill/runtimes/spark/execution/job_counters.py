@@ -1,4 +1,4 @@
-"""What an epoch cost on Spark: jobs, bytes read, bytes written, from the figures that Spark keeps of its own stages."""
+"""The cost of an epoch on Spark: jobs, bytes read, bytes written, from Spark's own stage metrics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Meter:
             self._context.removeJobTag(self._tag)
 
     def read(self) -> Counters:
-        """The cost so far. Waits until Spark has booked what has run."""
+        """The cost so far. Waits until Spark has recorded what has run."""
         java = self._context._jsc.sc()
         java.listenerBus().waitUntilEmpty()
         tracker, store = java.statusTracker(), java.statusStore()
@@ -53,7 +53,7 @@ class Meter:
 
 
 def _attempt(store: Any, stage: int) -> Any:
-    """Spark's figures of a stage; None where it was skipped, its output being there already."""
+    """Spark's metrics of a stage; None if it was skipped because its output existed."""
     try:
         return store.lastStageAttempt(stage)
     except Py4JJavaError:

@@ -1,4 +1,4 @@
-"""Nested files through Spark's readers: whatever it reaches, in whichever format it reads."""
+"""Nested files through Spark's readers: any file system and format that it supports."""
 
 from __future__ import annotations
 

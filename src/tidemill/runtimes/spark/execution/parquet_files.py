@@ -1,7 +1,7 @@
-"""Parquet files between Spark and the store: what Spark writes is counted by Spark, and compared with what is found.
+"""Parquet files between Spark and the store: the row count that Spark reports is compared with the files found.
 
 On a cluster whose machines do not share the disk of the warehouse, every task writes to its own, and the job succeeds.
-This process would find fewer files, or none, and would commit them as all there is.
+This process would find fewer files, or none, and would commit them as complete.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tidemill.model.errors import StorageError
 __all__ = ["read_files", "write_files"]
 
 READING = {"parquet.page.verify-checksum.enabled": "true"}
-"""A file is compared with its checksum before Spark is given it; a page that goes bad after that is noticed by this."""
+"""Verifies page checksums: a file is verified before Spark reads it, and this detects damage after that."""
 
 WRITING = {
     "parquet.page.write-checksum.enabled": "true",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-"""Said for each file that is written, whatever a given session says: what is read later depends on the checksums."""
+"""Set for each written file, whatever a given session has: later reads depend on the checksums."""
 
 _ESCAPES = {ord(sign): f"\\{sign}" for sign in "*?[]{}\\"}
 
@@ -32,7 +32,7 @@ _ROWS = "rows"
 
 
 def write_files(frame: DataFrame, folder: Path, name: str) -> dict[Path, int]:
-    """Write the rows of ``name`` into a folder; returns the files that hold some, with how many, as footers say."""
+    """Write the rows of ``name`` into a folder; returns the nonempty files with their row counts, from the footers."""
     written = Observation()
     writer = frame.observe(written, count(lit(1)).alias(_ROWS)).write.mode("append")
     writer.options(**WRITING).parquet(_url(folder))
@@ -53,7 +53,7 @@ def _compare(written: int, found: int, folder: Path, name: str) -> None:
 
 
 def read_files(spark: SparkSession, files: Iterable[Path], schema: str) -> DataFrame:
-    """Parquet files with a schema that is given rather than looked up; pages are compared with their checksums."""
+    """Parquet files with an explicit schema; pages are compared with their checksums."""
     return spark.read.options(**READING).schema(schema).parquet(*[_pattern(file) for file in files])
 
 
@@ -63,10 +63,10 @@ def _url(path: Path) -> str:
 
 
 def _pattern(path: Path) -> str:
-    """The same for Spark's readers, which take a path for a pattern: the one that only this path matches.
+    """The same for Spark's readers, which take a path for a glob pattern: the pattern that matches only this path.
 
-    Spark can be told to take no path for a pattern (``__globPaths__``), and then reads too much: for each path that
-    looks like one it takes all paths that it was given, so each of three files is read three times.
+    Spark's option to disable globbing (``__globPaths__``) reads too much: for each path that looks like a pattern it
+    takes all paths that it was given, so each of three files is read three times.
 
     >>> _pattern(Path("/data/w[1] %41/a.parquet"))
     'file:///data/w\\\\[1\\\\] %41/a.parquet'

@@ -1,4 +1,4 @@
-"""Results of jobs as changes: small ones come back as Arrow, large ones are written where the store will find them."""
+"""Results of jobs as changes: small ones are collected as Arrow, large ones are written to files of the store."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tidemill.storage.runs import PARQUET_OPTIONS, columns_with_statistics
 from tidemill.storage.store import Store
 
 STAGE_ROWS = 10_000
-"""A change of more rows is put in a file: as part of a query, Spark would go through it whenever it plans."""
+"""Row count above which a change is put in a file: inline, Spark would process it in every planning step."""
 
 COLLECT_ROWS = 250_000
-"""An epoch that brings at most this many rows has its results collected by the driver, which saves writing jobs."""
+"""Row count of an epoch up to which its results are collected by the driver, which saves writing jobs."""
 
 _RESULT = quote(f"{VIEW_PREFIX}result")
 
 
 class ResultCollector:
-    """Where the results of one epoch go."""
+    """Collects the results of one epoch."""
 
     def __init__(self, spark: SparkSession, store: Store, epoch: int) -> None:
         self._spark = spark
@@ -45,7 +45,7 @@ class ResultCollector:
         self._epoch = epoch
 
     def stage(self, change: ChangeSet, name: str) -> ChangeSet:
-        """A change in a file, so that Spark reads it in parallel and the store takes the file as it is."""
+        """A change in a file, so that Spark reads it in parallel and the store adopts the file."""
         if len(change) <= STAGE_ROWS or change.files is not None:
             return change
         table = change.arrow()
@@ -65,7 +65,7 @@ class ResultCollector:
         return self._write(_sorted(frame, [quote(f.name) for f in order]) if order else frame, name, fields)
 
     def collect_bounded(self, sql: str, name: str, fields: Sequence[Field], most: int) -> ChangeSet:
-        """The same for a query that may give up to ``most`` rows, and mostly gives far fewer."""
+        """The same for a query that returns at most ``most`` rows, and mostly far fewer."""
         if most <= COLLECT_ROWS:
             return self.collect_change(sql, name, fields, most)
         with self._held(sql) as (frame, rows):
@@ -84,7 +84,7 @@ class ResultCollector:
 
     @contextmanager
     def _held(self, sql: str) -> Iterator[tuple[DataFrame, int]]:
-        """A result that has been computed, and how many rows it has: many rows often meet in few groups."""
+        """A computed result and its row count: many rows often fall into few groups."""
         frame = self._spark.sql(sql).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield frame, frame.count()
@@ -117,7 +117,7 @@ class ResultCollector:
 
 
 def _sorted(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The rows as files should have them of which lookups read little: each a range of the first key, in its order."""
+    """The rows in an order that suits lookups: each file a range of the first key, sorted by it."""
     return frame.repartitionByRange(*keys[:1]).sortWithinPartitions(*keys)
 
 
@@ -131,12 +131,12 @@ def _split(table: pa.Table, map_: Map, finish: GroupEmission, fields: Sequence[F
 
 
 def _sides(columns: Sequence[str]) -> list[tuple[str, int]]:
-    """The columns that hold rows, with the sign of those in the change: a map that was empty showed none before."""
+    """The columns that hold rows, with their sign in the change: a map that was empty had none before."""
     return [(side, sign) for side, sign in ((OLD_ROW, -1), (NEW_ROW, +1)) if side in columns]
 
 
 def shows_keys(finish: GroupEmission, map_: Map) -> bool:
-    """Whether every key is a column of the rows: then rows of different keys differ and need not be summed."""
+    """True if every key is a column of the rows: then rows of different keys differ and need not be summed."""
     bare = {output.scalar.name for output in finish.outputs if isinstance(output.scalar, Column)}
     return bare.issuperset(names_of(map_.keys))
 
@@ -147,8 +147,8 @@ def _typed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
 
 def _moved(table: pa.Table, map_: Map, finish: GroupEmission) -> pa.Table:
-    """The map's part of a result. A key can be there without having moved: the global one, which shows a row in any
-    case, and one under which only a multiset has moved."""
+    """The map's part of a result. A key can be in it without having changed: the global one, which always has a row,
+    and one under which only a multiset has changed."""
     typed = _typed(table, map_fields(map_))
     if map_.keys and not finish.multiset_reads:
         return typed

@@ -1,6 +1,6 @@
-"""Sessions: a local one of our own, tuned for small steps, or a quiet corner of the session that a user gave us.
+"""Sessions: a local one of our own, tuned for small steps, or a branch of the session that a user gave us.
 
-Neither touches what is not ours. A given session is not configured but *branched*: ``newSession`` shares its cluster
+Neither changes what is not ours. A given session is not configured but *branched*: ``newSession`` shares its cluster
 and has settings and temporary views of its own, so ANSI arithmetic and UTC hold in ours whatever holds in theirs.
 """
 
@@ -29,10 +29,10 @@ SEMANTIC_SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
-"""What decides answers. Both runtimes agree because these hold in every session that we use."""
+"""Settings that affect results. Both runtimes agree because these hold in every session that we use."""
 
 MAX_LISTED_KEYS = 256
-"""Up to so many values that a column is to have are tried on the files one by one; Spark itself would try ten."""
+"""Number of values in an IN list up to which each is compared with file statistics; Spark's default is ten."""
 
 LATENCY_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
@@ -43,11 +43,12 @@ LATENCY_SETTINGS = {
     "spark.sql.parquet.pushdown.inFilterThreshold": str(MAX_LISTED_KEYS),
     "spark.sql.maxPlanStringLength": "100000",
 }
-"""What makes small steps fast: plans are not revised while they run nor described at any length, and listing files is
-no job of its own."""
+"""Settings that make small steps fast: plans are not adapted while they run nor printed in full, and listing files is
+not a job of its own."""
 
 HADOOP_SETTINGS = {"parquet.hadoop.vectored.io.enabled": "false"}
-"""How files are read: vectored reads of Parquet gain nothing on a local disk, and Spark does not count their bytes."""
+"""Settings for reading files: vectored reads of Parquet gain nothing on a local disk, and Spark does not count their
+bytes."""
 
 PROCESS_SETTINGS = {
     "spark.ui.enabled": "false",
@@ -61,13 +62,13 @@ PROCESS_SETTINGS = {
     "spark.buffer.pageSize": "2m",
     "spark.sql.ui.retainedExecutions": "100",
 }
-"""What only a session that we start ourselves can be told: it fixes the process, not the query.
+"""Settings that only a session that we start ourselves can have: they belong to the process, not the query.
 
-A page is the least that a broadcast table, a sort or a sum takes of memory, and Spark would make it 64 MB: a few dozen
-small joins whose tables wait to be swept would fill the heap.
+A page is the minimum memory of a broadcast table, a sort or an aggregate, 64 MB by default: a few dozen small joins
+whose tables are not collected yet would fill the heap.
 """
 
-# Errors of tasks come back as exceptions, so the log would only say them twice, with Java's stack traces.
+# Errors of tasks are raised as exceptions, so the log would only repeat them, with Java's stack traces.
 _LOG_SETTINGS = """rootLogger.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -84,9 +85,9 @@ _started: SparkSession | None = None
 
 
 def local_session() -> SparkSession:
-    """Spark in a process of this machine, started when first asked for and then the same for everybody.
+    """Spark in a process of this machine, started on first use and then shared.
 
-    Where the program already runs Spark, that one is branched: there can be only one in a process.
+    If the program already runs Spark, that session is branched: there can be only one in a process.
     """
     global _started
     if SparkContext._active_spark_context is not None:
@@ -140,7 +141,7 @@ def _process_settings() -> dict[str, str]:
 
 
 def driver_memory(machine: int) -> int:
-    """How many MiB Spark may take of a machine with that many bytes: a quarter, at least 1 GiB, at most 16.
+    """Memory for Spark in MiB on a machine with that many bytes: a quarter, at least 1 GiB, at most 16.
 
     >>> driver_memory(8 << 30), driver_memory(2 << 30)
     (2048, 1024)

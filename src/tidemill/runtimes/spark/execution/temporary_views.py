@@ -1,4 +1,4 @@
-"""Weighted rows as temporary views of a Spark session: stored contents of relations and maps, and changes under way."""
+"""Weighted rows as temporary views of a Spark session: stored contents of relations and maps, and current changes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tidemill.runtimes.spark.lowering.sql_text import comma_list, no_rows_sql, q
 from tidemill.storage.store import Store
 
 VIEW_PREFIX = "tidemill: "
-"""How the names of our temporary views begin, so that no table of a query has such a name."""
+"""Prefix of our temporary views' names, which no table of a query has."""
 
 _numbers = count()
 
 
 class TemporaryViews:
-    """What queries of an epoch read. A state is the stored log of a map and the changes that it has absorbed since.
+    """The inputs of an epoch's queries. A state is the stored log of a map and the changes that it has absorbed since.
 
     Joins and sums are linear, so a state is never consolidated: its log is read as it is, in one scan of all its files.
     """
@@ -33,7 +33,7 @@ class TemporaryViews:
         self._store = store
         self._fields_of = fields_of
         self._session = session
-        # Several warehouses may share a session, and each has tables of its own.
+        # Several warehouses may share a session, and each has its own tables.
         self._prefix = f"{VIEW_PREFIX}{next(_numbers)}, "
         self._stored: dict[str, tuple[Path, ...]] = {}
         self._changes: dict[int, tuple[str, ChangeSet]] = {}
@@ -49,10 +49,10 @@ class TemporaryViews:
         return self._fields_of(relation)
 
     def state(self, relation: str, fields: Sequence[Field] | None = None, stored: str | None = None) -> str:
-        """The weighted rows of a relation as they are now, as something to select from.
+        """The current weighted rows of a relation, as a FROM item.
 
-        ``fields`` are the columns that are wanted, all where none are named; ``stored`` is a view that has what is
-        needed of the stored rows, where not all are.
+        ``fields`` are the wanted columns, all if None; ``stored`` is a view with the needed stored rows, if not all are
+        needed.
         """
         wanted = self.fields(relation) if fields is None else fields
         columns = comma_list(quote(name) for name in (*(f.name for f in wanted), WEIGHT))
@@ -63,25 +63,25 @@ class TemporaryViews:
         return f"({' UNION ALL '.join(parts) or no_rows_sql(wanted)})"
 
     def rows(self, relation: str) -> int:
-        """How many rows the state of a relation has, before summing."""
+        """Number of rows in the state of a relation, before summing."""
         absorbed = (rows for rows in self._absorbed[relation] if isinstance(rows, ChangeSet))
         return self._store.rows(relation) + sum(map(len, absorbed))
 
     def log(self, relation: str) -> str | None:
-        """The stored rows of a relation with their epochs, without the epoch under way; None where there are none."""
+        """The stored rows of a relation with their epochs, without the current epoch; None if there are none."""
         return next(iter(self._stored_view(relation)), None)
 
     def change(self, change: ChangeSet) -> str:
-        """The rows of a change, as something to select from."""
+        """The rows of a change, as a FROM item."""
         if id(change) not in self._changes:
             name = f"{self._prefix}change {len(self._changes)}"
             self.frame_of(change).createOrReplaceTempView(quote(name))
-            # The change is kept beside its name: an id belongs to an object only while that lives.
+            # The change is kept with its name: an id is unique only while its object lives.
             self._changes[id(change)] = name, change
         return quote(self._changes[id(change)][0])
 
     def absorb(self, relation: str, rows: str | ChangeSet) -> None:
-        """Let a change, or something to select from, be part of the state of ``relation`` for the rest of the epoch."""
+        """Add a change, or a FROM item, to the state of ``relation`` for the rest of the epoch."""
         self._absorbed[relation].append(rows)
 
     def frame_of(self, change: ChangeSet) -> DataFrame:
@@ -94,19 +94,19 @@ class TemporaryViews:
         return self.spark.createDataFrame(change.arrow().combine_chunks())
 
     def read(self, files: Sequence[Path], fields: Sequence[Field]) -> DataFrame:
-        """Parquet files of weighted rows, with the schema given rather than looked up."""
+        """Parquet files of weighted rows, with an explicit schema."""
         extra = (Field(WEIGHT, BIGINT), Field(EPOCH, BIGINT))
         return read_files(self.spark, files, schema_sql((*fields, *extra)))
 
     def forget_epoch(self) -> None:
-        """Drop the changes of the epoch; the contents of the store stay known."""
+        """Drop the changes of the epoch; views of stored contents stay."""
         for name, _ in self._changes.values():
             self.spark.catalog.dropTempView(name)
         self._changes.clear()
         self._absorbed.clear()
 
     def _stored_view(self, relation: str) -> list[str]:
-        """The view over the relation's files, made anew only where the files are others than before."""
+        """The view over the relation's files, created again only if the files have changed."""
         files = tuple(run.file for run in self._store.runs(relation))
         if not files:
             return []

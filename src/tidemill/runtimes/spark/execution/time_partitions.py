@@ -1,7 +1,7 @@
-"""Partitions on Spark: each that an epoch touches is a query over the partitions that it reads.
+"""Time partitions on Spark: each that an epoch touches is a query over the partitions that it reads.
 
-The numbers decide what is read, and files are sorted by them, so Spark skips what is not asked for. Which partitions
-are made is decided by the driver (``runtimes.time_partitions``), which knows the few numbers that there are.
+Reads are ranges of partition numbers, and files are sorted by them, so Spark skips the rest. The driver decides which
+partitions are recomputed (``runtimes.time_partitions``), since it has the few partition numbers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tidemill.runtimes.spark.lowering.stages import lower_linear
 from tidemill.runtimes.time_partitions import TouchedPartitions, partitions_read
 
 CollectRows = Callable[[str], tuple[str, int]]
-"""Runs a query for a change of what was made: its rows, if any, as something to select from, and how many they are."""
+"""Runs a query for a change of recomputed partitions: its rows, if any, as a FROM item, and their number."""
 
 
 @dataclass(slots=True)
 class PartitionedMap:
-    """A map of rows: its stored log, where it has one, and what the epoch has added to it so far."""
+    """A map of rows: its stored log, if it has one, and what the epoch has added to it so far."""
 
     map: Map
     log: str | None
     changes: list[str] = field(default_factory=list)
 
     def rows(self, where: str = "true", changes: Sequence[str] | None = None) -> str:
-        """The rows of which ``where`` is true, as something to select from; only those ``changes`` have such rows."""
+        """The rows for which ``where`` is true, as a FROM item; only those ``changes`` have such rows."""
         columns = comma_list(quote(name) for name in (*names_of(self.map.keys), WEIGHT))
         views = [*([] if self.log is None else [self.log]), *(self.changes if changes is None else changes)]
         parts = [f"SELECT {columns} FROM {view} WHERE {where}" for view in views]
@@ -43,12 +43,12 @@ class PartitionedMap:
 
     @property
     def number(self) -> str:
-        """The column that says in which partition a row is."""
+        """The column with the partition number of a row."""
         return quote(self.map.keys[0].name)
 
 
 class SparkTimePartitions:
-    """Makes partitions of a stage; ``numbers`` are those that there are, ``held`` are its maps."""
+    """Recomputes partitions of a stage; ``numbers`` are those that exist now, ``held`` are its maps."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class SparkTimePartitions:
         self._changed: dict[str, Sequence[int]] = {}
 
     def make(self, numbers: Sequence[int]) -> bool:
-        """Whether one of these partitions, made anew, is another one. That is one query for all of them."""
+        """Recompute these partitions in one query; true if one of them has changed."""
         keys = self._kept.map.keys
-        # A partition is made once, so what was made before has none of these.
+        # A partition is recomputed once, so earlier changes of this epoch have no rows of these.
         there = self._kept.rows(
             f"{self._kept.number} IN ({comma_list(f'{number}L' for number in numbers)})", changes=()
         )
@@ -94,12 +94,12 @@ class SparkTimePartitions:
         return f"SELECT {comma_list([*columns, quote(WEIGHT)])} FROM {views[body.view]}"
 
     def _slice(self, slice_: PartitionSlice, number: int) -> str:
-        """The rows that a slice has beside partition ``number``, as something to select from."""
+        """The rows that a slice reads around partition ``number``, as a FROM item."""
         held = self._held[self._emission.map_of(slice_)]
         if held.map.name in self._whole:
             return held.rows()
         wanted = partitions_read(self._emission, slice_, number, self._numbers)
-        # Each partition made so far is a change of its own: most plans need one of them, and not all.
+        # Each recomputed partition is a change of its own: most plans need only one of them.
         made = [change for change, some in self._changed.items() if any(one in wanted for one in some)]
         where = f"{held.number} BETWEEN {wanted.start}L AND {wanted.stop - 1}L"
         return held.rows(where, made if held is self._kept else None)
@@ -112,7 +112,7 @@ def partition_range(counts: ZSet) -> range:
 
 
 def touched_partitions(emission: TimePartitionEmission, changes: Mapping[str, ChangeSet]) -> TouchedPartitions:
-    """The partitions of each feed in which its map has changed. That has landed, so no job is needed to know it."""
+    """The partitions of each feed in which its map has changed. The change is collected, so this needs no job."""
     found: dict[str, set[int]] = {}
     for feed in emission.feeds:
         change = changes.get(feed.map)
@@ -125,7 +125,7 @@ def touched_partitions(emission: TimePartitionEmission, changes: Mapping[str, Ch
 
 
 def lower_partition_rows(emission: TimePartitionEmission, change: str, fields: Sequence[Field]) -> str:
-    """What comes out for a change of what was made."""
+    """The output rows for a change of recomputed partitions."""
     where = "" if emission.condition is None else f" WHERE {expression_sql(emission.condition)}"
     outputs = [
         aliased(expression_sql(output.scalar), f.name) for output, f in zip(emission.outputs, fields, strict=True)

@@ -1,8 +1,8 @@
-"""Which rows of a large change need a closer look before a table takes them. Most do not, and columns tell.
+"""The rows of a large change that need a closer check before a table takes them. Most do not, which columns show.
 
-A row that leaves is fine where its table holds just that row under its primary key. A row that arrives is fine where
-its key is free, or becomes free in this change. Both are told for all rows at once, by hashes of the keys; where two
-keys share a hash or anything is out of the ordinary, the rows are left to ``checks.check_change``.
+A deleted row is fine if its table holds exactly that row under its primary key. An inserted row is fine if its key is
+unused, or is freed in this change. Both are tested for all rows at once, by hashes of the keys; rows whose hashes
+collide or that are otherwise unusual are left to ``runtimes.integrity.check_change``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Mask = npt.NDArray[np.bool_]
 
 
 def rows_to_check(table: Table, change: pa.Table, held: pa.Table) -> tuple[Mask, Mask]:
-    """The rows of ``change``, and the rows that go with them of those that the table holds, to be looked at closely.
+    """Masks of the rows of ``change``, and of the stored rows that belong to them, that need a closer check.
 
-    ``held`` are the stored weighted rows under all keys of the change; there may be others among them.
+    ``held`` are the stored weighted rows under all keys of the change; it may contain others.
 
     >>> from tidemill.model.types import BIGINT, Field
     >>> table = Table("t", (Field("id", BIGINT),), primary_key=("id",))
@@ -49,7 +49,8 @@ def rows_to_check(table: Table, change: pa.Table, held: pa.Table) -> tuple[Mask,
 
 
 def _only_row(ours: Hashes, theirs: Hashes, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """For each of our rows the one stored row with its hash; -1 for none, for several, and for one of odd weight."""
+    """For each of our rows the one stored row with its hash; -1 for none, for several, and for a weight other than
+    1."""
     hashes, first, count = np.unique(theirs, return_index=True, return_counts=True)
     if not len(hashes):
         return np.full(len(ours), -1)
@@ -59,7 +60,7 @@ def _only_row(ours: Hashes, theirs: Hashes, weights: npt.NDArray[np.int64]) -> n
 
 
 def _alone(hashes: Hashes) -> Mask:
-    """Which hashes occur once."""
+    """Mask of the hashes that occur once."""
     _, place, count = np.unique(hashes, return_inverse=True, return_counts=True)
     once: Mask = count[place] == 1
     return once
@@ -68,7 +69,7 @@ def _alone(hashes: Hashes) -> Mask:
 def _equal(
     left: pa.Table, places: npt.NDArray[np.intp], right: pa.Table, others: npt.NDArray[np.intp], names: Sequence[str]
 ) -> Mask:
-    """Which pairs of rows are surely equal, NULLs being equal to each other. Nested values are never sure."""
+    """Mask of the pairs of rows that are certainly equal, with NULLs equal to each other. Nested values never are."""
     equal = np.ones(len(places), dtype=bool)
     for name in names:
         if pa.types.is_nested(left.schema.field(name).type):

@@ -1,7 +1,7 @@
-"""Constraints on Spark: one query for a row that offends any of them, for all tables of an epoch together.
+"""Constraints on Spark: one query finds a row that violates any of them, for all tables of an epoch together.
 
-A CHECK is a filter of the rows that come. A foreign key is two joins of the epoch's changes with stored tables: rows
-that come without a parent, and parents that leave with children. Only where something offends is it asked which row.
+A CHECK is a filter on inserted rows. A foreign key is two joins of the epoch's changes with stored tables: inserted
+rows without a parent, and deleted parents with children. Which row it is, is queried only if there is one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUNT = "children"
 
 @dataclass(frozen=True)
 class ViolationQuery:
-    """A query for rows of ``fields`` that violate a constraint, and the error that such a row is."""
+    """A query for rows of ``fields`` that violate a constraint, and the error for such a row."""
 
     query: str
     fields: tuple[Field, ...]
@@ -50,7 +50,7 @@ def violation_queries(
 
 
 def raise_first_violation(wanted: Sequence[ViolationQuery], frames: TemporaryViews) -> None:
-    """Refuse the epoch where one of the searches finds a row."""
+    """Refuse the epoch if one of the queries finds a row."""
     if not wanted:
         return
     parts = (f"(SELECT {number} AS found FROM ({search.query}) LIMIT 1)" for number, search in enumerate(wanted))
@@ -68,7 +68,7 @@ def _rows(query: str, frames: TemporaryViews) -> pa.Table:
 
 
 def _false_of(condition: CheckCondition, change: ChangeSet, frames: TemporaryViews) -> ViolationQuery:
-    """The rows that come and of which a CHECK is false. What a stream brings has not been summed yet."""
+    """The inserted rows for which a CHECK is false. Changes of a stream have not been summed yet."""
     table = condition.table
     columns, rows = comma_list(map(quote, names_of(table.fields))), frames.change(change)
     if not table.kept:
@@ -94,7 +94,7 @@ def _orphan(key: ForeignKey, row: Row) -> DataError:
 
 
 def _lower_orphans(key: ForeignKey, children: ChangeSet, parents: ChangeSet | None, frames: TemporaryViews) -> str:
-    """The rows that come to the child and whose parent is not there after the epoch."""
+    """The rows inserted into the child whose parent does not exist after the epoch."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in key.child_columns)
     columns = comma_list(map(quote, names_of(key.child.fields)))
     coming = f"SELECT {columns} FROM {frames.change(children)} WHERE {quote(WEIGHT)} > 0 AND {there}"
@@ -111,7 +111,7 @@ def _lower_orphans(key: ForeignKey, children: ChangeSet, parents: ChangeSet | No
 
 
 def _lower_abandoned(key: ForeignKey, children: ChangeSet | None, parents: ChangeSet, frames: TemporaryViews) -> str:
-    """The keys of parents that leave and that the child names after the epoch, with how many rows do."""
+    """The keys of deleted parents that the child references after the epoch, with the number of such rows."""
     primary = comma_list(map(quote, key.parent.primary_key))
     left = f"SELECT {primary} FROM {frames.change(parents)} GROUP BY {primary} HAVING sum({quote(WEIGHT)}) < 0"
     named = _after(key.child.name, key.child_columns, children, frames)
@@ -127,7 +127,7 @@ def _match(key: ForeignKey, child: str, parent: str) -> str:
 
 
 def _after(relation: str, columns: Sequence[str], change: ChangeSet | None, frames: TemporaryViews) -> str:
-    """Some columns of a table as it is after the epoch, weighted."""
+    """Some columns of a table after the epoch, weighted."""
     wanted = tuple({f.name: f for f in frames.fields(relation)}[column] for column in columns)
     state = f"SELECT * FROM {frames.state(relation, wanted)}"
     names = comma_list(map(quote, (*columns, WEIGHT)))

@@ -1,9 +1,9 @@
-"""Whether a table can take a change. Rows are judged by ``runtimes.integrity``; this is how few of them are fetched.
+"""Checking a change against a table. ``runtimes.integrity`` checks rows; this module fetches as few as possible.
 
-The cheapest answer comes first. A change that only brings rows to a table without a key needs none. The rows that a
-table of moderate size holds under the touched keys are found by this process, which scans a key column faster than
-Spark starts a job. All else is Spark's: a semi join with the touched keys, or for a large change a search for one row
-that offends.
+The cheapest way comes first. A change that only inserts into a table without a key needs no check. For a table of
+moderate size this process finds the rows under the touched keys, since it scans a key column faster than Spark starts a
+job. Everything else is left to Spark: a semi join with the touched keys, or for a large change a search for one invalid
+row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 from tidemill.runtimes.spark.lowering.stages import lower_linear
 
 SCAN_ROWS = 10_000_000
-"""Tables up to this many stored rows are looked through by this process."""
+"""Stored rows up to which a table is scanned by this process."""
 
 _SCANNED = (t.Int, t.BigInt, t.String, t.Date, t.Timestamp)
 """Types of columns by which Arrow finds rows."""
@@ -39,7 +39,7 @@ _OFFENDER = f"{VIEW_PREFIX}offender"
 
 
 def needs_no_check(table: Table, change: ChangeSet) -> bool:
-    """Whether nothing can be wrong: rows only arrive, and no key says how often they may."""
+    """True if nothing can be wrong: rows are only inserted, and there is no key."""
     return not table.primary_key and smallest_weight(change) > 0
 
 
@@ -50,19 +50,19 @@ def smallest_weight(change: ChangeSet) -> int:
 
 
 def read_columns(change: ChangeSet, names: Sequence[str]) -> pa.Table:
-    """Some columns of a change; of one in files no others are read."""
+    """Some columns of a change; from files only these are read."""
     if change.files is None:
         return change.arrow().select(list(names))
     return pa.concat_tables([pq.read_table(file, columns=list(names)) for file in change.files])
 
 
 def can_scan(table: Table, change: ChangeSet, rows: int) -> bool:
-    """Whether this process can look for what a change touches in a table of so many stored rows."""
+    """True if this process can find what a change touches in a table of so many stored rows."""
     return max(rows, len(change)) <= SCAN_ROWS and _lead(table) is not None
 
 
 def _lead(table: Table) -> str | None:
-    """The column by which a scan finds rows: the first of the key where there is one, else the first that will do."""
+    """The column by which a scan finds rows: the first of the key if there is one, else the first suitable one."""
     plain = [f.name for f in table.fields if isinstance(f.type, _SCANNED)]
     if table.primary_key:
         return table.primary_key[0] if set(table.primary_key) <= set(plain) else None
@@ -70,7 +70,7 @@ def _lead(table: Table) -> str | None:
 
 
 def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bool:
-    """Whether a change brings rows under keys that are new and different, so that no row need be looked at."""
+    """True if a change only inserts rows under new and distinct keys, so that no row need be checked."""
     if not table.primary_key or smallest_weight(change) < 1:
         return False
     key = list(table.primary_key)
@@ -82,10 +82,9 @@ def only_new_keys(table: Table, change: ChangeSet, stored: Sequence[Path]) -> bo
 
 
 def check_by_scan(table: Table, change: ChangeSet, stored: Sequence[Path]) -> ChangeSet | None:
-    """A change judged by this process beside the rows that ``stored`` files hold near it: the same value in one column.
+    """A change checked by this process against the rows of ``stored`` files with the same value in one column.
 
-    Columns tell of most rows that nothing is wrong with them; only the others are looked at one by one. None where
-    those are too many.
+    Comparing columns clears most rows; only the others are checked one by one. None if those are too many.
     """
     if not table.primary_key and len(change) > COLLECT_ROWS:
         return None
@@ -120,7 +119,7 @@ def _scan(table: Table, change: ChangeSet, stored: Sequence[Path], columns: Sequ
 
 
 def check_in_driver(table: Table, change: ChangeSet, held: ZSet) -> ChangeSet:
-    """A change summed and judged in this process, beside the rows that the table holds under the touched keys."""
+    """A change summed and checked in this process, against the rows that the table holds under the touched keys."""
     summed = change.zset()
     positions = table.key_positions
     by_key: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
@@ -131,7 +130,7 @@ def check_in_driver(table: Table, change: ChangeSet, held: ZSet) -> ChangeSet:
 
 
 def lower_rows_under_keys(table: Table, change: ChangeSet, frames: TemporaryViews) -> str:
-    """The query for the rows that a table holds under the keys (or, without a key, as the leaving rows) of a change."""
+    """The query for a table's rows under the keys of a change (without a primary key: for the deleted rows)."""
     columns = table.primary_key or names_of(table.fields)
     leaving = "" if table.primary_key else f" WHERE {quote(WEIGHT)} < 0"
     touched = f"SELECT DISTINCT {comma_list(map(quote, columns))} FROM {frames.change(change)}{leaving}"
@@ -139,7 +138,7 @@ def lower_rows_under_keys(table: Table, change: ChangeSet, frames: TemporaryView
 
 
 def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, landing: ResultCollector) -> ChangeSet:
-    """The same for a change that is too large for this process: Spark sums it, and looks for one row that offends."""
+    """The same for a change that is too large for this process: Spark sums it, and searches for one invalid row."""
     rows = [_rows(table, frames.change(change))]
     summed = landing.collect_change(lower_linear(rows, table.fields), table.name, table.fields, len(change))
     offender = frames.spark.sql(_lower_offender(table, summed, frames)).toArrow()
@@ -149,7 +148,7 @@ def check_in_spark(table: Table, change: ChangeSet, frames: TemporaryViews, land
 
 
 def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: TemporaryViews) -> None:
-    """Judge the rows around the offending one, so that the error is the one that ``check_in_driver`` would raise."""
+    """Check the rows around the invalid one, so that the error is the one that ``check_in_driver`` would raise."""
     frames.spark.createDataFrame(offender).createOrReplaceTempView(quote(_OFFENDER))
     try:
         change, held = (
@@ -162,7 +161,7 @@ def _raise_for(table: Table, summed: ChangeSet, offender: pa.Table, frames: Temp
 
 
 def _lower_offender(table: Table, summed: ChangeSet, frames: TemporaryViews) -> str:
-    """The key (without a key: the row) of one row whose weight would be negative, or that would be there too often."""
+    """The key (without a key: the row) of one row whose weight would be negative, or that would be a duplicate."""
     change = frames.change(summed)
     near = _near(table, frames.state(table.name), change, hint="")
     by_row, weight = lower_linear([_rows(table, change), near], table.fields), quote(WEIGHT)

@@ -1,8 +1,8 @@
-"""Looking ahead: the lookups that an epoch is going to make, made together.
+"""Prefetch: the lookups that an epoch is going to make, made together.
 
 Each lookup on Spark is a job, and a job costs a tenth of a second before it reads a row. The lookups of one routine
-depend on each other, but those of different tables, triggers and views do not. So all routines are followed at once,
-step by step: what they ask for at a step is merged by relation and key, and fetched side by side.
+depend on each other, but those of different tables, triggers and views do not. So all routines are run in lockstep: the
+lookups of a step are merged by relation and key, and fetched in parallel.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
 
 CONCURRENT_FETCHES = 4
-"""How many fetches run at once: while one is planned, others keep the cores busy."""
+"""Number of concurrent fetches: while one is planned, others keep the cores busy."""
 
 
 @dataclass
 class KeyFetch:
-    """The keys asked for in one relation by the same columns: for whole rows, and for the columns that loops read."""
+    """The keys requested in one relation by the same columns: for whole rows, and for the columns that loops read."""
 
     relation: SnapshotBacked
     positions: ColumnPositions
     keys: dict[ColumnPositions | None, set[Row]] = field(default_factory=dict)
 
     def fetch(self) -> list[tuple[ColumnPositions | None, set[Row], list[tuple[Row, int]]]]:
-        """What is missing, whole rows first: for those there is no second job."""
+        """Fetch the missing rows, whole rows first: keys found there need no second job."""
         found, whole = [], self.relation.missing(self.positions, self.keys.get(None, ()))
         for columns, keys in sorted(self.keys.items(), key=lambda asked: asked[0] is not None):
             missing = whole if columns is None else self.relation.missing(self.positions, keys, columns) - whole
@@ -42,7 +42,7 @@ class KeyFetch:
 
 
 def lookup_rounds(routines: Iterable[Iterator[PlannedLookup]]) -> Iterator[list[PlannedLookup]]:
-    """What all routines ask for at each step. A routine goes on when the next step is asked for, with what it found."""
+    """The lookups of all routines at each step. A routine resumes, with the rows found, when the next step is taken."""
     open_ = list(routines)
     while asked := [(routine, lookup) for routine in open_ if (lookup := _next(routine)) is not None]:
         yield [lookup for _, lookup in asked]
@@ -50,7 +50,7 @@ def lookup_rounds(routines: Iterable[Iterator[PlannedLookup]]) -> Iterator[list[
 
 
 def _next(routine: Iterator[PlannedLookup]) -> PlannedLookup | None:
-    """The next lookup of a routine; None at its end, or where it comes to a fault, to be reported when it runs."""
+    """The next lookup of a routine; None at its end, or at a fault, which is reported when it runs."""
     try:
         return next(routine, None)
     except (ArithmeticFault, ArithmeticError):
@@ -58,7 +58,7 @@ def _next(routine: Iterator[PlannedLookup]) -> PlannedLookup | None:
 
 
 def prefetch(lookups: Sequence[PlannedLookup]) -> None:
-    """Bring the rows of many lookups to where they are looked up."""
+    """Fetch the rows of many lookups and cache them in their relations."""
     wanted: dict[tuple[int, ColumnPositions], KeyFetch] = {}
     for lookup in lookups:
         one = wanted.setdefault((id(lookup.relation), lookup.positions), KeyFetch(lookup.relation, lookup.positions))
@@ -72,7 +72,8 @@ def prefetch(lookups: Sequence[PlannedLookup]) -> None:
 def key_check_lookup(
     table: Table, change: ChangeSet, relation: OverlaidRelation, lookups: Iterable[PlannedLookup] = ()
 ) -> PlannedLookup:
-    """How the check of a change finds its rows: by the primary key, or by a part of it whose rows ``lookups`` bring."""
+    """The lookup by which the check of a change finds its rows: by the primary key, or by a part of it that is among
+    ``lookups``."""
     rows = [row for row, _ in change.pairs()]
     key = table.key_positions
     for lookup in lookups:

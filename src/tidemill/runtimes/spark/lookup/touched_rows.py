@@ -1,8 +1,8 @@
-"""What a bulk change touches of relations much larger than itself, read once for all views.
+"""Touched rows: what a bulk change touches in relations much larger than itself, read once for all views.
 
 Every view that joins a change with a large table would scan the table for itself. Instead the keys that all triggers
-will look up are noted when they fire, and the rows under them are picked in one scan, before the first query runs, and
-held by Spark until the epoch ends. Joins then meet these rows alone.
+will look up are recorded when they fire, and the rows under them are selected in one scan, before the first query runs,
+and cached by Spark until the epoch ends. Joins then read only these rows.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidemill.runtimes.spark.lowering.queries import BindSource, lower_sources
 from tidemill.runtimes.spark.lowering.sql_text import aliased, comma_list, expression_sql, quote
 
 MIN_ROWS_PER_CHANGE = 4
-"""A stored relation is picked from where it has more than this many rows for each row of the epoch's changes."""
+"""Ratio of a stored relation's rows to those of the epoch's changes above which rows are selected from it."""
 
 _TOUCHED = f"{VIEW_PREFIX}touched "
 
 
 @dataclass
 class RowSelection:
-    """The rows of one stored relation under some keys: the columns that loops read, and where the keys come from."""
+    """The rows of one stored relation under some keys: the columns that loops read, and the queries for the keys."""
 
     relation: str
     by: tuple[str, ...]
@@ -38,7 +38,7 @@ class RowSelection:
 
 
 class TouchedRows:
-    """The picks of an epoch. Those that were asked for before ``settle`` are made by it, and stay as they are."""
+    """The row selections of an epoch. Those requested before ``settle`` are computed by it, and do not change after."""
 
     def __init__(self, frames: TemporaryViews, rows: Callable[[str], int]) -> None:
         self._frames = frames
@@ -48,17 +48,17 @@ class TouchedRows:
         self._made: list[tuple[str, DataFrame]] = []
 
     def expect(self, work: int) -> None:
-        """Know how many rows the changes of the epoch have."""
+        """Note the number of rows in the changes of the epoch."""
         self._work = work
 
     def pick(self, query: Query, source: RelationLoop, bind: BindSource) -> str | None:
-        """The view that will have the stored rows that ``query`` looks up in ``source``; None where all are as good."""
+        """The view with the stored rows that ``query`` looks up in ``source``; None if a selection does not pay."""
         looked_up = source.version is Version.STATE and source.lookup
         if not looked_up or not 0 < MIN_ROWS_PER_CHANGE * self._work < self._rows(source.relation):
             return None
         by, keys = tuple(name for name, _ in source.lookup), _keys(query, source, bind)
-        # Keys from rows that this epoch has put in a map would let picks wait for each other; a column that must equal
-        # two keys at once would stand in the list of keys twice.
+        # Keys from rows that this epoch has put in a map would make selections depend on each other; a column that must
+        # equal two keys at once would be in the list of keys twice.
         if _TOUCHED in keys or len(set(by)) < len(by):
             return None
         name = f"{_TOUCHED}{len(self._made) + len(self._open)}"
@@ -68,13 +68,13 @@ class TouchedRows:
         return quote(pick.name)
 
     def settle(self) -> None:
-        """Make the picks that were asked for."""
+        """Compute the requested selections."""
         for pick in self._open.values():
             self._hold(pick.name, self._rows_of(pick))
         self._open.clear()
 
     def hold(self, sql: str) -> tuple[str, int]:
-        """The rows of a query, computed now and held until the epoch ends: a view of them, and how many there are."""
+        """Compute the rows of a query and cache them until the epoch ends: a view of them, and their number."""
         name = f"{_TOUCHED}{len(self._made) + len(self._open)}"
         return quote(name), self._hold(name, sql).count()
 
@@ -92,7 +92,7 @@ class TouchedRows:
         return f"SELECT /*+ BROADCAST(k) */ {columns} FROM {near}"
 
     def forget(self) -> None:
-        """Let go of all picks."""
+        """Release all selections."""
         for name, frame in self._made:
             self._frames.spark.catalog.dropTempView(name)
             frame.unpersist()
@@ -104,7 +104,7 @@ class TouchedRows:
 def _keys(query: Query, source: RelationLoop, bind: BindSource) -> str:
     """The keys by which a query looks up ``source``.
 
-    Where they are plain columns, those of rows that filters leave out as well: so the keys of many views are the same.
+    If they are plain columns, also those of rows that filters reject: so the keys of many views are the same.
     """
     before = query.sources[: query.sources.index(source)]
     if all(isinstance(scalar, Column) for step in (*before, source) for scalar in _computed(step)):
@@ -114,5 +114,5 @@ def _keys(query: Query, source: RelationLoop, bind: BindSource) -> str:
 
 
 def _computed(step: Step) -> list[Scalar]:
-    """What is computed before a step: only of columns is it sure that they have a value in every row."""
+    """The scalars computed before a step: only columns are certain to have a value in every row."""
     return [step.array] if isinstance(step, ArrayLoop) else [scalar for _, scalar in step.lookup]

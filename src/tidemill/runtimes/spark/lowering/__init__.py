@@ -4,7 +4,7 @@
 - ``types``: Spark's types as ours, and ours as Spark's.
 - ``ring_values``: terms, sums and stored columns of ring values, exact for BIGINT, DECIMAL and DOUBLE.
 - ``queries``: nested loops over sources as joins, loops over arrays as lateral views.
-- ``change_split``: the rows of a change that stay under their key, or arrive.
+- ``change_split``: the rows of a change that stay under their key, or are new to it.
 - ``stages``: the change of a map, and the old and new output rows of the keys that it touches.
 - ``multiset_aggregates``: aggregates such as MIN that need all entries of a group, for the touched keys.
 - ``partitions``: top-k, windows and patterns over the touched partitions of a map of rows.

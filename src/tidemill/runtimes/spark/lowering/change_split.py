@@ -10,7 +10,7 @@ from tidemill.runtimes.spark.lowering.sql_text import comma_list, quote
 def lower_split(change: str, source: RelationLoop, split: Split) -> str:
     """The rows of ``change`` that ``source`` reads, as a query in parentheses.
 
-    Rows that look the same are summed first, so that one which changes in nothing that is read is not there at all.
+    Rows that are equal in the columns read are summed first, so that an update of other columns cancels out.
     """
     weight = quote(WEIGHT)
     columns = comma_list([quote(f.name) for f in source.columns])

@@ -1,8 +1,7 @@
 """Aggregates over a multiset: the entries under the touched keys, before and after the epoch, and their value.
 
-The multiset of a key is what its map holds under it, each entry as often as its weight says. Only touched keys are
-looked at: their stored entries are found by broadcasting the keys, and summed with and without what the epoch adds to
-them.
+The multiset of a key is the entries of its map, each repeated by its weight. Only touched keys are read: their stored
+entries are found by broadcasting the keys, and summed with and without what the epoch adds to them.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ OLD = "old"
 NEW = "new"
 
 COUNT_COLUMNS = {OLD: quote("old times"), NEW: quote("new times")}
-"""The columns that say how often an entry was there, and how often it is now."""
+"""The columns with the multiplicity of an entry before and after the epoch."""
 
 _STORED = quote("is stored")
 
 
 @dataclass(frozen=True, slots=True)
 class MultisetChange:
-    """A map of entries, what the epoch adds to it (summed), and what is stored of it; None where nothing is."""
+    """A map of entries, what the epoch adds to it (summed), and its stored rows; None if there are none."""
 
     map: Map
     change: str
@@ -47,7 +46,7 @@ def lower_multiset_aggregates(
 ) -> str:
     """By key, the values of aggregates over ``multiset`` as two structs: before the epoch and after it.
 
-    The first ``width`` columns of the multiset are the key; ``touched`` is something to select the touched keys from.
+    The first ``width`` columns of the multiset are the key; ``touched`` is a FROM item with the touched keys.
     """
     keys = [quote(f.name) for f in multiset.map.keys[:width]]
     sides = [f"{struct_sql(_values(multiset_reads, side, workers))} AS {quote(side)}" for side in (OLD, NEW)]
@@ -56,7 +55,7 @@ def lower_multiset_aggregates(
 
 
 def lower_multiset_entries(multiset: MultisetChange, keys: Sequence[str], touched: str) -> str:
-    """The entries under the touched keys, each with how often it was there and how often it is now."""
+    """The entries under the touched keys, each with its multiplicity before and after the epoch."""
     entries = [quote(f.name) for f in multiset.map.keys]
     columns = comma_list([*entries, quote(WEIGHT)])
     rows = f"SELECT {columns}, false AS {_STORED} FROM {multiset.change}"
@@ -76,7 +75,7 @@ def _values(multiset_reads: Sequence[MultisetRead], side: str, workers: PythonUd
 
 
 def _value(call: AggregateCall, times: str, workers: PythonUdfs) -> str:
-    """The value of an aggregate over entries that are there so many ``times``; by SQL where that says just the same."""
+    """The value of an aggregate over entries of multiplicity ``times``; by SQL if that is exactly the same."""
     there = f"FILTER (WHERE {times} > 0)"
     entry = [expression_sql(scalar) for scalar in call.scalars]
     if spelling := function_of(call).spark:

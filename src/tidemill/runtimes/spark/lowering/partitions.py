@@ -1,12 +1,11 @@
-"""Top-k, windows and patterns: what the touched parts of a map of rows show now, less what they showed before.
+"""Top-k, windows and patterns: the new output of the touched partitions of a map of rows, minus the old output.
 
 A query reads, from the inside out:
 
-1. ``entries``: the rows of the touched parts (their stored rows are found by broadcasting what names a part), each
-   with how often it was there and how often it is now.
-2. ``sides``: the rows that were there, with sign -1, and those that are there now, with sign +1. From here on a side
-   of a part is a part of its own.
-3. what the node says of each side, and what stands above it; rows of both sides cancel out.
+1. ``entries``: the rows of the touched partitions (their stored rows are found by broadcasting the partition keys),
+   each with its multiplicity before and after the epoch. 2. ``sides``: the old rows, with sign -1, and the new ones,
+   with sign +1. From here on each side of a partition is a partition of its own. 3. the result of the operator on each
+   side, and what is above it; rows of both sides cancel out.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _ROW = quote("the row")
 
 @dataclass(frozen=True, slots=True)
 class OldAndNewRows:
-    """The rows of both sides of the touched parts, as something to select from, and how they stand."""
+    """The rows of both sides of the touched partitions, as a FROM item, and their window specification."""
 
     rows: str
     columns: tuple[str, ...]
@@ -73,17 +72,17 @@ def lower_partitions(
 
 
 def max_changed_rows(parts: PartitionEmission, changed: int, stored: int) -> int:
-    """How many rows the change of a stage has at most, where its map changes by so many rows and has so many."""
+    """Upper bound of the rows in a stage's change, if its map changes by so many rows and has so many."""
     touched = 2 * stored + changed
     node = parts.rows
     if isinstance(node, TopK) and node.limit is not None and not node.ties:
-        # Each changed row touches one part, and of that the first rows come and go.
+        # Each changed row touches one partition, of which only the first rows are output.
         return min(touched, 2 * node.limit * changed)
     return touched
 
 
 def lower_old_and_new(parts: PartitionEmission, multiset: MultisetChange) -> OldAndNewRows:
-    """The rows of the touched parts as they were and as they are, with sign and number of copies."""
+    """The old and the new rows of the touched partitions, with sign and number of copies."""
     node, columns = parts.rows, tuple(quote(f.name) for f in multiset.map.keys)
     partition = columns[: parts.width]
     entries = lower_multiset_entries(
@@ -97,7 +96,7 @@ def lower_old_and_new(parts: PartitionEmission, multiset: MultisetChange) -> Old
 
 
 def lower_topk(node: TopK, sides: OldAndNewRows) -> str:
-    """The rows of each side that are among the first, with how many of their copies are."""
+    """The rows of each side that are among the first, with the number of their copies that are."""
     last = None if node.limit is None else node.offset + node.limit
     place = sides.place
     until = f"sum({_COPIES}) OVER ({place.full} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS {_UNTIL}"
@@ -113,7 +112,7 @@ def lower_topk(node: TopK, sides: OldAndNewRows) -> str:
 
 
 def lower_window(node: Window, sides: OldAndNewRows, workers: PythonUdfs) -> str:
-    """The rows of each side, each copy with what the window functions say of it."""
+    """The rows of each side, each copy with the values of the window functions."""
     if [call.function for call in node.calls] == [SESSION]:
         return _lower_sessions(node.calls[0], sides)
     calls = {call.name: lower_call(call, sides.place) for call in node.calls}
@@ -142,12 +141,12 @@ def _lower_sessions(call: WindowCall, sides: OldAndNewRows) -> str:
 
 
 def lower_match(node: Match, sides: OldAndNewRows, workers: PythonUdfs) -> str:
-    """The rows at which rows of each side match a pattern, with what they measure: the machine runs in workers."""
+    """The rows at which a pattern matches on each side, with their measures: the matcher runs in Python workers."""
     return _lower_by_workers(node, sides, workers)
 
 
 def _lower_by_workers(node: Window | Match, sides: OldAndNewRows, workers: PythonUdfs) -> str:
-    """The same, computed by Python workers for each side of a part as a whole."""
+    """The same, computed by Python workers for each side of a partition as a whole."""
     row = {str(i): column for i, column in enumerate(sides.columns)} | {WEIGHT: _COPIES}
     part = f"{workers.rows(node)}(collect_list({struct_sql(row)}))"
     parts = f"SELECT {_SIGN}, {part} AS {_PARTITION} FROM {sides.rows} GROUP BY {comma_list(sides.place.partition)}"

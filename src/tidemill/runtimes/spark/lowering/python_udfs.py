@@ -1,9 +1,8 @@
-"""What SQL does not say exactly as we mean it: Python workers of Spark compute it, with the very code of the oracle.
+"""Python UDFs for what SQL does not compute exactly as we define it, with the evaluator's own code.
 
-Most aggregates and window functions have a text that gives our answer to the last bit (``multiset_aggregates``,
-``windows``). For the others a group of rows is collected into an array and handed to a function of ours, which the
-session knows by name.
-Workers import Tidemill, so it must be installed where they run.
+Most aggregates and window functions have a SQL text that gives our answer to the last bit (``multiset_aggregates``,
+``window_functions``). For the others a group of rows is collected into an array and passed to a UDF that is registered
+in the session. Workers import Tidemill, so it must be installed where they run.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from tidemill.model.types import BIGINT, Array, Field, Struct, Type
 from tidemill.runtimes.spark.lowering.sql_text import type_sql
 
 _numbers = count()
-"""Several warehouses may share a session, so functions are numbered for all of them."""
+"""Several warehouses may share a session, so functions are numbered across all of them."""
 
 
 class PythonUdfs:
-    """The functions of ours that a session knows: each takes an array of weighted rows."""
+    """The UDFs registered in a session: each takes an array of weighted rows."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self._session = session
@@ -46,12 +45,12 @@ class PythonUdfs:
     def total(self, call: AggregateCall) -> str:
         """The name of the function that computes ``call`` over the entries of a multiset."""
         fields = tuple(Field(str(i), scalar.type) for i, scalar in enumerate(call.scalars))
-        # Sent along, because an aggregate that a user has added is known to this process alone.
+        # Pickled with the UDF, because an aggregate that a user has added is known to this process alone.
         meaning = AGGREGATE_FUNCTIONS[call.function]
         return self._known(call, lambda arrays: _totals(call, meaning, fields, arrays), call.of)
 
     def rows(self, node: TopK | Window | Match) -> str:
-        """The name of the function that gives the weighted rows of ``node`` for a part of what it scans."""
+        """The name of the function that gives the weighted rows of ``node`` for one partition of its input."""
         row = Struct((*node.fields, Field(WEIGHT, BIGINT)))
         return self._known(node, lambda arrays: _rows(node, arrays), Array(row))
 
@@ -80,7 +79,7 @@ def _rows(node: TopK | Window | Match, arrays: pa.Array) -> pa.Array:
 
 @contextmanager
 def _computing() -> Iterator[None]:
-    """Decimals are exact within, and whatever cannot be computed is a fault of the data, as ``faults`` knows it."""
+    """Context in which decimals are exact, and arithmetic errors are raised as faults of the data."""
     try:
         with decimal.localcontext(EXACT):
             yield
@@ -97,7 +96,7 @@ def _groups(arrays: pa.Array, fields: Sequence[Field]) -> list[list[WeightedRow]
 
 
 def _arrays(groups: Sequence[list[WeightedRow]], fields: Sequence[Field]) -> pa.Array:
-    """The same the other way round."""
+    """The inverse of ``_groups``."""
     table = to_arrow((pair for rows in groups for pair in rows), fields)
     structs = table.to_struct_array().combine_chunks() if table.num_rows else pa.array([], pa.struct(table.schema))
     return pa.ListArray.from_arrays([0, *accumulate(map(len, groups))], structs)

@@ -1,7 +1,7 @@
 """Queries as Spark SQL: nested loops over sources become joins, loops over arrays lateral views.
 
-A row of a join has the product of the sources' weights, or the weight and the amounts that its query gives. What comes
-here is linear in every source (``reads.row_wise``), so the logs of relations and maps are joined as they are stored.
+A row of a join has the product of the sources' weights, or the weight and the amounts that its query gives. Queries
+here are linear in every source (``reads.row_wise``), so the logs of relations and maps are joined as they are stored.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ BindSource = Callable[[RelationLoop], str]
 """From a source to the SQL of its weighted rows: a view's name, or a query in parentheses."""
 
 SourceSize = Callable[[RelationLoop], int]
-"""About how many rows a source has."""
+"""Approximate number of rows of a source."""
 
 BROADCAST_ROWS = 1_000_000
-"""Up to this many rows the smaller side of a join is sent to every task, and the other side stays where it is."""
+"""Row count up to which the smaller side of a join is broadcast."""
 
 FAN_OUT = 2
-"""How many rows we expect a row to become where it meets a larger relation: filters take away part of what is found."""
+"""Expected number of matches of a row in a larger relation: filters reject part of them."""
 
 
 def lower_add(add: Add, target: Map, bind: BindSource, size: SourceSize | None = None) -> str:
     """The rows that a statement adds to ``target``, in its stored form (``map_fields`` and the weight), not yet summed.
 
-    ``size`` says how many rows sources have; without it Spark plans the joins as it sees fit.
+    ``size`` gives the number of rows of sources; without it Spark plans the joins itself.
     """
     query = add.query
     keys, arguments = query.outputs[: len(target.keys)], query.outputs[len(target.keys) :]
@@ -41,7 +41,7 @@ def lower_add(add: Add, target: Map, bind: BindSource, size: SourceSize | None =
     for value, argument in zip(target.values, arguments, strict=True):
         summed = argument.scalar
         if value.type == DOUBLE and not isinstance(summed, Column | Literal):
-            # Its two halves and its specials name it a dozen times.
+            # Its two halves and its specials repeat it a dozen times.
             computed.append(aliased(expression_sql(summed), f"{value.name} of a row"))
             summed = Column(f"{value.name} of a row", summed.type)
         if query.weight is None:
@@ -54,10 +54,10 @@ def lower_add(add: Add, target: Map, bind: BindSource, size: SourceSize | None =
 
 
 def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None) -> str:
-    """The FROM and WHERE of a query. Conditions stand where their source does; Spark moves them further down.
+    """The FROM and WHERE of a query. Conditions are placed at their source; Spark pushes them further down.
 
-    Joins follow the order of the loops. Spark's guesses grow with each join until it shuffles all that it has, so the
-    side to send is named here: the left one starts from a change, the right one may be a small table.
+    Joins follow the order of the loops. Spark's size estimates grow with each join until it shuffles everything, so the
+    side to broadcast is named here: the left one starts from a change, the right one may be a small table.
     """
     guard = _where(query.filters)
     joined, left = "", 0
@@ -76,14 +76,14 @@ def lower_sources(query: Query, bind: BindSource, size: SourceSize | None = None
 
 
 def _hint(left: int, right: int) -> str:
-    """Send the smaller side of a join, where it is small enough; nothing is known of sides without rows."""
+    """Broadcast the smaller side of a join, if it is small enough; nothing is known of sides without rows."""
     if not left or not right or min(left, right) > BROADCAST_ROWS:
         return ""
     return f"/*+ BROADCAST({'l' if left <= right else 'r'}) */ "
 
 
 def query_loops(query: Query) -> list[RelationLoop | ArrayLoop]:
-    """The steps of a query: loops, for what reads sums runs in one process and never here."""
+    """The steps of a query, all loops: statements that read sums run in one process and never here."""
     steps = [step for step in query.sources if isinstance(step, RelationLoop | ArrayLoop)]
     assert len(steps) == len(query.sources), "a read or seek has no SQL"
     return steps
@@ -109,13 +109,13 @@ def _lower_match(source: RelationLoop) -> str:
 
 
 def _lower_each(step: ArrayLoop, rows: str) -> str:
-    """Rows beside the elements of an array of theirs."""
+    """Rows joined with the elements of one of their arrays."""
     *position, element = [quote(f"{step.alias}.{field.name}") for field in step.columns]
     outer = "OUTER " if step.outer else ""
     beside = f"{rows or '(SELECT true)'} AS l LATERAL VIEW {outer}"
     if not position:
         return f"{beside}explode({expression_sql(step.array)}) elements AS {element}"
-    # Spark counts positions as INT, which is not the type that we have given them.
+    # Spark counts positions as INT, which is not our type of them.
     place = quote(f"{step.alias}.place in the array")
     counted = f"SELECT *, CAST({place} AS BIGINT) AS {position[0]} FROM "
     return f"({counted}{beside}posexplode({expression_sql(step.array)}) elements AS {place}, {element})"

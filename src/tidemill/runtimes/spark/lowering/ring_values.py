@@ -1,11 +1,11 @@
-"""Ring values in Spark: the term that a row brings, sums of terms, and what expressions see of a sum.
+"""Ring values in Spark: the term of a row, sums of terms, and the value of a sum in expressions.
 
-Every sum is exact, because a deletion must take back precisely what the insertion brought:
+Every sum is exact, because a deletion must subtract precisely what the insertion added:
 
-- BIGINT terms are summed as DECIMAL(38,0), so that only a total can overflow and never a part of it.
+- BIGINT terms are summed as DECIMAL(38,0), so that only a total can overflow and never a partial sum.
 - DECIMAL(38,s) terms are summed by Spark's own ``sum``, whose type keeps the scale.
-- DOUBLE terms are pairs (high, low), see ``program.maps``. They are collected and folded with a compensated sum: what
-  rounding loses of the high part is kept in the low part.
+- DOUBLE terms are pairs (high, low), see ``program.maps``. They are collected and folded with a compensated sum: the
+  rounding error of the high part is kept in the low part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidemill.model.types import BIGINT, DOUBLE, INT, Decimal, Type
 from tidemill.program.maps import SPECIALS, RingField
 from tidemill.runtimes.spark.lowering.sql_text import expression_sql, quote, struct_sql, type_sql
 
-_SPLITTER = "134217729D"  # 2**27 + 1 cuts a double into two halves whose products with a small weight are exact
+_SPLITTER = "134217729D"  # 2**27 + 1 splits a double into two halves whose products with a small weight are exact
 _ZERO = "named_struct('w', 0L, 's', 0D, 'c', 0D)"
 
 
@@ -34,7 +34,7 @@ def _specials(value: RingField) -> tuple[str, ...]:
 
 
 def lower_terms(value: RingField, argument: Scalar, weight: str) -> dict[str, str]:
-    """What a row adds to a value, by stored column: weight times argument; NULL where it adds nothing."""
+    """The terms of a row for a value, by stored column: weight times argument; NULL if it adds nothing."""
     text = expression_sql(argument)
     if value.type == DOUBLE:
         return _double_terms(value, f"CAST({text} AS DOUBLE)", weight)
@@ -49,7 +49,7 @@ def lower_terms(value: RingField, argument: Scalar, weight: str) -> dict[str, st
 
 
 def lower_amounts(value: RingField, amount: Scalar) -> dict[str, str]:
-    """An amount that is added to a value as it stands, by stored column."""
+    """An amount that is added to a value as it is, by stored column."""
     text = expression_sql(amount)
     if value.type == DOUBLE:
         return _double_terms(value, f"CAST({text} AS DOUBLE)", "1L")
@@ -57,12 +57,12 @@ def lower_amounts(value: RingField, amount: Scalar) -> dict[str, str]:
 
 
 def negated(text: str, type_: Type) -> str:
-    """Minus a ring value. Spark's own minus rounds a DECIMAL to 34 digits."""
+    """The negated ring value. Spark's own minus rounds a DECIMAL to 34 digits."""
     return spell_product((text, "-1L"), (type_, BIGINT), type_) if isinstance(type_, Decimal) else f"-{text}"
 
 
 def is_narrow(argument: Scalar) -> bool:
-    """Whether an argument has at most 32 bits, so that 64 are enough for its sums."""
+    """True if an argument has at most 32 bits, so that 64 are enough for its sums."""
     match argument:
         case Cast(input=inner):
             return inner.type == INT
@@ -129,9 +129,9 @@ def lower_stored_columns(value: RingField, source: str) -> dict[str, str]:
 
 
 def lower_visible_values(value: RingField, source: str) -> dict[str, str]:
-    """What expressions see of a value, by name, out of the struct ``source`` of stored columns.
+    """The values that expressions see, by name, out of the struct ``source`` of stored columns.
 
-    A DOUBLE is seen rounded, and what rounding took from it beside it, as its low half.
+    A DOUBLE is rounded, with its rounding error as a second value, its low half.
     """
     column = f"{source}.{quote(value.name)}"
     if value.type != DOUBLE:
@@ -152,7 +152,7 @@ def any_nonzero(columns: Iterable[str]) -> str:
 def _fold(pairs: str, high: str, low: str, *, resets: bool = False) -> str:
     """The sum of pairs of doubles as a pair: a compensated sum, normalised at the end.
 
-    ``s`` is the running sum and ``c`` what rounding took from it. The larger operand decides which error is exact.
+    ``s`` is the running sum and ``c`` its accumulated rounding error. The larger operand decides which error is exact.
     """
     total = f"(a.s + {high})"
     lost = f"IF(abs(a.s) >= abs({high}), (a.s - {total}) + {high}, ({high} - {total}) + a.s)"
@@ -166,7 +166,7 @@ def _fold(pairs: str, high: str, low: str, *, resets: bool = False) -> str:
 
 
 def _wide(value: RingField) -> str:
-    """The type in which stored values are summed: wide enough that no part of a sum overflows before the total does."""
+    """The type in which stored values are summed: wide enough that no partial sum overflows before the total does."""
     return type_sql(value.type) if isinstance(value.type, Decimal) else "DECIMAL(38,0)"
 
 

@@ -1,7 +1,7 @@
 """Expressions, literals and types as Spark SQL text.
 
-A column such as ``o.amount`` is one name here, never a path: every identifier is quoted. All text is built from what
-has been parsed and typed already, so Spark has nothing left to guess: casts are written out, literals have their type.
+A column such as ``o.amount`` is one name here, never a path: every identifier is quoted. All text is built from parsed
+and typed expressions, so nothing is left for Spark to infer: casts are written out, literals have their type.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def quote(name: str) -> str:
 
 
 def aliased(text: str, name: str) -> str:
-    """An expression under a name. One that has it already is left alone: an idle alias makes equal plans look
+    """An expression under a name. One that has it already is left alone: a redundant alias makes equal plans look
     different, and Spark then computes both."""
     return text if text == quote(name) else f"{text} AS {quote(name)}"
 
 
 def expression_sql(scalar: Scalar, names: Mapping[str, str] | None = None) -> str:
-    """The Spark SQL text of an expression; ``names`` gives the text of columns that are not spelt by their own name.
+    """The Spark SQL text of an expression; ``names`` gives the text of columns that are not written by their own name.
 
     >>> from tidemill.algebra.expressions.call import call
     >>> expression_sql(call("add", Column("o.n", t.BIGINT), Literal(1, t.BIGINT)))
@@ -109,7 +109,7 @@ def type_sql(type_: Type) -> str:
 
 
 def with_nullable_members(text: str, type_: Type) -> str:
-    """An expression of type ``type_`` whose structs may have NULL members, as Arrow needs where the struct is NULL."""
+    """An expression of type ``type_`` whose structs may have NULL members, as Arrow needs if the struct is NULL."""
     return f"CAST({text} AS {type_sql(type_)})" if _has_struct(type_) else text
 
 

@@ -1,13 +1,13 @@
-"""A stage's epoch as one query: what its statements add, summed by key, beside the old entries of the touched keys.
+"""A stage's epoch as one query: the additions of its statements, summed by key, and the old entries of those keys.
 
 The query of a stage with a map reads, from the inside out:
 
-1. ``moved``: all added rows, summed by key; keys whose sums are zero did not move.
-2. ``entries``: for each moved key the stored rows of the map, found by broadcasting the moved keys; summed without the
-   change they are the old entry, with it the new one. The log is not consolidated, only the touched keys are.
-3. the result: the map's change, and the row that the stage showed for the key beside the one that it shows now.
+1. ``moved``: all added rows, summed by key; keys whose sums are zero are unchanged.
+2. ``entries``: for each changed key the stored rows of the map, found by broadcasting the changed keys; summed without
+   the change they are the old entry, with it the new one. Only the touched keys of the log are consolidated.
+3. the result: the map's change, and the old and the new output row of each key.
 
-Where there are aggregates over multisets, the keys that those touch are moved, too, if only by nothing, and
+With aggregates over multisets, the keys that those touch count as changed, too, even by zero, and
 ``multiset_aggregates`` gives the values of the aggregates for each.
 """
 
@@ -40,9 +40,9 @@ from tidemill.runtimes.spark.lowering.sql_text import (
 )
 
 CHUNK_ROWS = 1 << 16
-"""How many rows of a large change are at most held at once for one DOUBLE sum."""
+"""Maximum number of rows of a large change that are held at once for one DOUBLE sum."""
 
-# Names with a space in them: no column that SQL gives us without effort looks like these.
+# Names with a space in them do not clash with ordinary column names.
 OLD_ROW = "old row"
 NEW_ROW = "new row"
 _CHANGE = quote("the change")
@@ -60,7 +60,7 @@ def lower_linear(additions: Sequence[str], fields: Sequence[Field]) -> str:
     columns = comma_list(quote(f.name) for f in fields)
     wanted = [aliased(with_nullable_members(quote(f.name), f.type), f.name) for f in fields]
     total = f"sum({quote(WEIGHT)})"
-    # Grouping by constants keeps a relation without columns from having a row where there was none.
+    # Grouping by constants keeps a relation without columns from having a row when it is empty.
     grouping = columns or "true"
     return (
         f"SELECT {comma_list([*wanted, f'{total} AS {quote(WEIGHT)}'])} "
@@ -83,7 +83,7 @@ def lower_map_change(additions: Sequence[str], map_: Map, *, keep_all: bool = Fa
 
 
 def lower_stored_map_change(additions: Sequence[str], map_: Map) -> str:
-    """The change of a map, in its stored form: columns stand as in additions to it."""
+    """The change of a map in its stored form: columns as in additions to it."""
     keys = [quote(f.name) for f in map_.keys]
     weight, *values = _stored(map_)
     change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in (*values, weight)]
@@ -91,7 +91,7 @@ def lower_stored_map_change(additions: Sequence[str], map_: Map) -> str:
 
 
 def lower_chunks(additions: Sequence[str], map_: Map) -> list[str]:
-    """The same additions, summed within chunks of rows first: a DOUBLE sum holds the rows of its group all at once."""
+    """The same additions, first summed within chunks of rows: a DOUBLE sum holds all rows of its group at once."""
     number = f"monotonically_increasing_id() DIV {CHUNK_ROWS} AS {_CHUNK}"
     rows = f"SELECT *, {number} FROM ({_union(additions, map_fields(map_))})"
     chunked = replace(map_, keys=(*map_.keys, Field(_CHUNK.strip("`"), BIGINT)))
@@ -109,27 +109,29 @@ class StageOutput:
     workers: PythonUdfs
 
     def touched(self, additions: Sequence[str], *, keep_all: bool = False) -> str:
-        """The moved keys of the map, and those under which a multiset has moved."""
+        """The changed keys of the map, and those under which a multiset has changed."""
         touches = [multiset.touch(self.map) for multiset in self.multisets]
         return lower_map_change([*additions, *touches], self.map, keep_all=keep_all or bool(touches))
 
     def beside(self, rows: str) -> str:
-        """Rows that have the keys of the map, each beside what aggregates say of the multisets under its key.
+        """Rows that have the keys of the map, joined with the aggregates over the multisets of their key.
 
-        Where something is stored of the multisets, the keys must be there under the name ``moved``, too.
+        If the multisets have stored rows, the keys must also be available under the name ``moved``.
         """
         joined, keys = f"({rows}) AS shown", [quote(f.name) for f in self.map.keys]
         for number, multiset in enumerate(self.multisets):
             looked = lower_multiset_aggregates(multiset, self._reads_of(multiset), len(keys), "moved", self.workers)
-            match = " AND ".join(f"shown.{key} <=> bag_{number}.{key}" for key in keys) or "true"
-            joined += f" LEFT JOIN ({looked}) AS bag_{number} ON {match}"
+            match = " AND ".join(f"shown.{key} <=> multiset_{number}.{key}" for key in keys) or "true"
+            joined += f" LEFT JOIN ({looked}) AS multiset_{number} ON {match}"
         found = [
-            f"bag_{i}.{quote(side)} AS {_peeked(side, i)}" for i in range(len(self.multisets)) for side in (OLD, NEW)
+            f"multiset_{i}.{quote(side)} AS {_aggregate_values(side, i)}"
+            for i in range(len(self.multisets))
+            for side in (OLD, NEW)
         ]
         return f"SELECT {comma_list(['shown.*', *found])} FROM {joined}" if found else rows
 
     def row(self, entry: str, side: str) -> str:
-        """The row that a key shows, as a struct with its weight; NULL where it shows none."""
+        """The output row of a key, as a struct with its weight; NULL if it has none."""
         finish, seen = self.finish, self._seen(entry, side)
         times = "1L" if finish.times is None else expression_sql(finish.times, seen)
         conditions = [] if finish.always else [f"{seen[WEIGHT]} > 0"]
@@ -141,14 +143,14 @@ class StageOutput:
         return f"CASE WHEN {' AND '.join(conditions) or 'true'} THEN {row} END"
 
     def _seen(self, entry: str, side: str) -> dict[str, str]:
-        """What expressions see of an entry, by name."""
+        """The values of an entry that expressions read, by name."""
         seen = {
             name: text
             for value in self.map.values
             for name, text in ring_values.lower_visible_values(value, entry).items()
         }
         for number, multiset in enumerate(self.multisets):
-            found = _peeked(side, number)
+            found = _aggregate_values(side, number)
             for read in self._reads_of(multiset):
                 nothing, value = empty_multiset_value(read.call), f"{found}.{quote(read.call.name)}"
                 seen[read.call.name] = f"IF({found} IS NULL, {nothing}, {value})"
@@ -158,14 +160,14 @@ class StageOutput:
         return [read for read in self.finish.multiset_reads if read.map == multiset.map.name]
 
 
-def _peeked(side: str, number: int) -> str:
+def _aggregate_values(side: str, number: int) -> str:
     return quote(f"{side} values of multiset {number}")
 
 
 def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str | None, epoch: int) -> str:
-    """The change of a map, and of each touched key the old and the new row (NULL where it shows none).
+    """The change of a map, and for each touched key the old and the new row (NULL if it has none).
 
-    ``log`` is the stored map (None where it is empty).
+    ``log`` is the stored map (None if it is empty).
     """
     map_ = shown.map
     moved = shown.touched(additions)
@@ -174,7 +176,7 @@ def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str |
     change = {name: f"{_CHANGE}.{quote(name)}" for name in _stored(map_)}
     for value in map_.values:
         if value.type == DOUBLE:
-            # Where a key ends, its sum leaves exactly, whatever rounding has left in it.
+            # When a key ends, its sum is retracted exactly, whatever rounding has left in it.
             for name in ring_values.stored_columns(value):
                 left = f"-{_OLD}.{quote(name)}"
                 change[name] = f"IF({_NEW}.{quote(WEIGHT)} = 0, {left}, {change[name]})"
@@ -182,13 +184,13 @@ def lower_output_change(additions: Sequence[str], shown: StageOutput, log: str |
     old, new = quote(OLD_ROW), quote(NEW_ROW)
     rows = [f"{shown.row(_OLD, OLD)} AS {old}", f"{shown.row(_NEW, NEW)} AS {new}"]
     sides = f"SELECT {comma_list([*columns, *rows])} FROM ({entries})"
-    # A key may move and show the same row as before.
+    # A key may change and have the same row as before.
     differing = [f"IF({old} <=> {new}, NULL, {row}) AS {row}" for row in (old, new)]
     return f"SELECT {comma_list([*keys, *map(quote, change), *differing])} FROM ({sides})"
 
 
 def lower_first_output(additions: Sequence[str], shown: StageOutput) -> str:
-    """The same for a map that is still empty: there is no old row, and a global aggregate shows one in any case."""
+    """The same for a map that is still empty: there are no old rows, and a global aggregate always has a row."""
     moved = shown.touched(additions, keep_all=shown.finish.always)
     keys = [quote(f.name) for f in shown.map.keys]
     change = [f"{_CHANGE}.{quote(name)} AS {quote(name)}" for name in _stored(shown.map)]
@@ -228,7 +230,7 @@ def lower_old_and_new_entries(map_: Map, log: str | None, epoch: int) -> str:
 
 
 def lower_output_rows(side: str, sign: int, rows: str, fields: Sequence[Field]) -> str:
-    """The old or the new rows of a result, each with the weight that it has in the change."""
+    """The old or the new rows of a result, each with its weight in the change."""
     row = quote(side)
     columns = [f"{row}.{quote(f.name)} AS {quote(f.name)}" for f in fields]
     weight = f"{sign}L * {row}.{quote(WEIGHT)} AS {quote(WEIGHT)}"
@@ -240,7 +242,7 @@ def _union(additions: Sequence[str], fields: Sequence[Field]) -> str:
 
 
 def _stored(map_: Map) -> tuple[str, ...]:
-    """The weight and the columns of the values, as the map is stored."""
+    """The weight and the columns of the values in the stored map."""
     return (WEIGHT, *(name for value in map_.values for name in ring_values.stored_columns(value)))
 
 

@@ -1,8 +1,8 @@
-"""Window functions as Spark SQL, where that gives what ``algebra.relational.windows`` says to the last bit.
+"""Window functions as Spark SQL, where that matches ``algebra.relational.windows`` to the last bit.
 
-Rows stand in a full order (``WindowSpec.full``): equal terms are followed by all columns, so that a row is never before
-another in one epoch and after it in the next. Functions of peers, and frames by value, take the terms alone. Sums of
-DOUBLE are left out: Spark rounds them as it goes along.
+Rows are totally ordered (``WindowSpec.full``): equal terms are followed by all columns, so that the order of two rows
+never differs between epochs. Functions of peers, and RANGE frames, use the terms alone. Sums of DOUBLE are excluded:
+Spark's rounding depends on the order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from tidemill.runtimes.spark.lowering import ring_values
 from tidemill.runtimes.spark.lowering.sql_text import comma_list, expression_sql, literal_sql, quote, type_sql
 
 POSITION = quote("the position")
-"""The column that has the number of a row in the full order of its part."""
+"""The column with the number of a row in the total order of its partition."""
 
 _OF_PEERS = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Where a row stands: the texts of what parts are equal in, of the terms of the order, and of what breaks ties."""
+    """A window specification: the texts of the partition keys, of the ORDER BY terms, and of the tie-breaking
+    columns."""
 
     partition: Sequence[str]
     order: Sequence[SortOrder]
@@ -39,14 +40,14 @@ class WindowSpec:
 
     @property
     def full(self) -> str:
-        """The window in which no two different rows are equal."""
+        """The window with a total order: no two different rows are equal."""
         terms = [*map(_term, self.order), *(f"{column} ASC NULLS FIRST" for column in self.ties)]
-        # Where all rows of a part are equal, Spark still wants to be told an order.
+        # Spark requires an ORDER BY even if all rows of a partition are equal.
         return self._window(terms or self.partition[:1])
 
     @property
     def peers(self) -> str:
-        """The window in which rows are equal that are equal in the terms."""
+        """The window in which rows that are equal in the terms are peers."""
         return self._window([*map(_term, self.order)])
 
     def with_frame(self, frame: Frame) -> str:
@@ -95,7 +96,7 @@ def interval_sql(microseconds: int) -> str:
 
 
 def lower_call(call: WindowCall, place: WindowSpec) -> str | None:
-    """The SQL of a window function over rows at ``place`` that have a ``POSITION``; None where none is exact."""
+    """The SQL of a window function over rows at ``place`` that have a ``POSITION``; None if none is exact."""
     if call.function in RANKINGS:
         text = _lower_ranking(call, place)
     elif call.function in OFFSETS:
@@ -118,12 +119,12 @@ def _lower_aggregate(call: WindowCall, place: WindowSpec) -> str | None:
 def _lower_ranking(call: WindowCall, place: WindowSpec) -> str | None:
     if call.function not in _OF_PEERS:
         return f"{_called(call)} OVER ({place.full})"
-    # Spark ranks by something or not at all.
+    # Spark does not rank without an ORDER BY.
     return f"{_called(call)} OVER ({place.peers})" if place.order else None
 
 
 def _lower_value(call: WindowCall, place: WindowSpec) -> str | None:
-    """A value of the frame. Within a frame by value Spark has peers in any order, so the position picks the row."""
+    """A value of the frame. In a RANGE frame Spark has peers in any order, so the position picks the row."""
     if call.frame.rows or not place.order:
         return f"{_called(call)} OVER ({place.with_frame(call.frame)})"
     if call.function == "nth_value":
@@ -139,7 +140,7 @@ def _called(call: WindowCall) -> str:
 
 
 def _lower_sum(call: WindowCall, place: WindowSpec) -> str | None:
-    """A count, sum or average: from the sums of its parts, as for a group."""
+    """A count, sum or average: from its partial sums, as for a group."""
     argument, *others = call.arguments or (None,)
     aggregate = AggregateCall(call.name, call.function, argument, call.of, filter=call.filter, others=tuple(others))
     summed = partial_sums(aggregate)

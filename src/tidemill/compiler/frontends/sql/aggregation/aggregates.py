@@ -318,7 +318,7 @@ def _rule(name: str) -> AggregateRule | None:
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether a function of this name, in lower case, is an aggregate."""
+    """True if a function of this name, in lower case, is an aggregate."""
     return _rule(name) is not None
 
 

@@ -158,6 +158,6 @@ def named_windows(node: exp.Select) -> dict[str, exp.Window]:
 
 
 def _depends_on_order(call: WindowCall) -> bool:
-    """Whether a function may say something else of a whole partition when its rows stand in another order."""
+    """True if the values of a function over a whole partition may depend on the order of its rows."""
     aggregate = AGGREGATE_FUNCTIONS.get(call.function)
     return aggregate is None or aggregate.depends_on_order

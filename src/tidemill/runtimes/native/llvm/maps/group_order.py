@@ -236,7 +236,7 @@ class GroupOrderCode(ABC):
         self.handle.store(builder, handle, "emission", following)
 
     def find_note(self, builder: ir.IRBuilder, handle: IRValue, prefix: Sequence[IRValue]) -> IRValue:
-        """What a group gave before the epoch, if that has touched it, or null; it counts as told of."""
+        """The version of a group before the epoch, or null if the epoch has not touched it; marks it as emitted."""
         found = Local(builder, NULL_POINTER)
         with builder.if_then(self._any_notes(builder, handle)):
             note = find_cells(builder, self._notes(builder, handle), self._note, prefix)

@@ -77,11 +77,11 @@ class StateSource(Protocol):
         """The last epoch that is stored."""
 
     def missed(self, since: int, maps: Sequence[Map], mirrors: Sequence[Map]) -> dict[str, pa.Table] | None:
-        """What maps and copies of relations have missed since an epoch; None where they are better read again."""
+        """The changes of maps and copied relations after an epoch; None if loading them again is cheaper."""
 
 
 class LlvmStage:
-    """Runs one stage. What it needs is read when a change first comes."""
+    """Runs one stage. Its state is read when the first change comes."""
 
     def __init__(
         self,

@@ -18,14 +18,14 @@ from tidemill.model.types import Field
 from tidemill.runtimes.native.state.snapshot import hash_columns
 
 LOOSE_ROWS = 4096
-"""So many rows wait as Python has them before they become columns."""
+"""Number of rows that are kept as Python rows before they become columns."""
 
 SMALL_PART = 1 << 16
-"""Neighbouring parts of fewer rows than this are joined, as long as one is not much smaller than the other."""
+"""Row count below which adjacent chunks are joined, unless one is much smaller than the other."""
 
 
 class TableRows:
-    """Rows that are appended and found by number. What has left stays: nobody asks for its number any more.
+    """Rows that are appended and found by number. Deleted rows stay: their numbers are not used any more.
 
     >>> from tidemill.model import types as t
     >>> rows = TableRows((Field("id", t.BIGINT), Field("name", t.STRING)))
