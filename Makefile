@@ -63,11 +63,11 @@ reference: setup  ## write the tables of docs/reference anew from the functions 
 	$(BIN)/python -m docs.reference.functions > docs/reference/functions.md
 	$(BIN)/python -m docs.reference.constructs
 
-# As many processes as there are cores, and `make check` beside them. One has all tests of Spark, which share a session;
-# tests/conftest.py says what else shares a process.
+# One process more than there are cores, and `make check` beside them: Spark's tests, which are in two of the processes,
+# wait for much of their time. tests/conftest.py says what shares a process.
 test: setup  ## everything that must hold before a change lands
 	@{ $(MAKE) --no-print-directory check > .check.log 2>&1; check=$$?; echo; cat .check.log; rm -f .check.log; exit $$check; } & \
-	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n auto --dist loadgroup; tests=$$?; \
+	check=$$!; $(BIN)/python -m pytest -q -m 'not long' -p no:cacheprovider -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup; tests=$$?; \
 	wait $$check || { echo "error: make check failed, see above"; exit 1; }; exit $$tests
 
 fuzz: setup  ## random warehouses, statements and arguments, ten minutes each (FUZZ_SECONDS=3600: an hour), and what else takes long

@@ -1,4 +1,4 @@
-"""One Spark session for all tests: starting one costs seconds, and a process can have only one."""
+"""One Spark session for all tests of a process: starting one costs seconds, and a process can have only one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """What shares a process where there are several: Spark's tests; golden files of a group; else those of a module.
+    """What shares a process where there are several: golden files on Spark, Spark's other tests, golden files of a
+    group in this process, else the tests of a module.
 
     The longest come first, so that nobody waits for them at the end. A wrapper, because xdist itself looks early.
     """
@@ -65,7 +66,7 @@ def _turn(item: pytest.Item) -> int:
 
 def _group(item: pytest.Item) -> str:
     if item.get_closest_marker("spark"):
-        return "spark"
+        return "spark golden" if item.path.name == "test_golden.py" else "spark"
     call = getattr(item, "callspec", None)
     golden = call.params["group"][0].stem if call is not None and item.path.name == "test_golden.py" else ""
     return f"{item.nodeid.partition('::')[0]} {golden}".strip()

@@ -80,6 +80,29 @@ def test_a_value_that_does_not_fit_is_refused_at_once(event: tuple[object, ...])
         assert wh.epoch == 0
 
 
+def test_events_that_miss_a_refused_one_are_refused_and_the_others_stay() -> None:
+    """Event 2 overflows the view, event 3 deletes it again, event 4 overflows the view as well, 5 and 6 are right."""
+    with tidemill.open(":memory:") as wh:
+        wh.sql("CREATE TABLE t (k INT PRIMARY KEY, g STRING, a BIGINT)")
+        wh.sql("CREATE MATERIALIZED VIEW v AS SELECT g, SUM(a) AS total FROM t GROUP BY g")
+        event = wh.feed("t")
+        event(+1, 1, "x", 2**63 - 1)
+        event(+1, 2, "x", 1)
+        event(-1, 2, "x", 1)
+        event(+1, 3, "x", 1)
+        event(+1, 4, "y", 7)
+        event(+1, 5, "y", 8)
+        with pytest.raises(ArithmeticFault) as caught:
+            wh.flush()
+        assert caught.value.detail is not None
+        assert '1 later event is refused as well: a row leaves table "t" that is not there' in caught.value.detail
+        with pytest.raises(ArithmeticFault):
+            wh.flush()
+        wh.flush()
+        assert sorted(wh.table("t").rows()) == [(1, "x", 2**63 - 1), (4, "y", 7), (5, "y", 8)]
+        assert sorted(wh.view("v").rows()) == [("x", 2**63 - 1), ("y", 15)]
+
+
 def test_closing_commits_what_was_fed(tmp_path: Path) -> None:
     with tidemill.open(tmp_path / "wh", runtime="native") as wh:
         wh.sql(DDL)

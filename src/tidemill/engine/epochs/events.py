@@ -192,9 +192,9 @@ class EventWriter:
         self._open, self._taken, self._fed = None, [], set()
         if self._tape is not None:
             self._tape.close_until_epoch()
-        for event in left:
-            self._handle(event)
-        self._moving = None
+        refused = self._apply_again(left)
+        if refused:
+            raise _refused_together(refused)
         if moving.lost(self._state.store.epoch):
             raise DataError(
                 "events that were fed are undone",
@@ -230,13 +230,26 @@ class EventWriter:
     def _go_back(self) -> None:
         """Roll back an event that may be half applied: the epoch is undone, and earlier events are applied again."""
         assert self._open is not None
-        self._moving = _InFlightEvents(self._state.store.epoch, self._taken)
+        outer = self._moving  # has the events taken so far as well, if events are being applied again
+        self._moving = outer or _InFlightEvents(self._state.store.epoch, self._taken)
         taken, self._taken = self._taken, []
         self._open.undo()
         self._open = None
         for earlier in taken:
             self._handle(earlier)
+        self._moving = outer
+
+    def _apply_again(self, events: list[RowEvent]) -> list[DataError]:
+        """Apply events that are in no committed epoch once more; returns the errors of those that are refused now."""
+        refused = []
+        self._moving = _InFlightEvents(self._state.store.epoch, events)
+        for event in events:
+            try:
+                self._handle(event)
+            except DataError as error:
+                refused.append(error)
         self._moving = None
+        return refused
 
     def _close(self, open_: OpenEpoch, taken: list[RowEvent]) -> WaitUntilDurable:
         try:
@@ -247,7 +260,10 @@ class EventWriter:
         return self._close_each(taken)
 
     def _close_each(self, taken: list[RowEvent]) -> WaitUntilDurable:
-        """Find the event that leads to an invalid row of a view: each event up to it is committed as its own epoch."""
+        """Find the event that leads to an invalid row of a view: each event up to it is committed as its own epoch.
+
+        Later events are applied without it. Some may be refused for its lack; all others stay.
+        """
         durable: WaitUntilDurable = _nothing
         self._moving = _InFlightEvents(self._state.store.epoch, taken, each=True)
         for place, event in enumerate(taken):
@@ -256,11 +272,8 @@ class EventWriter:
                 assert self._open is not None
                 open_, self._open, self._taken = self._open, None, []
                 durable = open_.close()
-            except DataError:
-                self._moving = _InFlightEvents(self._state.store.epoch, taken[place + 1 :])
-                for later in taken[place + 1 :]:
-                    self._handle(later)
-                raise
+            except DataError as error:
+                raise _refused_together([error, *self._apply_again(taken[place + 1 :])]) from error
         return durable
 
     # -- events in a buffer ---------------------------------------------------------------------------------------
@@ -385,6 +398,17 @@ def _close_fed(open_: OpenEpoch, relations: Iterable[str]) -> WaitUntilDurable:
         return open_.close_fed(relations)
     except DataError as error:
         raise _all_undone(error) from error
+
+
+def _refused_together(errors: list[DataError]) -> DataError:
+    """The error of the first of some refused events, which mentions the others; at most three of them in full."""
+    first, *others = errors
+    if others:
+        told = "; ".join(error.what if error.where is None else f"{error.what}, {error.where}" for error in others[:3])
+        more = ", and so on" if len(others) > 3 else ""
+        count = f"{len(others)} later event{'s are' if len(others) > 1 else ' is'} refused as well: {told}{more}."
+        first.detail = f"{first.detail or ''} {count}".strip()
+    return first
 
 
 def _all_undone(error: DataError) -> DataError:
