@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import pyarrow as pa
 
 from tidemill.changes.arrow import from_arrow
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.program.maps import Map, RingField, map_fields
+from tidemill.storage.segments import ArrowChange
 from tidemill.storage.snapshot import StoreSnapshot
 from tidemill.storage.store import Store
 
@@ -63,3 +70,27 @@ def files(folder: Path, suffix: str = ".parquet") -> list[Path]:
 def child_environment(**more: str) -> dict[str, str]:
     """The environment of a child process that imports what this one does."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more}
+
+
+def older_record(
+    magic: bytes,
+    number: int,
+    changes: Mapping[str, ArrowChange],
+    positions: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
+    """The record of an epoch in format 1 (``TdMl``), or the first of a log in format 2: each change is a stream."""
+    streams = {name: _stream(rows.arrow()) for name, rows in changes.items() if len(rows)}
+    lengths = {name: len(stream) for name, stream in streams.items()}
+    line = json.dumps({"epoch": number, "positions": dict(positions), "maps": lengths}).encode()
+    payload = b"".join([line, b"\n", *streams.values()])
+    plain = magic == b"TdMl"
+    size = len(payload)
+    header = struct.pack("<4sB3xQ", magic, 1, size) if plain else struct.pack("<4sIQQQ", magic, 0, size, 0, 0)
+    return header + struct.pack("<I", zlib.crc32(payload, zlib.crc32(header))) + payload
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import struct
 import subprocess
 import sys
 import time
@@ -17,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.storage.flipping import LAST, MAPS, TAKEN_IN, Campaign, build, files_of, read
-from tests.storage.samples import child_environment
+from tests.storage.samples import child_environment, older_record
 from tidemill.model.errors import Corrupt, StorageError
 from tidemill.storage.commit_mark import read_mark
 from tidemill.storage.filesystem.checksums import _compared
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.log import LogRecord, replay
+from tidemill.storage.log import replay
 from tidemill.storage.manifest import read_manifest, write_manifest
 from tidemill.storage.runs import translate_read_errors
 
@@ -202,22 +201,13 @@ def test_format_1_is_read_and_brought_along(campaign: Campaign) -> None:
         line = json.dumps(body)
         file.write_text(f"{line}\ncrc32 {zlib.crc32(line.encode()):08x}\n")
     [log] = (folder / "log").iterdir()
-    log.write_bytes(b"".join(map(plain, replay(log).records, payloads(log))))
+    records = replay(log).records
+    log.write_bytes(b"".join(older_record(b"TdMl", r.epoch, r.changes, r.positions) for r in records))
     (folder / "acknowledged").unlink()
     (folder / "tidemill.json").write_text('{"format": 1}\n')
     with FolderStore.open(folder):
         assert read_mark(folder) is not None
     assert read(folder) == expected
-
-
-def payloads(log: Path) -> list[bytes]:
-    content = log.read_bytes()
-    return [content[record.begin + HEADER : record.end] for record in replay(log).records]
-
-
-def plain(_: LogRecord, payload: bytes) -> bytes:
-    header = struct.pack("<4sB3xQ", b"TdMl", 1, len(payload))
-    return header + struct.pack("<I", zlib.crc32(payload, zlib.crc32(header))) + payload
 
 
 @pytest.mark.long

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 import threading
-import zlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from tests.storage.samples import change, commit, contents, files
-from tidemill.changes.changeset import Epoch
+from tests.storage.samples import change, commit, contents, files, older_record
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import CommitUnknown, StorageError
+from tidemill.model.types import DOUBLE, Field
 from tidemill.storage import folder_writer
 from tidemill.storage.folder_store import FolderStore
-from tidemill.storage.log import Log, decode_record, encode_epoch, encode_record, replay
+from tidemill.storage.log import Log, LogEnd, decode_record, encode_epoch, encode_record, replay
 
 ANN, BOB = (1, "ann"), (2, "bob")
 
 
-def payload(number: int) -> bytes:
-    return encode_epoch(Epoch(number, {"people": change([((number, "x"), 1)]), "none": change([])}, {"s": str(number)}))
+def epoch(number: int) -> Epoch:
+    return Epoch(number, {"people": change([((number, "x"), 1)]), "none": change([])}, {"s": str(number)})
 
 
 def chain(*numbers: int, synced: bool = True) -> list[bytes]:
     """The records of epochs, one after the other; each was written when those before were durable, if ``synced``."""
     records: list[bytes] = []
     at = previous = 0
+    schemas: dict[str, pa.Schema] = {}
     for number in numbers:
-        record, previous = encode_record(payload(number), at, previous, at if synced else 0)
+        record, previous = encode_record(encode_epoch(epoch(number), schemas), at, previous, at if synced else 0)
         records.append(record)
         at += len(record)
     return records
@@ -39,18 +40,51 @@ def chain(*numbers: int, synced: bool = True) -> list[bytes]:
 
 def test_a_record_holds_the_epoch() -> None:
     [record] = chain(7)
-    found = decode_record(record, 0)
+    found = decode_record(record, 0, {})
     assert found is not None
     assert (found.epoch, found.positions, list(found.changes)) == (7, {"s": "7"}, ["people"])
     assert found.changes["people"].arrow().to_pylist() == [{"id": 7, "name": "x", "_weight": 1}]
     assert found.end == len(record)
 
 
-def test_a_record_of_format_1_is_read() -> None:
-    plain = struct.pack("<4sB3xQ", b"TdMl", 1, len(payload(7)))
-    found = decode_record(plain + struct.pack("<I", zlib.crc32(payload(7), zlib.crc32(plain))) + payload(7), 0)
+def test_a_schema_is_written_once(tmp_path: Path) -> None:
+    first, second, third = chain(1, 2, 3)
+    assert len(second) == len(third) < len(first)
+    (tmp_path / "x.log").write_bytes(first + second + third)
+    rows = [record.changes["people"].arrow().to_pylist() for record in replay(tmp_path / "x.log").records]
+    assert rows == [[{"id": number, "name": "x", "_weight": 1}] for number in (1, 2, 3)]
+
+
+def test_a_schema_that_changes_is_written_again(tmp_path: Path) -> None:
+    log = Log(tmp_path / "x.log")
+    others = ChangeSet.of([((1.5,), 1)], (Field("price", DOUBLE),))
+    for number, rows in enumerate((change([(ANN, 1)]), others, change([(BOB, 1)]), change([(BOB, 2)])), 1):
+        log.append(Epoch(number, {"people": rows}))
+    log.close()
+    found = [record.changes["people"].arrow() for record in replay(log.file).records]
+    assert [table.column(0).to_pylist() for table in found] == [[1], [1.5], [2], [2]]
+
+
+def test_a_log_that_was_cut_or_resumed_writes_its_schemas_again(tmp_path: Path) -> None:
+    log = Log(tmp_path / "x.log")
+    log.append(epoch(1))
+    whole = log.end
+    log.cut(LogEnd())
+    log.append(epoch(1))
+    assert log.end == whole
+    log.close()
+    log = Log(log.file, resumed=whole)
+    log.append(epoch(2))
+    log.close()
+    assert [record.changes["people"].arrow().num_rows for record in replay(log.file).records] == [1, 1]
+
+
+@pytest.mark.parametrize("magic", [b"TdMl", b"TdM2"])
+def test_records_of_older_formats_are_read(magic: bytes) -> None:
+    found = decode_record(older_record(magic, 7, epoch(7).changes), 0, {})
     assert found is not None
-    assert (found.epoch, found.previous, found.durable) == (7, None, 0)
+    assert (found.epoch, found.previous, found.durable) == (7, None if magic == b"TdMl" else 0, 0)
+    assert found.changes["people"].arrow().to_pylist() == [{"id": 7, "name": "x", "_weight": 1}]
 
 
 @pytest.mark.parametrize("keep", [0, 1, 15, 16, 19, 20, 60, -1])
@@ -93,7 +127,7 @@ def test_damage_before_records_that_were_never_durable_cuts_them_off(tmp_path: P
 def test_records_that_waited_for_one_sync_together_may_be_lost_together(tmp_path: Path) -> None:
     """A power failure may leave the later of two records that waited for their sync, and not the earlier."""
     one, two, _ = chain(1, 2, 3)
-    three, _ = encode_record(payload(3), len(one + two), 0, durable=len(one))
+    three, _ = encode_record(encode_epoch(epoch(3), {}), len(one + two), 0, durable=len(one))
     file = tmp_path / "x.log"
     file.write_bytes(one + bytes(len(two)) + three)
     found = replay(file)
@@ -235,7 +269,7 @@ def test_after_a_failed_sync_nothing_more_is_promised(tmp_path: Path, monkeypatc
         raise OSError(errno.EIO, "Input/output error")
 
     log = Log(tmp_path / "x.log")
-    end = log.append(payload(1), 1).length
+    end = log.append(epoch(1)).length
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", refuse)
         with pytest.raises(OSError, match="Input/output"):

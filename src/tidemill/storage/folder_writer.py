@@ -23,7 +23,7 @@ from tidemill.storage.commit_mark import CommitMark, CommitMarkFile, boot_id
 from tidemill.storage.filesystem.durable_files import damaged, fault, sync_folder
 from tidemill.storage.filesystem.writer_lock import WriterLock
 from tidemill.storage.layout import CommittedState, Layout, recover
-from tidemill.storage.log import Log, LogEnd, encode_epoch, log_file, replay
+from tidemill.storage.log import Log, LogEnd, log_file, replay
 from tidemill.storage.manifest import FULL_EVERY, Manifest, WarehouseState, manifest_file, write_manifest
 from tidemill.storage.runs import RunEntry, adopt_run, sync_runs, write_run
 from tidemill.storage.segments import with_epoch
@@ -78,11 +78,10 @@ class FolderWriter:
         The epoch is committed by the last byte of its record.
         """
         self._lock.check()
-        record = encode_epoch(epoch)
         if self._log is None:
             begin, seal = now.state.log_start
             self._log = Log(log_file(self._layout.log, begin, self._lock.token), seal, self._acknowledge)
-        log, end = self._log, self._log.append(record, epoch.number)
+        log, end = self._log, self._log.append(epoch)
         for name, change in epoch.changes.items():
             if len(change):
                 now.tail.add(epoch.number, name, change)

@@ -1,8 +1,9 @@
 """The write-ahead log, which holds small epochs until the next manifest.
 
-An epoch is one record: a header, a line of JSON, and the Arrow stream of each changed map. One append and one sync make
-it durable. The log ``<sequence>-<token>.log`` holds the epochs after manifest ``sequence``; the next manifest includes
-all of them, and the log is deleted.
+An epoch is one record: a header, a line of JSON, and the rows of each changed map as messages of an Arrow stream, whose
+schema comes with the first change of the map in the log only. One append and one sync make it durable. The log
+``<sequence>-<token>.log`` holds the epochs after manifest ``sequence``; the next manifest includes all of them, and the
+log is deleted.
 
 Records are a chain. Each has the checksum of its predecessor (the first that of its manifest), its own offset in the
 file, and the length of the log that was durable when it was written. So a torn record, whose commit never returned, is
@@ -20,6 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -29,7 +31,8 @@ from tidemill.changes.changeset import Epoch
 from tidemill.storage.filesystem.durable_files import armed, fault, make_folder, sync_folder
 from tidemill.storage.filesystem.symlinks import read_file
 
-MAGIC = b"TdM2"
+MAGIC, _STREAM_MAGIC = b"TdM3", b"TdM2"
+"""Magic number of records, and that of format 2, where each change of a map is a whole Arrow stream."""
 
 _HEADER = struct.Struct("<4sIQQQ")
 """Magic number, checksum of the previous record, length of the payload, offset in the file, durable length."""
@@ -41,18 +44,22 @@ _CRC = struct.Struct("<I")
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
 
-@dataclass(frozen=True)
 class LoggedChange:
-    """A map's change as stored in the log."""
+    """A map's change as stored in the log: an Arrow stream, decoded when it is first read."""
 
-    table: pa.Table
+    def __init__(self, stream: bytes) -> None:
+        self._stream = stream
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return pa.ipc.open_stream(self._stream).read_all()
 
     def arrow(self) -> pa.Table:
         """The rows as Arrow: the fields followed by the weight."""
-        return self.table
+        return self._table
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return int(self._table.num_rows)
 
 
 @dataclass(frozen=True)
@@ -73,12 +80,20 @@ class LogRecord:
     durable: int
 
 
-def encode_epoch(epoch: Epoch) -> bytes:
-    """The payload of an epoch's record."""
-    streams = {name: _stream_of(change.arrow()) for name, change in epoch.changes.items() if len(change)}
-    lengths = {name: len(stream) for name, stream in streams.items()}
+def encode_epoch(epoch: Epoch, schemas: dict[str, pa.Schema]) -> bytes:
+    """The payload of an epoch's record. ``schemas`` are those that the log has by map; new ones are added to it."""
+    lengths: dict[str, tuple[int, int]] = {}
+    messages: list[bytes] = []
+    for name, change in epoch.changes.items():
+        if len(change):
+            table = change.arrow()
+            schema = b"" if schemas.get(name) == table.schema else bytes(table.schema.serialize())
+            schemas[name] = table.schema
+            rows = b"".join([batch.serialize() for batch in table.to_batches()])
+            lengths[name] = len(schema), len(rows)
+            messages += (schema, rows)
     line = json.dumps({"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths}).encode()
-    return b"".join([line, b"\n", *streams.values()])
+    return b"".join([line, b"\n", *messages])
 
 
 def encode_record(payload: bytes, at: int, previous: int, durable: int) -> tuple[bytes, int]:
@@ -88,15 +103,11 @@ def encode_record(payload: bytes, at: int, previous: int, durable: int) -> tuple
     return b"".join([header, _CRC.pack(crc), payload]), crc
 
 
-def _stream_of(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+def decode_record(content: bytes, at: int, schemas: dict[str, bytes]) -> LogRecord | None:
+    """The record that begins at ``at``; None if there is no whole record that was written at that offset.
 
-
-def decode_record(content: bytes, at: int) -> LogRecord | None:
-    """The record that begins at ``at``; None if there is no whole record that was written at that offset."""
+    ``schemas`` are those of the records before it, by map; those that it has are added.
+    """
     plain = content[at : at + 4] == _PLAIN_MAGIC
     header = _PLAIN_HEADER if plain else _HEADER
     begin = at + header.size + _CRC.size
@@ -108,20 +119,30 @@ def decode_record(content: bytes, at: int) -> LogRecord | None:
     if len(payload) < said[2] or zlib.crc32(payload, zlib.crc32(content[at : at + header.size])) != crc:
         return None
     if plain:
-        return _record_of(payload, at, begin, crc, None, at if said[1] & _PLAIN_SYNCED else 0)
-    if said[0] != MAGIC or said[3] != at:
+        previous, durable = None, at if said[1] & _PLAIN_SYNCED else 0
+    elif said[0] in (MAGIC, _STREAM_MAGIC) and said[3] == at:
+        previous, durable = said[1], said[4]
+    else:
         return None
-    return _record_of(payload, at, begin, crc, said[1], said[4])
+    number, positions, changes = _decode_epoch(payload, schemas)
+    return LogRecord(number, positions, changes, at, begin + len(payload), crc, previous, durable)
 
 
-def _record_of(payload: bytes, at: int, begin: int, crc: int, previous: int | None, durable: int) -> LogRecord:
+def _decode_epoch(
+    payload: bytes, schemas: dict[str, bytes]
+) -> tuple[int, Mapping[str, str], Mapping[str, LoggedChange]]:
+    """The number, positions and changes that ``encode_epoch`` was given; before format 3 each change has its schema."""
     line, _, _ = payload.partition(b"\n")
     said = json.loads(line)
     place, changes = len(line) + 1, {}
-    for name, length in said["maps"].items():
-        changes[name] = LoggedChange(pa.ipc.open_stream(payload[place : place + length]).read_all())
-        place += length
-    return LogRecord(said["epoch"], said["positions"], changes, at, begin + len(payload), crc, previous, durable)
+    for name, lengths in said["maps"].items():
+        schema, rows = (0, lengths) if isinstance(lengths, int) else lengths
+        if schema:
+            schemas[name] = payload[place : place + schema]
+        before = b"" if isinstance(lengths, int) else schemas.get(name, b"")
+        changes[name] = LoggedChange(before + payload[place + schema : place + schema + rows])
+        place += schema + rows
+    return said["epoch"], said["positions"], changes
 
 
 @dataclass(frozen=True)
@@ -165,8 +186,8 @@ def replay(file: Path, after: int | None = None) -> ReplayedLog:
     """Read the records of a log. ``after`` is the checksum of the manifest that it follows, if known."""
     content = read_file(file)
     records: list[LogRecord] = []
-    at, previous = 0, after
-    while (found := decode_record(content, at)) is not None:
+    at, previous, schemas = 0, after, dict[str, bytes]()
+    while (found := decode_record(content, at, schemas)) is not None:
         if found.previous is not None and previous is not None and found.previous != previous:
             return ReplayedLog(file, tuple(records), (found,), broken=True)
         records.append(found)
@@ -175,8 +196,9 @@ def replay(file: Path, after: int | None = None) -> ReplayedLog:
 
 
 def _records_after(content: bytes, at: int) -> Iterator[LogRecord]:
-    places = (found.start() for found in re.finditer(b"TdM[2l]", content[at + 1 :]))
-    return (record for place in places if (record := decode_record(content, at + 1 + place)) is not None)
+    """The whole records after a damaged one. Their rows cannot be read: the damaged one may have had their schemas."""
+    places = (found.start() for found in re.finditer(b"TdM[23l]", content[at + 1 :]))
+    return (record for place in places if (record := decode_record(content, at + 1 + place, {})) is not None)
 
 
 def log_file(folder: Path, sequence: int, token: int) -> Path:
@@ -221,27 +243,29 @@ class Log:
         self._synced = 0
         self._syncing = Lock()
         self._failed: OSError | None = None
+        self._schemas: dict[str, pa.Schema] = {}
         self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if resumed is None else 0), 0o644)
         if resumed is not None:
             self.cut(resumed)
         sync_folder(file.parent)
 
-    def append(self, payload: bytes, epoch: int) -> LogEnd:
-        """Append the record of an epoch; returns its end, for ``sync``. An error may leave a torn record."""
+    def append(self, epoch: Epoch) -> LogEnd:
+        """Append the record of an epoch; returns its end, for ``sync``. An error may leave a torn record to ``cut``."""
         fault("before-log")
         at = self.end.length
-        record, crc = encode_record(payload, at, self.end.crc, self._synced)
+        record, crc = encode_record(encode_epoch(epoch, self._schemas), at, self.end.crc, self._synced)
         half = len(record) // 2 if armed("torn-log") else len(record)
         _write_all(self._handle, record[:half], at)
         fault("torn-log")
         _write_all(self._handle, record[half:], at + half)
-        self.end = LogEnd(at + len(record), epoch, crc)
+        self.end = LogEnd(at + len(record), epoch.number, crc)
         return self.end
 
     def cut(self, end: LogEnd) -> None:
         """Truncate the log to ``end``, which is the end of a whole record."""
         os.ftruncate(self._handle, end.length)
         self.end = end
+        self._schemas.clear()  # the log may have lost some, and has not told which of them it had when it was opened
 
     def sync(self, end: int) -> None:
         """Wait until everything before ``end`` is durable.
