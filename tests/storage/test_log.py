@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import decimal
 import errno
+import math
 import os
 import threading
+from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.storage.samples import change, commit, contents, files, older_record
+from tidemill.changes.arrow import from_arrow
 from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import CommitUnknown, StorageError
-from tidemill.model.types import DOUBLE, Field
+from tidemill.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+)
 from tidemill.storage import folder_writer
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.log import Log, LogEnd, decode_record, encode_epoch, encode_record, replay
@@ -77,6 +95,38 @@ def test_a_log_that_was_cut_or_resumed_writes_its_schemas_again(tmp_path: Path) 
     log.append(epoch(2))
     log.close()
     assert [record.changes["people"].arrow().num_rows for record in replay(log.file).records] == [1, 1]
+
+
+KINDS: dict[Type, list[Any]] = {
+    BIGINT: [0, -(2**63), 2**63 - 1],
+    BOOLEAN: [True, False],
+    DATE: [date.min, date(2024, 2, 29), date.max],
+    DOUBLE: [0.1, math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308],
+    INT: [-(2**31), 7],
+    STRING: ["", 'it\'s "quoted"\n\x00 é 😀', "x" * 1000],
+    TIMESTAMP: [datetime.min, datetime(2026, 1, 2, 3, 4, 5, 6), datetime.max],
+    Decimal(38, 10): [decimal.Decimal("1.5000000000"), decimal.Decimal("-" + "9" * 28 + "." + "9" * 10)],
+    Array(Array(DATE)): [(), ((date(2026, 1, 1), None), None, ())],
+    Struct((Field("a", Decimal(4, 1)), Field("b", Array(STRING)))): [
+        (decimal.Decimal("1.5"), ("x", None)),
+        (None, None),
+    ],
+}
+"""Values of every type."""
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_few_rows_come_back_as_they_were(tmp_path: Path, kind: Type) -> None:
+    pairs = [((value,), number - 2) for number, value in enumerate([*KINDS[kind], None]) if number != 2]
+    few = ChangeSet.of(pairs, (Field("x", kind),))
+    log = Log(tmp_path / "x.log")
+    log.append(Epoch(1, {"few": few}))
+    assert few.is_python_only  # they went the way that is tried here
+    log.append(Epoch(2, {"few": ChangeSet.of_arrow(few.arrow(), few.fields)}))
+    log.close()
+    one, other = (record.changes["few"].arrow() for record in replay(log.file).records)
+    assert one.schema == other.schema == few.arrow().schema
+    assert repr(from_arrow(one, few.fields)) == repr(from_arrow(other, few.fields)) == repr(pairs)
 
 
 @pytest.mark.parametrize("magic", [b"TdMl", b"TdM2"])

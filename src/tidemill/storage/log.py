@@ -1,9 +1,9 @@
 """The write-ahead log, which holds small epochs until the next manifest.
 
 An epoch is one record: a header, a line of JSON, and the rows of each changed map as messages of an Arrow stream, whose
-schema comes with the first change of the map in the log only. One append and one sync make it durable. The log
-``<sequence>-<token>.log`` holds the epochs after manifest ``sequence``; the next manifest includes all of them, and the
-log is deleted.
+schema comes with the first change of the map in the log only. A few rows that were never Arrow are in the line itself.
+One append and one sync make it durable. The log ``<sequence>-<token>.log`` holds the epochs after manifest
+``sequence``; the next manifest includes all of them, and the log is deleted.
 
 Records are a chain. Each has the checksum of its predecessor (the first that of its manifest), its own offset in the
 file, and the length of the log that was durable when it was written. So a torn record, whose commit never returned, is
@@ -18,18 +18,22 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 
+from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import Epoch
+from tidemill.changes.zset import Row
 from tidemill.storage.filesystem.durable_files import armed, fault, make_folder, sync_folder
 from tidemill.storage.filesystem.symlinks import read_file
+from tidemill.storage.logged_rows import encode_value, table_of
 
 MAGIC, _STREAM_MAGIC = b"TdM3", b"TdM2"
 """Magic number of records, and that of format 2, where each change of a map is a whole Arrow stream."""
@@ -40,19 +44,26 @@ _HEADER = struct.Struct("<4sIQQQ")
 _PLAIN_MAGIC, _PLAIN_HEADER, _PLAIN_SYNCED = b"TdMl", struct.Struct("<4sB3xQ"), 1
 """Records of format 1 are not chained, but have a flag that says that the log was synced after each."""
 
+FEW_ROWS = 64
+"""Number of rows up to which a change that is held as Python rows is written as JSON."""
+
 _CRC = struct.Struct("<I")
 _NAME = re.compile(r"(\d{20})-(\d{8,})\.log")
 
 
 class LoggedChange:
-    """A map's change as stored in the log: an Arrow stream, decoded when it is first read."""
+    """A map's change as stored in the log, decoded when it is first read: Arrow messages, or rows out of JSON."""
 
-    def __init__(self, stream: bytes) -> None:
-        self._stream = stream
+    def __init__(self, schema: bytes, messages: bytes, rows: Sequence[tuple[Sequence[Any], int]] | None = None) -> None:
+        self._schema = schema
+        self._messages = messages
+        self._rows = rows
 
     @cached_property
     def _table(self) -> pa.Table:
-        return pa.ipc.open_stream(self._stream).read_all()
+        if self._rows is None:
+            return pa.ipc.open_stream(self._schema + self._messages).read_all()
+        return table_of(self._rows, pa.ipc.read_schema(pa.py_buffer(self._schema)))
 
     def arrow(self) -> pa.Table:
         """The rows as Arrow: the fields followed by the weight."""
@@ -83,17 +94,22 @@ class LogRecord:
 def encode_epoch(epoch: Epoch, schemas: dict[str, pa.Schema]) -> bytes:
     """The payload of an epoch's record. ``schemas`` are those that the log has by map; new ones are added to it."""
     lengths: dict[str, tuple[int, int]] = {}
+    rows: dict[str, list[tuple[Row, int]]] = {}
     messages: list[bytes] = []
     for name, change in epoch.changes.items():
-        if len(change):
-            table = change.arrow()
-            schema = b"" if schemas.get(name) == table.schema else bytes(table.schema.serialize())
-            schemas[name] = table.schema
-            rows = b"".join([batch.serialize() for batch in table.to_batches()])
-            lengths[name] = len(schema), len(rows)
-            messages += (schema, rows)
-    line = json.dumps({"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths}).encode()
-    return b"".join([line, b"\n", *messages])
+        if not len(change):
+            continue
+        table = None if change.is_python_only and len(change) <= FEW_ROWS else change.arrow()
+        schema = arrow_schema(change.fields) if table is None else table.schema
+        before = b"" if schemas.get(name) == schema else bytes(schema.serialize())
+        schemas[name] = schema
+        if table is None:
+            rows[name] = change.pairs()
+        stream = b"" if table is None else b"".join([batch.serialize() for batch in table.to_batches()])
+        lengths[name] = len(before), len(stream)
+        messages += (before, stream)
+    line = {"epoch": epoch.number, "positions": dict(epoch.positions), "maps": lengths, "rows": rows}
+    return b"".join([json.dumps(line, default=encode_value).encode(), b"\n", *messages])
 
 
 def encode_record(payload: bytes, at: int, previous: int, durable: int) -> tuple[bytes, int]:
@@ -134,14 +150,15 @@ def _decode_epoch(
     """The number, positions and changes that ``encode_epoch`` was given; before format 3 each change has its schema."""
     line, _, _ = payload.partition(b"\n")
     said = json.loads(line)
-    place, changes = len(line) + 1, {}
+    place, changes, rows = len(line) + 1, {}, said.get("rows", {})
     for name, lengths in said["maps"].items():
-        schema, rows = (0, lengths) if isinstance(lengths, int) else lengths
+        whole = isinstance(lengths, int)
+        schema, stream = (0, lengths) if whole else lengths
         if schema:
             schemas[name] = payload[place : place + schema]
-        before = b"" if isinstance(lengths, int) else schemas.get(name, b"")
-        changes[name] = LoggedChange(before + payload[place + schema : place + schema + rows])
-        place += schema + rows
+        before = b"" if whole else schemas.get(name, b"")
+        changes[name] = LoggedChange(before, payload[place + schema : place + schema + stream], rows.get(name))
+        place += schema + stream
     return said["epoch"], said["positions"], changes
 
 

@@ -19,8 +19,8 @@ from tidemill.model.errors import ArithmeticFault, OutOfBudget
 from tidemill.model.schema import WEIGHT
 from tidemill.program.maps import Map, map_fields
 from tidemill.runtimes.native.llvm.codegen.jit import Library
-from tidemill.runtimes.native.llvm.codegen.layout import MapRecord, Status
-from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.codegen.layout import MapRecord, Status, StructLayout
+from tidemill.runtimes.native.llvm.codegen.memory import VECTOR, Memory
 from tidemill.runtimes.native.llvm.io.arrow_columns import (
     NullFlags,
     cells_of,
@@ -54,7 +54,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 
 _JOURNAL_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "journal_count": (_COUNT, _POINTER),
     "touched": (_COUNT, _POINTER, _POINTER, _POINTER),
     "net": (_COUNT, _POINTER, _POINTER),
     "settle": (None, _POINTER),
@@ -73,6 +72,7 @@ class NativeMap:
         self._ordered = code.changing.ordered
         self._functions = _functions(code, library)
         self._handle = (ctypes.c_int64 * (code.changing.handle.size // 8))()
+        self._journal, self._limbo = (_count_slot(code.changing.handle, name) for name in ("journal", "limbo"))
         self.address = ctypes.addressof(self._handle)
         self._free = weakref.finalize(self, _destroy, self._functions["destroy"], self._handle, (library, memory))
         raise_status(self._functions["create"](self.address, memory.address), self.map)
@@ -99,7 +99,7 @@ class NativeMap:
     @property
     def touches(self) -> int:
         """The number of entries that the epoch has touched; one that has left and come again counts twice."""
-        return self._count("journal_count")
+        return self._handle[self._journal]
 
     def changes(self) -> ChangeSet:
         """The epoch's net change, new minus old, in the form in which it is stored."""
@@ -151,7 +151,8 @@ class NativeMap:
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
         self.sweep()
-        self._functions["settle"](self.address)
+        if self._handle[self._journal]:
+            self._functions["settle"](self.address)
 
     def rollback(self) -> None:
         """Put every touched entry back."""
@@ -163,13 +164,15 @@ class NativeMap:
 
     def _touched(self) -> tuple[Records, Records]:
         self.sweep()
-        old, new = self.make_records(self.touches), self.make_records(self.touches)
+        most = self.touches
+        old, new = self.make_records(most), self.make_records(most)
         count = self._functions["touched"](self.address, old.ctypes.data, new.ctypes.data)
         return old[:count], new[:count]
 
     def sweep(self) -> None:
         """Drop the entries that were left with weight 0, at the end of a change."""
-        raise_status(self._functions["drop_empty"](self.address), self.map)
+        if self._handle[self._limbo]:
+            raise_status(self._functions["drop_empty"](self.address), self.map)
 
     def _count(self, name: str) -> int:
         return int(self._functions[name](self.address))
@@ -287,6 +290,11 @@ def _functions(code: MapCode, library: Library) -> dict[str, Callable[..., Any]]
         name: ctypes.CFUNCTYPE(*signature)(library.address(f"{code.changing.symbol}.{name}"))
         for name, signature in signatures.items()
     }
+
+
+def _count_slot(handle: StructLayout, vector: str) -> int:
+    """The index of a vector's count among the 64-bit words of a handle."""
+    return (handle.offset(vector) + VECTOR.offset("count")) // 8
 
 
 def _destroy(destroy: Callable[[int], None], handle: Any, needed: object) -> None:

@@ -60,7 +60,6 @@ class JournalCode:
         self._export("absorb", I32, [PTR, PTR, I64], self._absorb)
         self._export("collect", I64, [PTR, PTR], self._collect)
         if code.journaled:
-            self._export("journal_count", I64, [PTR], lambda b, a: b.ret(self._journal_count(b, a[0])))
             self._export("touched", I64, [PTR, PTR, PTR], self._touched)
             self._export("net", I64, [PTR, PTR], self._net)
             self._export("settle", ir.VoidType(), [PTR], self._settle)
@@ -302,9 +301,6 @@ class JournalCode:
             builder.ret_void()
 
         return self._code.function("next_epoch", ir.VoidType(), [PTR], body, *COLD)
-
-    def _journal_count(self, builder: ir.IRBuilder, handle: IRValue) -> IRValue:
-        return VECTOR.load(builder, self._code.handle.address(builder, handle, "journal"), "count")
 
     def _element(self, builder: ir.IRBuilder, records: IRValue, place: IRValue) -> IRValue:
         return at(builder, records, builder.mul(place, number(self._size)))

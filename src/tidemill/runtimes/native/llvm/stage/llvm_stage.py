@@ -103,6 +103,7 @@ class LlvmStage:
         self._library = load(code.module)
         self._functions = _StageFunctions(self._library)
         self._maps: dict[str, NativeMap] = {}
+        self._journaled: list[NativeMap] = []
         self._outputs: dict[str, OutputBuffers] = {}
         self._packers: dict[str, Any] = {}
         self._pending: set[int] = set()
@@ -199,6 +200,8 @@ class LlvmStage:
         for name, held in self.code.maps.items():
             if name not in passing:
                 self._maps[name] = self._make(held)
+        drained = drained_maps(self.stage, self.code.replaces)
+        self._journaled = [held for name, held in self._maps.items() if name not in drained]
         for declared in (self.code.output, self.code.read_output, self.code.row_output):
             if declared is not None:
                 output = self._outputs[declared.place.name] = OutputBuffers(declared, self.memory, self.strings)
@@ -212,6 +215,7 @@ class LlvmStage:
         for output in self._outputs.values():
             output.free()
         self._maps.clear()
+        self._journaled.clear()
         self._outputs.clear()
         self._pending.clear()
         self._shows = None
@@ -406,8 +410,8 @@ class LlvmStage:
     def settle(self) -> None:
         """Take the state as it is for the one from which the next epoch starts."""
         self._since_begin = False
-        for name in self._journaled():
-            self._maps[name].settle()
+        for held in self._journaled:
+            held.settle()
 
     def rollback(self) -> None:
         """Undo the epoch."""
@@ -416,17 +420,13 @@ class LlvmStage:
             self.free()
             return
         with self.memory.unbounded():
-            for name in self._journaled():
-                self._maps[name].rollback()
+            for held in self._journaled:
+                held.rollback()
             if self._maps:
                 for name in drained_maps(self.stage, self.code.replaces):
                     self._clear(name)
             for output in self._outputs.values():
                 output.clear()
-
-    def _journaled(self) -> list[str]:
-        others = drained_maps(self.stage, self.code.replaces)
-        return [name for name in self._maps if name not in others]
 
     # -- events -------------------------------------------------------------------------------------------------
 
