@@ -34,6 +34,7 @@ from tidemill.runtimes.native.llvm.io.arrow_columns import (
 )
 from tidemill.runtimes.native.llvm.io.few_records import RecordReader, Records
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
+from tidemill.runtimes.native.llvm.maps.journal import LARGE_JOURNAL
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
 from tidemill.runtimes.native.llvm.maps.multiset_index import ENDS
 from tidemill.runtimes.native.state import double_sums
@@ -151,7 +152,8 @@ class NativeMap:
     def settle(self) -> None:
         """Take the entries as they are for the state from which the next epoch starts."""
         self.sweep()
-        if self._handle[self._journal]:
+        count, capacity = self._handle[self._journal : self._journal + 2]
+        if count or capacity * self._record.payload > LARGE_JOURNAL:
             self._functions["settle"](self.address)
 
     def rollback(self) -> None:
@@ -293,7 +295,7 @@ def _functions(code: MapCode, library: Library) -> dict[str, Callable[..., Any]]
 
 
 def _count_slot(handle: StructLayout, vector: str) -> int:
-    """The index of a vector's count among the 64-bit words of a handle."""
+    """The index of a vector's count, before its capacity, among the 64-bit words of a handle."""
     return (handle.offset(vector) + VECTOR.offset("count")) // 8
 
 
