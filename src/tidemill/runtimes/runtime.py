@@ -61,6 +61,9 @@ class Runtime(Protocol):
     loads_to_store: bool
     """True if a stage must be committed between its ``load`` and the first change: its state is read from the store."""
 
+    batches_lookups: bool
+    """True if lookups cost less together, so that an epoch is announced by ``expect``."""
+
     def install(self, stage: Stage) -> None:
         """Prepare to run ``stage``: compile it, and hold or find the state that it needs."""
 

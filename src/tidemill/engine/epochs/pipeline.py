@@ -192,7 +192,9 @@ class Pipeline:
         constraints: Constraints,
         runtimes: list[Runtime],
     ) -> None:
-        """Announce the changes of an epoch to every runtime; the first will check tables and enforce constraints."""
+        """Announce an epoch to the runtimes that batch lookups; the first checks tables and enforces constraints."""
+        if not any([runtime.batches_lookups for runtime in runtimes]):
+            return
         reading = {id(r.stage): r for name in changes for r in self.readers(name) if not r.placed.deferred}
         ordered = sorted(reading.values(), key=lambda reader: reader.place)
         checked = {name: tables[name] for name in changes if tables[name].kept}
@@ -284,8 +286,9 @@ class Propagation:
         if not len(change):
             return
         for reader in readers:
-            with self._timed(reader.placed):
-                reader.placed.runtime.fire(reader.stage, relation, change)
+            placed, started = reader.placed, time.perf_counter()
+            placed.runtime.fire(reader.stage, relation, change)
+            self._seconds[placed.program.view] += time.perf_counter() - started
             self._note_fired(reader)
         for runtime in self._runtimes:
             runtime.absorb(relation, change)
@@ -302,34 +305,20 @@ class Propagation:
         for stage in placed.program.stages:
             if stage.name not in self._fired:
                 continue
-            with self._timed(placed):
-                change = placed.runtime.emit(stage)
+            started = time.perf_counter()
+            change = placed.runtime.emit(stage)
+            self._seconds[placed.program.view] += time.perf_counter() - started
             rows = len(change)
             self._handle(stage.name, change, self._following(stage.name))
             if rows and self._pipeline.stored(stage.name):
                 self.stored[stage.name] = change
         placed.measured.note(self._seconds[placed.program.view], rows, self._work)
 
-    def _timed(self, placed: PlacedProgram) -> _Timer:
-        return _Timer(self._seconds, placed.program.view)
-
 
 def _deletes_before_inserts(changes: Mapping[str, ChangeSet]) -> list[tuple[str, ChangeSet]]:
     """The deletes of each relation, then the inserts of each."""
     signed = {relation: change.signed() for relation, change in changes.items()}
     return [(relation, parts[turn]) for turn in (0, 1) for relation, parts in signed.items()]
-
-
-class _Timer:
-    def __init__(self, totals: dict[str, float], view: str) -> None:
-        self._totals = totals
-        self._view = view
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._totals[self._view] += time.perf_counter() - self._start
 
 
 def check_tables(

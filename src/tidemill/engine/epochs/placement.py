@@ -54,8 +54,8 @@ class Placement:
 
     def work_class(self, work: int) -> tuple[bool, ...]:
         """Everything that the choice of a runtime depends on beside the needs of a view, for this many rows of work."""
-        limits = (choose.NATIVE_WORK, choose.PARTITION_WORK, DRIVER_WORK)
-        return (self.rows > choose.NATIVE_ROWS, *(work > most for most in limits))
+        large = self.rows > choose.NATIVE_ROWS
+        return large, work > choose.NATIVE_WORK, work > choose.PARTITION_WORK, work > DRIVER_WORK
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""

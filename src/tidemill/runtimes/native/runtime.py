@@ -43,6 +43,7 @@ class NativeRuntime:
 
     name = "native"
     loads_to_store = False
+    batches_lookups = False
 
     def __init__(
         self,

@@ -63,6 +63,7 @@ class DataFrameRuntime:
 
     name = "spark dataframes"
     loads_to_store = True
+    batches_lookups = True
 
     def __init__(
         self, store: Store, fields_of: Callable[[str], tuple[Field, ...]], session: Callable[[], SparkSession]

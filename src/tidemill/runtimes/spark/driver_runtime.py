@@ -54,6 +54,7 @@ class DriverRuntime(NativeRuntime):
 
     name = "spark driver"
     loads_to_store = True
+    batches_lookups = True
 
     def __init__(
         self, store: Store, fields_of: FieldsOf, session: Callable[[], SparkSession], resident: int = RESIDENT_ROWS
