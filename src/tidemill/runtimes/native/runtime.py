@@ -163,6 +163,7 @@ class NativeRuntime:
             if not adds_new_keys(table, net, contents):
                 check_change(table, net, *rows_held(table, contents, net, self._near(table)))
         checked = ChangeSet.of(net.items(), change.fields)
+        self._backends.follow_table(table.name, checked)
         self._checked[table.name] = checked, net
         return checked
 
@@ -243,6 +244,9 @@ class NativeRuntime:
 
     def find(self, relation: str, positions: ColumnPositions, keys: Collection[Row]) -> dict[Row, list[Row]]:
         """The rows of a relation that have one of ``keys`` at ``positions``, by that key; between epochs."""
+        compiled = self._backends.ready_table(relation)
+        if compiled is not None and positions == compiled.table.key_positions:
+            return {key: [row] for key, row in compiled.find(keys).items()}
         held = self._state.relation(relation)
         if isinstance(held, OverlaidRelation):
             pairs = [pair for found in held.lookup(positions, keys).values() for pair in found]
