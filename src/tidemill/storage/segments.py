@@ -101,6 +101,10 @@ class RecentEpochs:
         """Number of rows in those changes."""
         return self._rows[name]
 
+    def largest(self, name: str) -> int:
+        """Number of rows in the largest of those changes; 0 if there is none."""
+        return max(map(len, self._changes.get(name, ())), default=0)
+
     def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
         """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
         numbers = self._numbers.get(name, [])
