@@ -19,6 +19,7 @@ from tidemill.model.errors import DuplicateKey
 from tidemill.runtimes.native import runtime_state
 from tidemill.runtimes.native.runtime import NativeRuntime
 from tidemill.runtimes.native.runtime_state import RuntimeState
+from tidemill.runtimes.native.state import stored_rows
 
 TABLES = """
     CREATE TABLE item (id BIGINT PRIMARY KEY, owner INT, name STRING, price DECIMAL(10, 2));
@@ -227,3 +228,25 @@ def test_large_tables_do_not_start_spark(tmp_path: Path, monkeypatch: pytest.Mon
         wh.sql("UPDATE t SET n = -1 WHERE id = 150; DELETE FROM t WHERE id = 151")
         assert wh.sql("SELECT id, n FROM t WHERE id IN (150, 151)") == [(150, -1)]
         assert started._dataframes is None and started._driver is None
+
+
+def test_the_first_statements_read_files_and_load_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few lookups read the row groups that may have a key; then the table is worth loading. All give the same."""
+    monkeypatch.setattr(runtime_state, "RESIDENT_ROWS", 10)
+    monkeypatch.setattr(stored_rows, "MAX_LOOKUPS", 3)
+    with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
+        wh.sql("CREATE TABLE t (k STRING, d DATE, id INT, n INT, PRIMARY KEY (k, d, id))")
+        wh.apply({"t": [(1, (f"k{i % 3}", f"2026-01-0{1 + i % 2}", i, i)) for i in range(50)]})
+    with tidemill.open(tmp_path, runtime="native", backend="python") as wh:
+        held = wh._engine.placement.native._state._contents
+        point = "k = 'k1' AND d = '2026-01-02' AND id = 7"
+        assert wh.sql(f"SELECT n FROM t WHERE {point}") == [(7,)]
+        wh.sql(f"UPDATE t SET n = n + 100 WHERE {point}")
+        assert wh.sql(f"SELECT n FROM t WHERE {point}") == [(107,)]
+        assert "t" not in held
+        with pytest.raises(DuplicateKey):
+            wh.sql("INSERT INTO t VALUES ('k1', DATE '2026-01-02', 7, 1)")
+        wh.sql(f"UPDATE t SET n = n + 100 WHERE {point}; DELETE FROM t WHERE {point}")
+        assert wh.sql(f"SELECT n FROM t WHERE {point}") == []
+        assert "t" in held
+        assert len(wh.table("t")) == 49

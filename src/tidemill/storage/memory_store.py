@@ -29,7 +29,7 @@ from tidemill.storage.segments import (
     stored_schema,
 )
 from tidemill.storage.snapshot import StoreSnapshot
-from tidemill.storage.store import RunFile
+from tidemill.storage.store import ColumnValues, RunFile
 
 COMBINE_AT = 64
 """Number of pending changes of a map that a read combines into one table, so that the next read is cheap."""
@@ -160,7 +160,13 @@ class MemoryStore:
         return self._now.positions
 
     def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+        self,
+        name: str,
+        fields: Sequence[Field],
+        *,
+        until: int | None = None,
+        since: int | None = None,
+        where: ColumnValues | None = None,
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``."""
         with self._lock:
@@ -168,7 +174,7 @@ class MemoryStore:
             # A feed that reads the last few changes must not pay for combining all of them.
             if since is None and self._now.tail.count(name) > COMBINE_AT:
                 self._now = self._now.settled(name)
-            return _snapshot(self._now).read(name, fields, until=until, since=since)
+            return _snapshot(self._now).read(name, fields, until=until, since=since, where=where)
 
     def pin(self) -> StoreSnapshot:
         """A snapshot of the current epoch."""
