@@ -209,6 +209,35 @@ def _statement(draw: random.Random) -> str:
     )
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM item WHERE id = 8 AND EXISTS (SELECT 1)",
+        "SELECT id FROM item WHERE id = 8 AND NOT EXISTS (SELECT 1)",
+        "SELECT id FROM item WHERE id IN (8, 9) AND id IN (SELECT 8)",
+        "SELECT id FROM item WHERE id IN (8, 9) AND owner >= ALL (SELECT owner FROM item WHERE id IN (8, 9))",
+        "SELECT id, (SELECT MAX(n) FROM stock WHERE item = i.id) FROM item i WHERE id = 8",
+        "SELECT id, (SELECT MAX(name) FROM item j WHERE j.id = i.owner) FROM item i WHERE id IN (8, 9)",
+        "SELECT id FROM item WHERE id IN (8, 9) EXCEPT SELECT id FROM item WHERE id = 9",
+        "SELECT id FROM item WHERE id IN (8, 9) INTERSECT ALL SELECT id FROM item WHERE id = 9",
+        "SELECT a.owner, COUNT(b.id) FROM item a LEFT JOIN item b ON b.id = a.owner WHERE a.id IN (8, 9) "
+        "GROUP BY a.owner",
+        "SELECT owner, COUNT(*) OVER (PARTITION BY owner) FROM item WHERE id IN (1, 2, 6)",
+        "SELECT DISTINCT owner FROM item WHERE id IN (1, 2, 6)",
+        "SELECT id FROM (SELECT owner AS id, COUNT(*) AS n FROM item GROUP BY owner) x WHERE id = 3",
+        "SELECT i.id, x.n FROM item i JOIN (SELECT owner, COUNT(*) AS n FROM item GROUP BY owner) x "
+        "ON x.owner = i.owner WHERE i.id = 8",
+        "SELECT id FROM item WHERE id = 8 AND id = (SELECT MAX(id) FROM item WHERE id IN (7, 8))",
+        "WITH RECURSIVE r AS (SELECT id, owner FROM item WHERE id = 8 UNION SELECT i.id, i.owner FROM r JOIN item i "
+        "ON i.id = r.owner) SELECT * FROM r",
+    ],
+)
+def test_queries_of_every_kind_agree_with_the_evaluator(wh: Warehouse, query: str) -> None:
+    translated = translate(query, wh._engine.catalog.relations)
+    tables = {name: wh._engine.contents(name).zset() for name in scans(translated.relation)}
+    assert wh._engine.answer(translated.relation).zset() == evaluate(translated.relation, tables)
+
+
 def test_events_of_an_open_epoch_are_seen(wh: Warehouse) -> None:
     item = wh.feed("item")
     item(+1, 500, 1, "fed", 1)
