@@ -4,6 +4,7 @@
 - ``history``: seeded rows, and changes that leave tables as large as they were
 - ``subject``: Tidemill, in memory and on disk, and its peers, each as something that takes a change
 - ``measure``: epochs in a loop, and in several threads
+- ``job``: files loaded, point updates, five views filled, and the first change after opening, beside DuckDB
 - ``memory``: bytes an entry of each kind of map
 - ``profile``: which Python functions an epoch calls
 - ``run``, ``table``: all cases, and how they are shown

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
 from benchmarks.apply.history import History
+from benchmarks.apply.job import job
 from benchmarks.apply.measure import BENCH, OWN, Case, measure
 from benchmarks.apply.memory import memory
 from benchmarks.apply.peers import DuckDB, NotInstalled, PgIvm, SQLite
@@ -35,7 +37,7 @@ SYSTEMS: dict[str, tuple[Callable[[Workload, str, Path], Subject], tuple[str, ..
 }
 """Every system, and where it keeps its rows."""
 
-OTHERS = ("memory", "profile")
+OTHERS = ("job", "memory", "profile")
 """What is measured besides workloads."""
 
 
@@ -67,7 +69,7 @@ class _Plan:
 
 
 def run(options: BenchmarkOptions) -> Iterator[Figure]:
-    """The figures of all cases; ``queries`` choose workloads, ``memory`` and ``profile``, ``runtimes`` systems."""
+    """The figures of all cases; ``queries`` choose workloads and what else is measured, ``runtimes`` systems."""
     plan = _Plan.of(options)
     places = [
         (WORKLOADS[name], system, store)
@@ -78,19 +80,26 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
     options.folder.mkdir(parents=True, exist_ok=True)
     for number, (workload, system, store) in enumerate(places):
         options.progress(number / len(places), f"{workload.name} {system} {store}")
-        folder = Path(mkdtemp(prefix="apply-", dir=options.folder))
-        try:
+        with _folder(options) as folder:
             yield from _measure(workload, system, store, folder, plan, options)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    if "job" in plan.others:
+        with _folder(options) as folder:
+            yield from job(folder, options)
     if "memory" in plan.others:
         yield from memory(options)
     if "profile" in plan.others:
-        folder = Path(mkdtemp(prefix="apply-", dir=options.folder))
-        try:
+        with _folder(options) as folder:
             yield from profile(folder, plan.rows, plan.sizes[-1])
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _folder(options: BenchmarkOptions) -> Iterator[Path]:
+    """A new folder, deleted afterwards."""
+    folder = Path(mkdtemp(prefix="apply-", dir=options.folder))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _measure(

@@ -24,8 +24,8 @@ COLUMNS = {
 
 
 def as_table(figures: Sequence[Figure]) -> RenderableType:
-    """A table for each workload, then memory and profiles."""
-    parts = [*(_workload(name, figures) for name in WORKLOADS), _memory(figures), *_profiles(figures)]
+    """A table for each workload, then the job, memory and profiles."""
+    parts = [*(_workload(name, figures) for name in WORKLOADS), _job(figures), _memory(figures), *_profiles(figures)]
     return Group(*(part for part in parts if part.row_count))
 
 
@@ -41,6 +41,15 @@ def _workload(name: str, figures: Sequence[Figure]) -> Table:
         line[size, figure.metric] = f"{figure.value:.3f}" if figure.unit == "ms" else short(figure.value)
     for who, cells in lines.items():
         table.add_row(who, *(cells.get(column, "") for column in COLUMNS))
+    return table
+
+
+def _job(figures: Sequence[Figure]) -> Table:
+    """Each step beside DuckDB."""
+    table = numbers("job", ["", "beside"])
+    for figure in _of("job", figures):
+        step = f"{figure.case.partition('/')[2]} {figure.metric}"
+        table.add_row(step, f"{figure.value:,.4g} {figure.unit}", figure.baseline)
     return table
 
 

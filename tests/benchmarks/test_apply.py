@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks.apply import as_table, run
+from benchmarks.apply import as_table, job, run
 from benchmarks.apply.history import MIX, MixedHistory, size_of
 from benchmarks.apply.measure import Case, measure
 from benchmarks.apply.memory import KINDS, figures, held
@@ -120,6 +121,36 @@ def test_all_cases_of_a_tiny_run(tmp_path: Path) -> None:
     console.print(as_table(found))
     assert "tidemill disk pairs threads8" in console.export_text()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_job_is_measured_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "in_process", lambda function, *arguments: function(*arguments))
+    options = BenchmarkOptions(scale=0.1, quick=True, folder=tmp_path, queries=("job",))
+    found = list(run(options))
+    by_case = {case: {f.metric for f in found if f.case == case} for case in dict.fromkeys(f.case for f in found)}
+    bulk, point = {"seconds", "cpu_ratio", "peak_mb"}, {"ms"}
+    assert by_case == {
+        "job/load": bulk,
+        "job/point_update": {*point, "first_ms"},
+        "job/fill": bulk,
+        "job/reopen": point,
+    }
+    assert all(figure.value > 0 and "DuckDB" in figure.baseline for figure in found)
+    console = Console(record=True, width=120)
+    console.print(as_table(found))
+    assert "point_update ms" in console.export_text()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_step_runs_in_a_process_of_its_own() -> None:
+    assert job.in_process(os.getpid) != os.getpid()
+
+
+def test_a_job_with_other_views_than_duckdb_is_refused() -> None:
+    right = {"days": Counter([(1, 2)])}
+    job.compare("fill", right, right)
+    with pytest.raises(WrongAnswer, match="days is wrong after fill: missing"):
+        job.compare("fill", {"days": Counter()}, right)
 
 
 def test_a_wrong_answer_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,13 @@ import duckdb
 import pytest
 
 from tidemill.changes.zset import ZSet
+from tidemill.compiler import choose
+from tidemill.engine.epochs import placement
 from tidemill.engine.handles import ViewHandle
 from tidemill.engine.results import Verification
 from tidemill.engine.warehouse import open as open_warehouse
+from tidemill.model.errors import SetupError
+from tidemill.runtimes.spark.execution import session
 from tidemill.serving.cli.app import main
 from tidemill.serving.cli.watch_changes import watch_changes
 from tidemill.serving.demo import recompute, run_demo
@@ -477,3 +481,25 @@ def test_check_and_repair(tidemill: Tidemill, tmp_path: Path) -> None:
     assert tidemill("check", "-w", "w").code == 0
     assert tidemill("verify", "-w", "w", "-r", "native").code == 0
     assert "no warehouse" in tidemill("check", "-w", "absent").err
+
+
+def test_spark_is_announced_before_it_starts(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked for it under ``auto``, and it takes seconds: one line says why. Lookups by key do without."""
+    monkeypatch.setattr(choose, "NATIVE_WORK", 20)
+    monkeypatch.setattr(placement, "DRIVER_WORK", 20)
+
+    def refuse() -> None:
+        raise SetupError("there is no Spark here")
+
+    monkeypatch.setattr(session, "local_session", refuse)
+    tidemill("sql", "CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    for start in (0, 15):
+        rows = ", ".join(f"({i}, {i})" for i in range(start, start + 15))
+        assert tidemill("sql", f"INSERT INTO t VALUES {rows}").code == 0
+    found = tidemill("sql", "SELECT n FROM t WHERE id = 7; UPDATE t SET n = 1 WHERE id = 7")
+    assert (found.code, found.err) == (0, "")
+    stopped = tidemill("sql", "SELECT COUNT(*) FROM t")
+    first, *_ = stopped.err.splitlines()
+    assert first == "starting Spark: the change is better scanned than looked up: 32 of at most 20 rows"
+    assert "there is no Spark here" in stopped.err
+    assert "starting" not in tidemill("sql", "SELECT COUNT(*) FROM t", "--runtime", "spark").err

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from tests.storage.samples import PEOPLE, TOTAL_FIELDS, TOTALS, commit, contents, files, totals
 from tidemill.changes.arrow import from_arrow, to_arrow
-from tidemill.changes.changeset import Epoch
+from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model import types as t
 from tidemill.model.types import BIGINT, DOUBLE, STRING, Field
 from tidemill.program.maps import Map, RingField
 from tidemill.storage.compaction.consolidate import MERGE_AT, choose_runs, consolidate, sum_pairs
 from tidemill.storage.folder_store import FolderStore
+from tidemill.storage.memory_store import COMPACT_AT, MemoryStore
 from tidemill.storage.runs import RunEntry
 from tidemill.storage.segments import with_epoch
 
@@ -230,3 +231,17 @@ def test_a_map_dropped_during_its_compaction_stays_dropped(tmp_path: Path, monke
         assert store.runs("people") == ()
         store.vacuum(keep=1)
         assert files(tmp_path) == []
+
+
+def test_a_bulk_load_alone_is_not_summed_again() -> None:
+    """Small changes after a load must not pay for summing rows of which each came once."""
+    fields = (Field("n", BIGINT),)
+    store = MemoryStore()
+    store.commit(Epoch(1, {"t": ChangeSet.of([((n,), 1) for n in range(3 * COMPACT_AT)], fields)}))
+    for number in range(2, 100):
+        store.commit(Epoch(number, {"t": ChangeSet.of([((number,), -1)], fields)}))
+        store.read("t", fields)
+        assert not store.compaction_due("t")
+    store.commit(Epoch(100, {"t": ChangeSet.of([((n,), -1) for n in range(100, 3 * COMPACT_AT)], fields)}))
+    store.commit(Epoch(101, {"t": ChangeSet.of([((n,), 1) for n in range(200)], fields)}))
+    assert store.compaction_due("t")

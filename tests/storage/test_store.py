@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,6 +14,7 @@ from tidemill.changes.changeset import ChangeSet, Epoch
 from tidemill.changes.zset import ZSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.types import BIGINT, DOUBLE, Field
+from tidemill.storage import runs
 from tidemill.storage.folder_store import FolderStore
 from tidemill.storage.memory_store import MemoryStore
 from tidemill.storage.segments import stored_schema, with_epoch
@@ -222,3 +224,19 @@ def test_column_names_with_dots(store: Store) -> None:
     store.commit(Epoch(1, {"m": ChangeSet.of([((1, 2, 0.5), 1)], fields)}))
     assert len(store.runs("m")) == 1
     assert store.read("m", fields).to_pylist() == [{"o.id": 1, "o": 2, "o.id.lo": 0.5, "_weight": 1, "_epoch": 1}]
+
+
+def test_rows_are_read_by_the_values_of_columns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of several row groups and changes in the log: as if all rows were read and then filtered."""
+    monkeypatch.setattr(runs, "PARQUET_OPTIONS", {**runs.PARQUET_OPTIONS, "row_group_size": 10})
+    commit(store, 1, [((n, f"n{n % 7}" if n % 5 else None), 1) for n in range(100)])
+    store.runs("people")  # writes the log to files
+    commit(store, 2, [((42, "n0"), -1), ((42, "new"), 1), ((1000, "n1"), 1)])
+    for names, ids in ((None, [3, 42, 1000, 7777]), (["n1", "new"], [1, 2, 42, 1000]), (["n2"], None), (["z"], None)):
+        given = {"id": ids, "name": names}
+        types = {"id": pa.int64(), "name": pa.string()}
+        where = {name: pa.array(values, types[name]) for name, values in given.items() if values is not None}
+        for until in (1, 2):
+            rows = contents(store, until=until).items()
+            expected = {r: w for r, w in rows if (ids is None or r[0] in ids) and (names is None or r[1] in names)}
+            assert contents(store, until=until, where=where) == ZSet(expected)

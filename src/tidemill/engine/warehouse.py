@@ -92,6 +92,10 @@ class Warehouse:
                 each(result)
         return result
 
+    def before_spark(self, tell: Callable[[str], None]) -> None:
+        """Have ``tell`` called with the reason whenever runtime ``auto`` is about to start Spark by itself."""
+        self._engine.placement.before_spark = tell
+
     def apply(self, changes: Mapping[str, Any], *, positions: Mapping[str, str] | None = None) -> int:
         """Commit one epoch: for each table pairs ``(weight, row)``, or an Arrow, pandas or Spark frame.
 

@@ -47,7 +47,7 @@ from tidemill.storage.position_history import positions_by_epoch
 from tidemill.storage.runs import write_table
 from tidemill.storage.segments import check_epoch_number, check_readable, is_visible_at
 from tidemill.storage.snapshot import OpenSnapshots, StoreSnapshot, require_not_lost
-from tidemill.storage.store import RunFile
+from tidemill.storage.store import ColumnValues, RunFile
 
 T = TypeVar("T")
 
@@ -179,11 +179,17 @@ class FolderStore:
             self._pins.discard(snapshot)
 
     def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+        self,
+        name: str,
+        fields: Sequence[Field],
+        *,
+        until: int | None = None,
+        since: int | None = None,
+        where: ColumnValues | None = None,
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
         with self.pin() as snapshot:
-            return snapshot.read(name, fields, until=until, since=since)
+            return snapshot.read(name, fields, until=until, since=since, where=where)
 
     def runs(self, name: str, *, until: int | None = None) -> tuple[RunFile, ...]:
         """The run files of the map. Epochs in the log are written to files first.

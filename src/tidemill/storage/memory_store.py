@@ -29,7 +29,7 @@ from tidemill.storage.segments import (
     stored_schema,
 )
 from tidemill.storage.snapshot import StoreSnapshot
-from tidemill.storage.store import RunFile
+from tidemill.storage.store import ColumnValues, RunFile
 
 COMBINE_AT = 64
 """Number of pending changes of a map that a read combines into one table, so that the next read is cheap."""
@@ -43,7 +43,8 @@ is then a few rows for each added one, and a map takes at most about twice its m
 class _MapHistory:
     """The combined segments of a map: tables, and counts since they were last summed.
 
-    ``changes`` is the number of changes added since then, ``summed`` the number of rows at that time.
+    ``changes`` is the number of changes added since then, ``summed`` the number of rows at that time, or of the largest
+    change since: the rows of one change are summed already, so a bulk load alone gives nothing to combine.
     """
 
     parts: tuple[TableSegment, ...] = ()
@@ -92,7 +93,8 @@ class _CommittedEpoch(NamedTuple):
         if part is None:
             return self
         history, count = self.history(name), self.tail.count(name)
-        history = replace(history, parts=(*history.parts, part), changes=history.changes + count)
+        summed = max(history.summed, self.tail.largest(name))
+        history = replace(history, parts=(*history.parts, part), changes=history.changes + count, summed=summed)
         return self.having(name, history, self.tail.without(name))
 
     def after(self, epoch: Epoch) -> _CommittedEpoch:
@@ -158,7 +160,13 @@ class MemoryStore:
         return self._now.positions
 
     def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+        self,
+        name: str,
+        fields: Sequence[Field],
+        *,
+        until: int | None = None,
+        since: int | None = None,
+        where: ColumnValues | None = None,
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``."""
         with self._lock:
@@ -166,7 +174,7 @@ class MemoryStore:
             # A feed that reads the last few changes must not pay for combining all of them.
             if since is None and self._now.tail.count(name) > COMBINE_AT:
                 self._now = self._now.settled(name)
-            return _snapshot(self._now).read(name, fields, until=until, since=since)
+            return _snapshot(self._now).read(name, fields, until=until, since=since, where=where)
 
     def pin(self) -> StoreSnapshot:
         """A snapshot of the current epoch."""
@@ -232,9 +240,10 @@ class MemoryStore:
         """True if the map has so many small changes that summing them pays. There are no files that could be left as
         they are, so ``most`` has no effect here."""
         with self._lock:
-            history = self._now.history(name)
-            came = self.rows(name) - history.summed
-            return self._now.tail.count(name) + history.changes > COMBINE_AT and came > max(COMPACT_AT, history.summed)
+            history, tail = self._now.history(name), self._now.tail
+            summed = max(history.summed, tail.largest(name))
+            came = self.rows(name) - summed
+            return tail.count(name) + history.changes > COMBINE_AT and came > max(COMPACT_AT, summed)
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
         """Sum the epochs that time travel no longer distinguishes; returns the bytes freed."""

@@ -31,8 +31,8 @@ from tidemill.storage.filesystem.durable_files import (
 )
 from tidemill.storage.filesystem.row_group_checksums import row_group_checksums
 from tidemill.storage.filesystem.symlinks import refuse_link
-from tidemill.storage.segments import with_epoch
-from tidemill.storage.store import RunFile
+from tidemill.storage.segments import has_values, with_epoch
+from tidemill.storage.store import ColumnValues, RunFile
 
 ROW_GROUP = 128 * 1024
 """Rows of a Parquet row group: small enough that the statistics of a sorted run let a lookup skip most of it."""
@@ -81,10 +81,10 @@ class RunSegment:
         """The epoch that replaced it."""
         return self.run.ended
 
-    def load(self, schema: pa.Schema) -> pa.Table:
-        """The rows, with exactly the columns of ``schema``."""
+    def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
+        """The rows, or those with the values of ``where``, with exactly the columns of ``schema``."""
         self.require_sound()
-        return read_table(self.path, schema, self.holds)
+        return read_table(self.path, schema, self.holds, where)
 
     def require_sound(self, *, again: bool = False) -> None:
         """Refuse a damaged run; verified once per process, unless ``again`` is set."""
@@ -141,13 +141,45 @@ def columns_with_statistics(schema: pa.Schema) -> list[str]:
     return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
 
 
-def read_table(file: Path, schema: pa.Schema, holds: str = "") -> pa.Table:
-    """The columns of ``schema`` in that order; Spark's timestamps (INT96) and nullability are converted."""
+def read_table(file: Path, schema: pa.Schema, holds: str = "", where: ColumnValues | None = None) -> pa.Table:
+    """The columns of ``schema`` in that order; Spark's timestamps (INT96) and nullability are converted.
+
+    With ``where`` only the rows that have these values: row groups whose statistics exclude them are skipped, and of
+    the others only the columns of ``where``, unless a row is found.
+    """
     with translate_read_errors(file, holds), open_run(file) as parquet:
         absent = set(schema.names) - set(parquet.schema_arrow.names)
         if absent:
             raise damaged(file, f"It has no column {', '.join(sorted(absent))}. {holds}".strip())
-        return parquet.read(columns=schema.names).select(schema.names).cast(schema)
+        if where is None:
+            return parquet.read(columns=schema.names).select(schema.names).cast(schema)
+        found = (_matching_rows(parquet, group, schema, where) for group in _possible_groups(parquet, where))
+        return pa.concat_tables([schema.empty_table(), *found])
+
+
+def _possible_groups(parquet: pq.ParquetFile, where: ColumnValues) -> list[int]:
+    """The row groups that may have one of the values in each column of ``where``."""
+    columns = {parquet.schema.column(i).path: i for i in range(len(parquet.schema))}
+    bounds = {columns[name]: values.to_pylist() for name, values in where.items()}
+    groups = range(parquet.num_row_groups)
+    return [g for g in groups if all(_may_have(parquet, g, column, values) for column, values in bounds.items())]
+
+
+def _may_have(parquet: pq.ParquetFile, group: int, column: int, values: list[Any]) -> bool:
+    statistics = parquet.metadata.row_group(group).column(column).statistics
+    if statistics is None or not statistics.has_min_max or type(statistics.min) is not type(values[0]):
+        return True
+    return any(statistics.min <= value <= statistics.max for value in values)
+
+
+def _matching_rows(parquet: pq.ParquetFile, group: int, schema: pa.Schema, where: ColumnValues) -> pa.Table:
+    """The rows of a row group that have the values; all columns are read only if there are any."""
+    wanted = pa.schema([schema.field(name) for name in where])
+    keys = parquet.read_row_group(group, columns=wanted.names).select(wanted.names).cast(wanted)
+    mask = has_values(keys, where)
+    if not pc.any(mask).as_py():
+        return schema.empty_table()
+    return parquet.read_row_group(group, columns=schema.names).select(schema.names).cast(schema).filter(mask)
 
 
 def open_run(file: Path) -> pq.ParquetFile:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import accumulate, chain, groupby, takewhile
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import EpochGone, StorageError
 from tidemill.model.schema import EPOCH, WEIGHT
 from tidemill.model.types import Field
+from tidemill.storage.store import ColumnValues
 
 
 class Segment(Protocol):
@@ -35,8 +37,8 @@ class Segment(Protocol):
     @property
     def ended(self) -> int | None: ...
 
-    def load(self, schema: pa.Schema) -> pa.Table:
-        """The rows, with exactly the columns of ``schema``."""
+    def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
+        """The rows, or those with the values of ``where``, with exactly the columns of ``schema``."""
 
 
 class ArrowChange(Protocol):
@@ -56,9 +58,10 @@ class TableSegment:
     last: int
     ended: int | None = None
 
-    def load(self, schema: pa.Schema) -> pa.Table:
-        """The rows, with exactly the columns of ``schema``."""
-        return self.table.select(schema.names).cast(schema)
+    def load(self, schema: pa.Schema, where: ColumnValues | None = None) -> pa.Table:
+        """The rows, or those with the values of ``where``, with exactly the columns of ``schema``."""
+        table = self.table.select(schema.names).cast(schema)
+        return table if where is None else table.filter(has_values(table, where))
 
     def after(self, epoch: int) -> TableSegment:
         """The rows of later epochs; a segment is returned as it is if less than half of it is older."""
@@ -100,6 +103,10 @@ class RecentEpochs:
     def rows(self, name: str) -> int:
         """Number of rows in those changes."""
         return self._rows[name]
+
+    def largest(self, name: str) -> int:
+        """Number of rows in the largest of those changes; 0 if there is none."""
+        return max(map(len, self._changes.get(name, ())), default=0)
 
     def part(self, name: str, *, since: int | None = None, until: int | None = None) -> TableSegment | None:
         """The changes of map ``name`` of epochs in ``(since, until]`` as one segment."""
@@ -192,26 +199,36 @@ def with_epoch(table: pa.Table, epoch: int) -> pa.Table:
     return table.append_column(pa.field(EPOCH, pa.int64()), column)
 
 
-def read_segments(parts: Iterable[Segment], schema: pa.Schema, since: int | None, until: int) -> pa.Table:
+def has_values(table: pa.Table, where: ColumnValues) -> pa.ChunkedArray:
+    """Mask of the rows that have one of the listed values in each column of ``where``."""
+    masks = [pc.is_in(table.column(name), value_set=values) for name, values in where.items()]
+    return reduce(pc.and_, masks)
+
+
+def read_segments(
+    parts: Iterable[Segment], schema: pa.Schema, since: int | None, until: int, where: ColumnValues | None = None
+) -> pa.Table:
     """The rows of epochs in ``(since, until]``; a segment outside those bounds is never loaded.
 
     A segment that ended is read as if epoch ``ended`` had retracted all its rows: a reader from an earlier epoch sees
     the rows and the retraction, a later one neither.
     """
-    tables = [table for part in parts for table in _rows_of(part, schema, since, until)]
+    tables = [table for part in parts for table in _rows_of(part, schema, since, until, where)]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _rows_of(part: Segment, schema: pa.Schema, since: int | None, until: int) -> list[pa.Table]:
+def _rows_of(
+    part: Segment, schema: pa.Schema, since: int | None, until: int, where: ColumnValues | None
+) -> list[pa.Table]:
     ended = part.ended is not None and part.ended <= until
     if ended and (since is None or since >= (part.ended or 0)):
         return []
     if ended:
-        whole = part.load(schema)
+        whole = part.load(schema, where)
         return [_between(whole, part, since, until), _taken_back(whole, part.ended or 0)]
     if part.first > until or (since is not None and part.last <= since):
         return []
-    return [_between(part.load(schema), part, since, until)]
+    return [_between(part.load(schema, where), part, since, until)]
 
 
 def _between(table: pa.Table, part: Segment, since: int | None, until: int) -> pa.Table:

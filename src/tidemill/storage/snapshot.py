@@ -13,6 +13,7 @@ from tidemill.model.errors import EpochGone
 from tidemill.model.types import Field
 from tidemill.storage.manifest import LostEpochs, WarehouseState
 from tidemill.storage.segments import RecentEpochs, Segment, check_readable, read_segments, stored_schema
+from tidemill.storage.store import ColumnValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +36,20 @@ class StoreSnapshot:
     losses: tuple[LostEpochs, ...] = ()
 
     def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+        self,
+        name: str,
+        fields: Sequence[Field],
+        *,
+        until: int | None = None,
+        since: int | None = None,
+        where: ColumnValues | None = None,
     ) -> pa.Table:
         """Rows of map ``name`` of epochs in ``(since, until]``, as ``Store.read`` gives them."""
         bound = check_readable(self.oldest, self.epoch, since, until)
         require_not_lost(self.losses, name, since, bound)
         waiting = self.tail.part(name, since=since, until=bound)
         parts = [*self.parts(name), *([waiting] if waiting else [])]
-        return read_segments(parts, stored_schema(fields), since, bound)
+        return read_segments(parts, stored_schema(fields), since, bound, where)
 
     def close(self) -> None:
         """Release the epoch."""

@@ -14,6 +14,9 @@ from tidemill.model.types import Field
 from tidemill.program.maps import Map
 from tidemill.program.state_expiry import ExpiredEntries
 
+ColumnValues = Mapping[str, pa.Array]
+"""Values of some columns by which rows are looked up, each of its column's type, without NULL."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
@@ -34,9 +37,18 @@ class ReadableStore(Protocol):
         """The last committed epoch; 0 before the first."""
 
     def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+        self,
+        name: str,
+        fields: Sequence[Field],
+        *,
+        until: int | None = None,
+        since: int | None = None,
+        where: ColumnValues | None = None,
     ) -> pa.Table:
-        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed."""
+        """Rows of map ``name`` of epochs in ``(since, until]``: ``fields``, ``_weight``, ``_epoch``; not summed.
+
+        With ``where`` only those that have one of the listed values in each column named there.
+        """
 
     def rows(self, name: str) -> int:
         """Number of stored rows in the map's runs before summing: an upper bound of its size."""
@@ -50,10 +62,16 @@ class AsOf:
     epoch: int
 
     def read(
-        self, name: str, fields: Sequence[Field], *, until: int | None = None, since: int | None = None
+        self,
+        name: str,
+        fields: Sequence[Field],
+        *,
+        until: int | None = None,
+        since: int | None = None,
+        where: ColumnValues | None = None,
     ) -> pa.Table:
         """Rows of map ``name`` as of the epoch."""
-        return self.store.read(name, fields, until=self.epoch if until is None else until, since=since)
+        return self.store.read(name, fields, until=self.epoch if until is None else until, since=since, where=where)
 
     def rows(self, name: str) -> int:
         """The number of rows now: at the epoch it may have been more or fewer."""

@@ -6,6 +6,7 @@
 - ``post_aggregation``: filters and projections above a grouping
 - ``failures``: which expressions can raise an error, and which casts are exact
 - ``fold_constants``: expressions that known columns decide
+- ``key_bounds``: keys that bound the rows which a query reads
 - ``null_rejection``: expressions that are NULL where a subquery has no row
 - ``array_columns``: columns computed from array elements, which no index finds
 - ``ring``: types whose sums are exact, and ring products and sums as expressions

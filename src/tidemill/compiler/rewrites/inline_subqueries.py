@@ -10,10 +10,11 @@ from tidemill.algebra.aggregates.call import AggregateCall
 from tidemill.algebra.aggregates.registry import function_of
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.conditions import conjunction, conjuncts
-from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar
+from tidemill.algebra.expressions.scalars import Call, Case, Literal, Scalar, Subquery
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.relations import Aggregate, Distinct, Filter, Join, Project, Values
 from tidemill.algebra.relational.walk import (
+    SubqueryExpression,
     children,
     columns_in,
     subqueries,
@@ -37,13 +38,19 @@ def inline_subqueries(relation: Relation) -> Relation:
 
 
 def _inlined(node: Relation) -> Relation:
-    node = with_subqueries(node, lambda subquery: _value(subquery.relation) or subquery)
+    node = with_subqueries(node, _inlined_value)
     match node:
         case Filter(condition=condition):
             return replace(node, condition=_simplified(condition))
         case Join(condition=condition) if condition is not None:
             return replace(node, condition=_simplified(condition))
     return node
+
+
+def _inlined_value(subquery: SubqueryExpression) -> Scalar:
+    """The value of a subquery, if it reads no table; EXISTS, IN and their like are no values of their relation."""
+    value = _value(subquery.relation) if isinstance(subquery, Subquery) else None
+    return subquery if value is None else value
 
 
 # ------------------------------------------------------------------------------------------------------ constant rows

@@ -8,6 +8,7 @@
 - ``pipeline``: changes propagated through the stages of all views, in topological order
 - ``commit``: begins, collects and commits an epoch; a changed catalog is committed the same way
 - ``reader``: rows of tables and views, and answers to queries, now or as of an epoch
+- ``keyed_reads``: queries by primary key, answered from the rows under these keys
 - ``placement``: the choice of a runtime for each view
 - ``memory_budget``: the memory limit of this process
 - ``weights``: refuses weights that exceed 64 bits

@@ -48,6 +48,9 @@ class Placement:
         self._native: NativeRuntime | None = None
         self._dataframes: DataFrameRuntime | None = None
         self._driver: DriverRuntime | None = None
+        self._spark_reason = ""
+        self.before_spark: Callable[[str], None] = lambda reason: None
+        """Called with the reason before a session is started that nobody asked for."""
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
         self.room: Callable[[], int | None] = lambda: None
@@ -74,7 +77,10 @@ class Placement:
 
     def is_on_spark(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
         """True if work on this many rows is done by Spark, or over rows that Spark looks up."""
-        return self.choose(work, needs)[0] == SPARK
+        name, reason = self.choose(work, needs)
+        if name == SPARK and reason != choose.ASKED.text:
+            self._spark_reason = reason
+        return name == SPARK
 
     def scanning(self, runtime: Runtime, rows: int) -> Runtime:
         """The runtime that scans this many rows for ``runtime``.
@@ -125,6 +131,8 @@ class Placement:
         if self._given is None:
             from tidemill.runtimes.spark.execution.session import local_session
 
+            if self._spark_reason:
+                self.before_spark(self._spark_reason)
             self._given = local_session()
         return self._given
 

@@ -12,6 +12,7 @@ from tidemill.changes.zset import Row
 from tidemill.compiler.passes import compile_view
 from tidemill.engine.catalog.view import RuntimeNeeds, View
 from tidemill.engine.epochs.commit import Settled
+from tidemill.engine.epochs.keyed_reads import answer_by_keys
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.schema import WEIGHT, Table
 from tidemill.program.reads import row_wise
@@ -60,6 +61,9 @@ class WarehouseReader:
         if not read:
             return ChangeSet.of(evaluate(relation, {}).items(), relation.fields)
         with self._settled():
+            found = answer_by_keys(self._state, relation, read)
+            if found is not None:
+                return found
             placement, store, views = self._state.placement, self._state.store, self._state.catalog.views
             program = compile_view("query", relation, self._state.catalog.tables, strategy="recompute")
             made = {name: self.contents(name) for name in read if name in views and views[name].computed_on_read}

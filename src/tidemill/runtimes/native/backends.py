@@ -157,6 +157,17 @@ class Backends:
             self._tables[name] = None
         return self._tables[name]
 
+    def ready_table(self, name: str) -> LlvmTable | None:
+        """The compiled rows and index of a table, if they have been read."""
+        table = self._tables.get(name)
+        return table if table is not None and table.ready else None
+
+    def follow_table(self, name: str, change: ChangeSet) -> None:
+        """Add a change of a table that was checked elsewhere; the rows are read again later if that fails."""
+        table = self.ready_table(name)
+        if table is not None and not table.take(change):
+            table.free()
+
     def _memory(self) -> tuple[Memory, StringDictionary]:
         """Memory and strings shared by all compiled code of the runtime."""
         from tidemill.runtimes.native.llvm.codegen.memory import Memory

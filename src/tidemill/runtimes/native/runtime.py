@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.changes.changeset import ChangeSet
-from tidemill.changes.zset import Row, ZSet
+from tidemill.changes.zset import Row, WeightedRow, ZSet
 from tidemill.model.schema import Table
 from tidemill.program.constraints import Constraints
 from tidemill.program.stages import Program, Stage
@@ -24,7 +24,7 @@ from tidemill.runtimes.native.runtime_state import RuntimeState, SnapshotOf, col
 from tidemill.runtimes.native.state.maps import RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation, index_key
 from tidemill.runtimes.native.state.snapshot import ColumnPositions
-from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_held
+from tidemill.runtimes.native.state.table_lookup import adds_new_keys, net_rows, rows_found, rows_held
 from tidemill.runtimes.runtime import FieldsOf
 from tidemill.storage.store import ReadableStore
 
@@ -160,12 +160,23 @@ class NativeRuntime:
             return change
         net = net_rows(change.pairs())
         if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > SAFE_WEIGHT:
-            contents = self._state.relation(table.name)
-            if not adds_new_keys(table, net, contents):
-                check_change(table, net, *rows_held(table, contents, net, self._near(table)))
+            self._check_net(table, net)
         checked = ChangeSet.of(net.items(), change.fields)
+        self._backends.follow_table(table.name, checked)
         self._checked[table.name] = checked, net
         return checked
+
+    def _check_net(self, table: Table, net: ZSet) -> None:
+        """Check a summed change against the rows under its keys, or against all rows of a table without a key."""
+        if table.primary_key:
+            keys = {tuple([row[i] for i in table.key_positions]) for row in net}
+            stored = self._state.find_stored(table.name, table.key_positions, keys)
+            if stored is not None:
+                check_change(table, net, *rows_found(table, stored))
+                return
+        contents = self._state.relation(table.name)
+        if not adds_new_keys(table, net, contents):
+            check_change(table, net, *rows_held(table, contents, net, self._near(table)))
 
     def _is_plain(self, table: Table, change: ChangeSet) -> bool:
         """True if a quick test shows that a change is valid and no row in it is both inserted and deleted."""
@@ -244,17 +255,25 @@ class NativeRuntime:
 
     def find(self, relation: str, positions: ColumnPositions, keys: Collection[Row]) -> dict[Row, list[Row]]:
         """The rows of a relation that have one of ``keys`` at ``positions``, by that key; between epochs."""
-        held = self._state.relation(relation)
-        if isinstance(held, OverlaidRelation):
-            pairs = [pair for found in held.lookup(positions, keys).values() for pair in found]
-        else:
-            index = held.index(positions)
-            pairs = [pair for key in keys for pair in index.get(index_key(key), ())]
+        compiled = self._backends.ready_table(relation)
+        if compiled is not None and positions == compiled.table.key_positions:
+            return {key: [row] for key, row in compiled.find(keys).items()}
+        pairs = self._state.find_stored(relation, positions, set(keys))
         found: dict[Row, list[Row]] = {}
-        for row, weight in ZSet.summed(pairs).items():
+        for row, weight in ZSet.summed(
+            self._pairs_under(relation, positions, keys) if pairs is None else pairs
+        ).items():
             if weight > 0:
                 found.setdefault(tuple([row[i] for i in positions]), []).append(row)
         return found
+
+    def _pairs_under(self, relation: str, positions: ColumnPositions, keys: Collection[Row]) -> list[WeightedRow]:
+        """The weighted rows of a relation in memory that have one of ``keys``."""
+        held = self._state.relation(relation)
+        if isinstance(held, OverlaidRelation):
+            return [pair for found in held.lookup(positions, keys).values() for pair in found]
+        index = held.index(positions)
+        return [pair for key in keys for pair in index.get(index_key(key), ())]
 
     def holders(self, relation: str, position: int, elements: Collection[Any]) -> list[Row]:
         """The rows of a relation whose array at ``position`` has one of ``elements``; between epochs."""

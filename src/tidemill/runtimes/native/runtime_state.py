@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from tidemill.runtimes.native.python.compile import CompiledStage
 from tidemill.runtimes.native.state.maps import JournaledMap, RingMap, RowMap
 from tidemill.runtimes.native.state.overlay import OverlaidRelation
 from tidemill.runtimes.native.state.snapshot import ColumnPositions, ColumnSnapshot, RelationSnapshot
+from tidemill.runtimes.native.state.stored_rows import StoredRows
 from tidemill.storage.store import ReadableStore
 
 StageMaps = dict[str, RowMap | RingMap]
@@ -85,6 +86,7 @@ class RuntimeState:
         self._contents: dict[str, RowMap | OverlaidRelation] = {}
         self._maps: dict[str, StageMaps] = {}
         self._absorbed: dict[str, list[ChangeSet]] = {}
+        self._in_store = StoredRows(store)
         self._behind = MissedEpochs(store)
         self._stages_behind = MissedEpochs(store)
         self._fresh: set[str] = set()
@@ -103,6 +105,19 @@ class RuntimeState:
             for change in self._absorbed.get(name, ()):
                 _changing(held).absorb(change.pairs())
         return held
+
+    def find_stored(self, name: str, positions: ColumnPositions, keys: Collection[Row]) -> list[WeightedRow] | None:
+        """The weighted rows of a large relation under ``keys``, with the changes of this epoch, without loading it.
+
+        None if it is in memory or had better be: then ``relation`` has them.
+        """
+        if name in self._contents or self._elsewhere or self._store.rows(name) <= self._resident:
+            return None
+        stored = self._in_store.find(name, self._fields_of(name), positions, keys)
+        if stored is None:
+            return None
+        absorbed = chain.from_iterable(change.pairs() for change in self._absorbed.get(name, ()))
+        return [*stored, *(pair for pair in absorbed if tuple([pair[0][i] for i in positions]) in keys)]
 
     def _catch_up_relation(self, name: str) -> None:
         """Add the changes that a relation has missed, or release it if reading it again is cheaper."""
@@ -322,6 +337,7 @@ class RuntimeState:
 
     def forget(self, name: str) -> None:
         """Release a relation, and the maps of the stage of that name."""
+        self._in_store.forget()
         self._contents.pop(name, None)
         self._maps.pop(name, None)
         self._behind.forget(name)
@@ -345,6 +361,7 @@ class RuntimeState:
 
     def forget_rows(self, forgotten: ExpiredEntries) -> None:
         """Release rows of a relation that the store has removed."""
+        self._in_store.forget()
         rows = self._contents.get(forgotten.map)
         if isinstance(rows, RowMap) and forgotten.map not in self._behind:
             rows.forget(forgotten)
@@ -354,6 +371,7 @@ class RuntimeState:
 
     def free(self) -> None:
         """Release everything that the store has."""
+        self._in_store.forget()
         for held in (
             self._contents,
             self._maps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +54,14 @@ def open_folder(
             where=folder,
             hint='Name its folder with -w, or make one: tidemill sql "CREATE TABLE ...".',
         )
-    return tidemill.open(folder, runtime=runtime.value, read_only=read_only)
+    warehouse = tidemill.open(folder, runtime=runtime.value, read_only=read_only)
+    warehouse.before_spark(_tell_spark)
+    return warehouse
+
+
+def _tell_spark(reason: str) -> None:
+    """Say why the next seconds pass: it takes that long to start Spark."""
+    print(f"starting Spark: {reason}", file=sys.stderr, flush=True)
 
 
 def list_relations(wh: Warehouse) -> Iterator[tuple[str, str, int | None]]:

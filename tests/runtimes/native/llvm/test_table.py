@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import tidemill
 from tidemill.changes.arrow import to_arrow
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row, ZSet
 from tidemill.model import types as t
-from tidemill.model.errors import DataError
+from tidemill.model.errors import DataError, DuplicateKey
 from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.runtimes.integrity import check_change
@@ -172,3 +173,28 @@ def test_numbers_of_rows_survive_a_growing_table() -> None:
         assert model.table.take(change_of(pairs, columns=number % 3 > 0))
         model.rows.update_by(ZSet.summed(pairs))
         model.table.settle()
+
+
+def test_a_change_that_is_not_plain_is_still_followed() -> None:
+    """A row that comes and goes in one change sends the whole change to the slow check; its other rows must stay."""
+    with tidemill.open(":memory:", backend="llvm") as wh:
+        wh.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
+        wh.apply({"t": [(1, (1, 1)), (1, (2, 2))]})
+        wh.apply({"t": [(1, (3, 1)), (-1, (3, 1)), (1, (4, 4)), (-1, (1, 1))]})
+        with pytest.raises(DuplicateKey):
+            wh.apply({"t": [(1, (4, 5))]})
+        wh.apply({"t": [(1, (1, 9)), (-1, (4, 4))]})
+        assert sorted(wh.table("t").rows()) == [(1, 9), (2, 2)]
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_rows_are_found_by_key(columns: bool) -> None:
+    model = Model()
+    rows = [(n, n, line, 0.5, None) for n in range(5) for line in ("a", "b")]
+    assert model.table.take(change_of([(row, 1) for row in rows], columns))
+    model.table.settle()
+    assert model.table.find([(3, "b"), (7, "a"), (3, "nowhere")]) == {(3, "b"): (3, 3, "b", 0.5, None)}
+    assert model.table.take(change_of([((3, 3, "b", 0.5, None), -1), ((1, 3, "b", 1.5, None), 1)], columns))
+    model.table.settle()
+    assert model.table.find({(3, "b")}) == {(3, "b"): (1, 3, "b", 1.5, None)}
+    assert model.table.find([]) == {}

@@ -6,6 +6,7 @@
 - ``ordered_groups``: entries grouped by their first keys and ordered within each group, before and after the epoch.
 - ``snapshot``: stored rows as immutable Arrow columns, found by sorted hashes.
 - ``overlay``: a snapshot of a large relation and the changes since.
+- ``stored_rows``: the first few lookups in a large relation, in the files of the store.
 - ``table_lookup``: the rows of a table under the keys of a change.
 - ``double_sums``: sums of DOUBLE that deletions reverse exactly, as double-doubles.
 - ``fixed_point``: DOUBLEs as integers, for window sums.

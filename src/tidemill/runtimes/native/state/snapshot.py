@@ -103,7 +103,9 @@ class ColumnSnapshot:
     def __init__(self, table: pa.Table, fields: Sequence[Field]) -> None:
         self._table = table.select(arrow_schema(fields).names).combine_chunks()
         self._fields = tuple(fields)
-        self._sorted: dict[ColumnPositions, tuple[Hashes, npt.NDArray[np.intp]]] = {}
+        # The low bits of an index entry are the number of a row, the others those of its hash.
+        self._row_bits = np.uint64((1 << max(self._table.num_rows - 1, 0).bit_length()) - 1)
+        self._sorted: dict[ColumnPositions, Hashes] = {}
         self._elements: dict[int, tuple[Hashes, npt.NDArray[np.intp]]] = {}
 
     def __len__(self) -> int:
@@ -119,11 +121,11 @@ class ColumnSnapshot:
         """The rows whose columns at ``positions`` are one of ``keys``. A NULL in a key finds the NULLs."""
         if not keys:
             return []
-        hashes, order = self._index(positions)
-        wanted = np.unique(self._hashes_of(positions, keys))
-        first = np.searchsorted(hashes, wanted, side="left")
-        last = np.searchsorted(hashes, wanted, side="right")
-        found = order[_ranges(first, last)]
+        entries = self._index(positions)
+        wanted = np.unique(self._hashes_of(positions, keys) & ~self._row_bits)
+        first = np.searchsorted(entries, wanted, side="left")
+        last = np.searchsorted(entries, wanted | self._row_bits, side="right")
+        found = entries[_ranges(first, last)] & self._row_bits
         chosen = self._table.select([*columns, len(self._fields)]).take(pa.array(np.sort(found)))
         asked = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
         rows = widen_rows(chosen, self._fields, columns)
@@ -152,12 +154,16 @@ class ColumnSnapshot:
             self._elements[position] = hashes[order], rows[order]
         return self._elements[position]
 
-    def _index(self, positions: ColumnPositions) -> tuple[Hashes, npt.NDArray[np.intp]]:
-        """The hashes of all keys in ascending order, and the row of each."""
+    def _index(self, positions: ColumnPositions) -> Hashes:
+        """The hashes of all keys in ascending order, each with the number of its row in place of the low bits.
+
+        To sort such numbers takes half the time of finding the order of the hashes, and half the memory.
+        """
         if positions not in self._sorted:
-            hashes = hash_columns([self._table.column(i) for i in positions])
-            order = np.argsort(hashes, kind="stable")
-            self._sorted[positions] = hashes[order], order
+            entries = hash_columns([self._table.column(i) for i in positions])
+            entries = (entries & ~self._row_bits) | np.arange(len(entries), dtype=np.uint64)
+            entries.sort()
+            self._sorted[positions] = entries
         return self._sorted[positions]
 
     def _hashes_of(self, positions: ColumnPositions, keys: Collection[Row]) -> Hashes:

@@ -47,11 +47,16 @@ def rows_held(
         if not positions:
             return contents.weights(change).weight, lambda key: ()
         found = contents.lookup(near, {tuple([row[i] for i in near]) for row in change})
-        held = ZSet.summed(pair for pairs in found.values() for pair in pairs)
-        under = group_by_columns(held.items(), positions)
-        return held.weight, lambda key: under.get(index_key(key), ())
+        return rows_found(table, [pair for pairs in found.values() for pair in pairs])
     index = contents.index(positions) if positions else {}
     return lambda row: contents.entries.get(row, 0), lambda key: index.get(index_key(key), ())
+
+
+def rows_found(table: Table, pairs: Iterable[tuple[Row, int]]) -> tuple[WeightOf, RowsUnderKey]:
+    """The weight of a row, and the rows under a primary key, among the weighted rows under all keys of a change."""
+    held = ZSet.summed(pairs)
+    under = group_by_columns(held.items(), table.key_positions)
+    return held.weight, lambda key: under.get(index_key(key), ())
 
 
 def group_by_columns(pairs: Iterable[tuple[Row, int]], positions: tuple[int, ...]) -> dict[Any, list[tuple[Row, int]]]:

@@ -7,7 +7,7 @@ taken in, and the caller sums the change and looks more closely.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from tidemill.model.schema import WEIGHT, Table
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-from tidemill.runtimes.native.llvm.table.emit_index import emit_index
+from tidemill.runtimes.native.llvm.table.emit_index import ABSENT, emit_index
 from tidemill.runtimes.native.llvm.table.key_index import KeyIndex, RowNumbers
 from tidemill.runtimes.native.llvm.table.table_rows import TableRows, may_share_a_row, net_rows, same_rows
 
@@ -71,6 +71,19 @@ class LlvmTable:
         else:
             self.free()  # what this epoch did before must stay, and is in the contents that are read next
         return False
+
+    def find(self, keys: Collection[Row]) -> dict[Row, Row]:
+        """The row under each of ``keys`` that is there; none of them has a NULL."""
+        assert self._index is not None
+        rows = []
+        for key in keys:
+            row = [None] * len(self.table.fields)
+            for place, value in zip(self._places, key, strict=True):
+                row[place] = value
+            rows.append((tuple(row), 1))
+        _, numbers = self._index.find_rows(rows)
+        found = zip(keys, numbers.tolist(), strict=True)
+        return {key: self._rows.row(number) for key, number in found if number != ABSENT}
 
     # -- columns --------------------------------------------------------------------------------------------------
 

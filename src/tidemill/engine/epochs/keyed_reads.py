@@ -1,0 +1,105 @@
+"""Queries that read tables by primary key: rows are found by lookup, and the query is computed over these alone.
+
+The lookup only replaces the contents of a table by those of its rows that can contribute. What the query means is
+defined elsewhere, so conditions are tested again on the rows that were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+
+from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import Scan
+from tidemill.changes.changeset import ChangeSet
+from tidemill.changes.zset import Row, ZSet
+from tidemill.compiler.analysis.key_bounds import BoundedScan, Values, key_bounds
+from tidemill.compiler.passes import compile_view
+from tidemill.compiler.rewrites.push_down_filters import push_down_filters
+from tidemill.engine.epochs.state import EngineState
+from tidemill.model.schema import Table
+from tidemill.runtimes.runtime import RowLookup
+
+__all__ = ["answer_by_keys"]
+
+FEW_ROWS = 200
+"""Number of rows up to which the evaluator answers sooner than a query can be compiled."""
+
+
+def answer_by_keys(state: EngineState, relation: Relation, read: Set[str]) -> ChangeSet | None:
+    """The rows of a query that reads all large tables by key; None if it must scan what this process should not.
+
+    ``read`` are the relations that it reads. The cost is that of the rows found, and of the relations scanned beside.
+    """
+    catalog, pushed = state.catalog, push_down_filters(relation)
+    tables = bounded_tables(pushed, {name: catalog.tables[name] for name in read if _has_key(catalog.tables.get(name))})
+    scanned = read - tables.keys()
+    if not tables or any(name in catalog.views and catalog.views[name].computed_on_read for name in scanned):
+        return None
+    if scanned and state.placement.is_on_spark(sum(map(state.store.rows, scanned))):
+        return None
+    found = _find(state.placement.lookup, pushed, tables)
+    if found is None:
+        return None
+    if not scanned and sum(map(len, found.values())) <= FEW_ROWS:
+        rows = evaluate(pushed, {name: ZSet(dict.fromkeys(rows, 1)) for name, rows in found.items()})
+        return ChangeSet.of(rows.items(), relation.fields)
+    program = compile_view("query", relation, catalog.tables, strategy="recompute")
+    given = {name: ChangeSet.of([(row, 1) for row in rows], tables[name].fields) for name, rows in found.items()}
+    return state.placement.native.answer(program, given)
+
+
+def _has_key(table: Table | None) -> bool:
+    return table is not None and table.kept and bool(table.primary_key)
+
+
+def bounded_tables(relation: Relation, tables: Mapping[str, Table]) -> dict[str, Table]:
+    """Those of ``tables`` that ``relation`` reads by primary key alone, wherever it reads them.
+
+    A row found by key bounds those that it is joined with, whatever its values are: here they are left open.
+    """
+    keys = {name: table.primary_key for name, table in tables.items()}
+    while True:
+        scans = _followed(relation, keys, lambda one: [])
+        free = {scan.relation for scan, rows in scans if rows is None}
+        if not free:
+            return {name: tables[name] for name in keys}
+        keys = {name: key for name, key in keys.items() if name not in free}
+
+
+def _find(lookup: RowLookup, relation: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]] | None:
+    """The rows of ``tables`` that can contribute to ``relation``, each once; None if there are too many keys."""
+
+    def find(one: BoundedScan) -> list[Row]:
+        name = one.scan.relation
+        by_key = lookup.find(name, tables[name].key_positions, one.keys) if one.keys else {}
+        return [row for key in sorted(by_key) for row in by_key[key]]
+
+    found: dict[str, dict[Row, None]] = {name: {} for name in tables}
+    for scan, rows in _followed(relation, {name: table.primary_key for name, table in tables.items()}, find):
+        if rows is None:
+            return None
+        found[scan.relation].update(dict.fromkeys(rows))
+    return {name: list(rows) for name, rows in found.items()}
+
+
+def _followed(
+    relation: Relation, keys: Mapping[str, Sequence[str]], find: Callable[[BoundedScan], list[Row]]
+) -> list[tuple[Scan, list[Row] | None]]:
+    """Each scan with its rows, from those that constants bound to those that rows found before do; None if nothing."""
+    found: dict[int, list[Row]] = {}
+    known: dict[str, Values] = {}
+    while True:
+        scans = key_bounds(relation, keys, known)
+        new = [place for place, one in enumerate(scans) if one.keys is not None and place not in found]
+        for place in new:
+            rows = found[place] = find(scans[place])
+            known.update(_column_values(scans[place].scan, rows))
+        if not new:
+            return [(one.scan, found.get(place)) for place, one in enumerate(scans)]
+
+
+def _column_values(scan: Scan, rows: Sequence[Row]) -> dict[str, Values]:
+    """The values that each column of a scan can have."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(scan.fields)
+    return {field.name: frozenset(values) for field, values in zip(scan.fields, columns, strict=True)}
