@@ -155,8 +155,9 @@ class NativeRuntime:
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse to delete a row that does not exist or to insert a duplicate primary key; sum the change by row."""
-        if self._is_plain(table, change):
-            return change
+        plain = self._checked_quickly(table, change)
+        if plain is not None:
+            return plain
         net = net_rows(change.pairs())
         if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > SAFE_WEIGHT:
             contents = self._state.relation(table.name)
@@ -166,13 +167,13 @@ class NativeRuntime:
         self._checked[table.name] = checked, net
         return checked
 
-    def _is_plain(self, table: Table, change: ChangeSet) -> bool:
-        """True if a quick test shows that a change is valid and no row in it is both inserted and deleted."""
+    def _checked_quickly(self, table: Table, change: ChangeSet) -> ChangeSet | None:
+        """A change that a quick test shows to be valid, without rows that it leaves as they were; None for others."""
         if not table.primary_key:
-            return change.only_comes(SAFE_WEIGHT)
+            return change if change.only_comes(SAFE_WEIGHT) else None
         compiled = self._backends.table(table, len(change))
         if compiled is None:
-            return False
+            return None
         if not compiled.ready:
             self._state.release_rows(table.name)
         return compiled.take(change)

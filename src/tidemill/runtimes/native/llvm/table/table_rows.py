@@ -79,16 +79,37 @@ class TableRows:
 
     def take(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
         """Some rows, in the order in which they are asked for."""
+        order, table = self.take_by_part(numbers)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return table.take(pa.array(back))
+
+    def take_by_part(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], pa.Table]:
+        """Some rows in the order in which their parts lie, and for each its place among ``numbers``.
+
+        To put them back in order would copy every column once more.
+        """
         if self._loose and len(numbers) and numbers.max() >= self._columnar:
             self._close()
-        places = np.searchsorted(self._starts, numbers, side="right") - 1
+        # Numbers of parts have 16 bits: NumPy sorts these by counting.
+        places = (np.searchsorted(self._starts, numbers, side="right") - 1).astype(np.int16)
         order = np.argsort(places, kind="stable")
-        found = [self._schema.empty_table()]
-        for part in np.unique(places):
-            inside = numbers[order][places[order] == part] - self._starts[part]
+        counts = np.bincount(places, minlength=len(self._parts))
+        found, begin = [self._schema.empty_table()], 0
+        for part in np.flatnonzero(counts):
+            inside = numbers[order[begin : begin + counts[part]]] - self._starts[part]
             found.append(self._parts[part].take(pa.array(inside)))
-        table = pa.concat_tables(found)
-        return table if len(found) == 2 else table.take(pa.array(np.argsort(order, kind="stable")))
+            begin += counts[part]
+        return order, pa.concat_tables(found)
+
+    def kept(self, gone: npt.NDArray[np.int64]) -> pa.Table:
+        """All rows but those with these numbers, as columns."""
+        if self._loose:
+            self._close()
+        there = np.ones(len(self), np.bool_)
+        there[gone] = False
+        table = pa.concat_tables([self._schema.empty_table(), *self._parts])
+        return table.filter(pa.array(there)).combine_chunks()
 
     def _close(self) -> None:
         loose, self._loose = self._loose, []
@@ -114,20 +135,25 @@ def same_rows(some: pa.Table, others: pa.Table) -> bool:
     return all(one.equals(other) for one, other in zip(some.columns, others.columns, strict=True))
 
 
-def may_share_a_row(some: pa.Table, others: pa.Table) -> bool:
-    """False if rows of equal number differ, each in some column. Values that Arrow cannot compare count as equal.
+def shared_rows(some: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_] | None:
+    """The mask of the rows that equal those of the same number; None where Arrow cannot compare them.
 
-    >>> may_share_a_row(pa.table({"a": [1, None], "b": [1, 2]}), pa.table({"a": [1, 1], "b": [2, 2]}))
-    False
+    >>> shared_rows(pa.table({"a": [1, None, 3], "b": [1, 2, 3]}), pa.table({"a": [1, 1, 3], "b": [2, 2, 3]})).tolist()
+    [False, False, True]
     """
     same = np.ones(some.num_rows, np.bool_)
+    compared = True
     for one, other in zip(some.columns, others.columns, strict=True):
-        if not pa.types.is_nested(one.type):
-            equal = _true(pc.equal(one, other)) | (_true(pc.is_null(one)) & _true(pc.is_null(other)))
-            if pa.types.is_floating(one.type):
-                equal |= _true(pc.is_nan(one)) & _true(pc.is_nan(other))
-            same &= equal
-    return bool(same.any())
+        if pa.types.is_nested(one.type):
+            compared = False
+            continue
+        equal = _true(pc.equal(one, other))
+        if one.null_count and other.null_count:
+            equal = equal | _true(pc.is_null(one)) & _true(pc.is_null(other))
+        if pa.types.is_floating(one.type):
+            equal = equal | _true(pc.is_nan(one)) & _true(pc.is_nan(other))
+        same &= equal
+    return same if compared or not same.any() else None
 
 
 def net_rows(change: ChangeSet) -> pa.Table:
@@ -157,5 +183,5 @@ def net_rows(change: ChangeSet) -> pa.Table:
 
 
 def _true(flags: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy()
+    found: npt.NDArray[np.bool_] = (pc.fill_null(flags, False) if flags.null_count else flags).to_numpy()
     return found
