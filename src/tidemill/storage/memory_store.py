@@ -294,13 +294,16 @@ class MemoryStore:
     def _compact(self, name: str, map_: Map, *, later: bool) -> int:
         now = self._now.settled(name)
         history = now.history(name)
-        live = [part for part in history.parts if part.ended is None]
-        due = [part for part in live if later or part.first <= now.oldest]
+
+        def is_due(part: TableSegment) -> bool:
+            return part.ended is None and (later or part.first <= now.oldest)
+
+        due = [part for part in history.parts if is_due(part)]
+        kept = [part for part in history.parts if not is_due(part)]
         after = _summed(due, map_, now.oldest)
-        kept = [part for part in history.parts if part not in due]
         rows = sum(part.table.num_rows for part in (*kept, *after) if part.ended is None)
         self._now = now.having(name, _MapHistory((*kept, *after), summed=rows))
-        return sum(part.table.nbytes for part in due) - sum(part.table.nbytes for part in after)
+        return int(sum(part.table.nbytes for part in due) - sum(part.table.nbytes for part in after))
 
     def _forget(self, forgotten: ExpiredEntries) -> None:
         now = self._now.settled(forgotten.map)

@@ -163,7 +163,8 @@ class NativeRuntime:
             contents = self._state.relation(table.name)
             if not adds_new_keys(table, net, contents):
                 check_change(table, net, *rows_held(table, contents, net, self._near(table)))
-        checked = ChangeSet.of(net.items(), change.fields)
+        # Nothing was summed where the numbers of rows are equal: what came as columns goes on as columns.
+        checked = change if len(net) == len(change) else ChangeSet.of(net.items(), change.fields)
         self._checked[table.name] = checked, net
         return checked
 

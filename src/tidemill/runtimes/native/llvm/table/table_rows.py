@@ -21,7 +21,10 @@ LOOSE_ROWS = 4096
 """Number of rows that are kept as Python rows before they become columns."""
 
 SMALL_PART = 1 << 16
-"""Row count below which adjacent chunks are joined, unless one is much smaller than the other."""
+"""Row count below which adjacent parts are joined, unless one is much smaller than the other."""
+
+MANY_PARTS = 1024
+"""Number of parts at which they are joined, though no row has been taken from them."""
 
 
 class TableRows:
@@ -41,6 +44,7 @@ class TableRows:
         self._parts: list[pa.Table] = []
         self._starts: list[int] = []
         self._loose: list[Row] = []
+        self._joined = 0
 
     def __len__(self) -> int:
         return self._columnar + len(self._loose)
@@ -67,6 +71,7 @@ class TableRows:
         del self._loose[max(count - self._columnar, 0) :]
         while self._parts and self._starts[-1] >= count:
             del self._parts[-1], self._starts[-1]
+        self._joined = min(self._joined, len(self._parts))
         if self._columnar > count:
             self._parts[-1] = self._parts[-1].slice(0, count - self._starts[-1])
 
@@ -91,6 +96,7 @@ class TableRows:
         """
         if self._loose and len(numbers) and numbers.max() >= self._columnar:
             self._close()
+        self._join()
         # Numbers of parts have 16 bits: NumPy sorts these by counting.
         places = (np.searchsorted(self._starts, numbers, side="right") - 1).astype(np.int16)
         order = np.argsort(places, kind="stable")
@@ -119,11 +125,25 @@ class TableRows:
         if table.num_rows:
             self._starts.append(self._columnar)
             self._parts.append(table)
-        # A part is looked for among few, and every row is copied only as often as parts double in size.
-        while len(self._parts) > 1 and self._parts[-2].num_rows < min(2 * self._parts[-1].num_rows, SMALL_PART):
-            last = self._parts.pop()
-            del self._starts[-1]
-            self._parts[-1] = pa.concat_tables([self._parts[-1], last]).combine_chunks()
+        if len(self._parts) - self._joined > MANY_PARTS:
+            self._join()
+
+    def _join(self) -> None:
+        """Join small parts that are neighbours, before rows are taken: a table that only grows is never copied.
+
+        Rows are then taken from few parts, and every row is copied only as often as parts double in size.
+        """
+        later, begin = self._parts[self._joined :], self._joined
+        del self._parts[begin:], self._starts[begin:]
+        for part in later:
+            self._starts.append(self._columnar)
+            self._parts.append(part)
+            while len(self._parts) > 1 and self._parts[-2].num_rows < min(2 * self._parts[-1].num_rows, SMALL_PART):
+                last = self._parts.pop()
+                del self._starts[-1]
+                self._parts[-1] = pa.concat_tables([self._parts[-1], last])
+        self._parts = [part if part.column(0).num_chunks == 1 else part.combine_chunks() for part in self._parts]
+        self._joined = len(self._parts)
 
 
 def same_rows(some: pa.Table, others: pa.Table) -> bool:
