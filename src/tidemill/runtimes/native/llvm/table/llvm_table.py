@@ -21,8 +21,8 @@ from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.table.emit_index import emit_index
-from tidemill.runtimes.native.llvm.table.key_index import KeyIndex, RowNumbers
-from tidemill.runtimes.native.llvm.table.table_rows import TableRows, net_rows, same_rows, shared_rows
+from tidemill.runtimes.native.llvm.table.key_index import KeyIndex
+from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
 
 FEW_ROWS = 64
 """Up to so many rows that are Python's are looked at one by one."""
@@ -46,6 +46,7 @@ class LlvmTable:
         self.table = table
         self._places = table.key_positions
         self._key = tuple(table.fields[i] for i in self._places)
+        self._others = [f.name for f in table.fields if f not in self._key]
         emit_index(self._key)  # raises where there is no native form
         self._read, self._memory, self._strings, self._used = rows, memory, strings, used
         self._index: KeyIndex | None = None
@@ -100,11 +101,15 @@ class LlvmTable:
         keys = index.keys_of(batch)
         found = index.find(keys)
         if leaves.any():
-            back = self._unchanged(pa.Table.from_batches([batch]).drop_columns([WEIGHT]), found, leaves)
+            # The rows that were found have the keys by which they were.
+            back = self._unchanged(pa.Table.from_batches([batch]).select(self._others), found, leaves)
             if back is None:
                 return None
             if len(back):
-                return self._take_batch(index, batch.filter(pa.array(~np.isin(found, back))))
+                changed = ~np.isin(found, back)
+                batch, found = batch.filter(pa.array(changed)), found[changed]
+                leaves, comes = leaves[changed], comes[changed]
+                keys = index.keys_of(batch)
         elif found.size and found.max() >= 0:
             return None
         if not index.move(keys, found, len(self._rows)):
@@ -125,16 +130,16 @@ class LlvmTable:
         left, kept = found[leaving], found[updates]
         if left.min() < 0:
             return None
-        order, held = self._rows.take_by_part(left)
+        order, held = self._rows.take_by_part(left, rows.column_names)
         if not same_rows(rows.take(pa.array(leaving[order])), held):
             return None
         sorter = np.argsort(left)
         places = sorter[np.searchsorted(left, kept, sorter=sorter).clip(max=len(left) - 1)]
         if not (left[places] == kept).all():
             return None
-        shared = shared_rows(rows.take(pa.array(updates)), rows.take(pa.array(leaving[places])))
-        if shared is None:
-            return None
+        shared = shared_rows(rows, updates, leaving[places])
+        if shared is None or not shared.any():
+            return None if shared is None else kept[:0]
         back = kept[shared]
         # One row of each sign under each of these keys: anything else is for the caller to sum.
         return back if np.isin(found, back).sum() == 2 * len(np.unique(back)) == 2 * len(back) else None

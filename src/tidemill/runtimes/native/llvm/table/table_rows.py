@@ -17,6 +17,8 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.runtimes.native.state.snapshot import hash_columns
 
+RowNumbers = npt.NDArray[np.int64]
+
 LOOSE_ROWS = 4096
 """Number of rows that are kept as Python rows before they become columns."""
 
@@ -82,15 +84,15 @@ class TableRows:
         part = bisect_right(self._starts, number) - 1
         return from_arrow(self._parts[part].slice(number - self._starts[part], 1), self._fields)[0][0]
 
-    def take(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
+    def take(self, numbers: RowNumbers) -> pa.Table:
         """Some rows, in the order in which they are asked for."""
-        order, table = self.take_by_part(numbers)
+        order, table = self.take_by_part(numbers, self._schema.names)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return table.take(pa.array(back))
 
-    def take_by_part(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], pa.Table]:
-        """Some rows in the order in which their parts lie, and for each its place among ``numbers``.
+    def take_by_part(self, numbers: RowNumbers, names: Sequence[str]) -> tuple[RowNumbers, pa.Table]:
+        """Columns of some rows in the order in which their parts lie, and for each row its place among ``numbers``.
 
         To put them back in order would copy every column once more.
         """
@@ -101,14 +103,14 @@ class TableRows:
         places = (np.searchsorted(self._starts, numbers, side="right") - 1).astype(np.int16)
         order = np.argsort(places, kind="stable")
         counts = np.bincount(places, minlength=len(self._parts))
-        found, begin = [self._schema.empty_table()], 0
+        found, begin = [self._schema.empty_table().select(names)], 0
         for part in np.flatnonzero(counts):
             inside = numbers[order[begin : begin + counts[part]]] - self._starts[part]
-            found.append(self._parts[part].take(pa.array(inside)))
+            found.append(self._parts[part].select(names).take(pa.array(inside)))
             begin += counts[part]
         return order, pa.concat_tables(found)
 
-    def kept(self, gone: npt.NDArray[np.int64]) -> pa.Table:
+    def kept(self, gone: RowNumbers) -> pa.Table:
         """All rows but those with these numbers, as columns."""
         if self._loose:
             self._close()
@@ -131,18 +133,20 @@ class TableRows:
     def _join(self) -> None:
         """Join small parts that are neighbours, before rows are taken: a table that only grows is never copied.
 
-        Rows are then taken from few parts, and every row is copied only as often as parts double in size.
+        Rows are then taken from few parts, and every row is copied only as often as parts grow by a quarter or more.
         """
-        later, begin = self._parts[self._joined :], self._joined
+        begin = self._joined
+        later = self._parts[begin:]
         del self._parts[begin:], self._starts[begin:]
         for part in later:
             self._starts.append(self._columnar)
             self._parts.append(part)
-            while len(self._parts) > 1 and self._parts[-2].num_rows < min(2 * self._parts[-1].num_rows, SMALL_PART):
+            while len(self._parts) > 1 and self._parts[-2].num_rows < min(4 * self._parts[-1].num_rows, SMALL_PART):
                 last = self._parts.pop()
                 del self._starts[-1]
                 self._parts[-1] = pa.concat_tables([self._parts[-1], last])
-        self._parts = [part if part.column(0).num_chunks == 1 else part.combine_chunks() for part in self._parts]
+            begin = min(begin, len(self._parts) - 1)
+        self._parts[begin:] = [part.combine_chunks() for part in self._parts[begin:]]
         self._joined = len(self._parts)
 
 
@@ -155,25 +159,36 @@ def same_rows(some: pa.Table, others: pa.Table) -> bool:
     return all(one.equals(other) for one, other in zip(some.columns, others.columns, strict=True))
 
 
-def shared_rows(some: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_] | None:
-    """The mask of the rows that equal those of the same number; None where Arrow cannot compare them.
+def shared_rows(table: pa.Table, some: RowNumbers, others: RowNumbers) -> npt.NDArray[np.bool_] | None:
+    """The mask of the rows ``some`` that equal those at the same place of ``others``; None if Arrow cannot compare.
 
-    >>> shared_rows(pa.table({"a": [1, None, 3], "b": [1, 2, 3]}), pa.table({"a": [1, 1, 3], "b": [2, 2, 3]})).tolist()
+    Columns are looked at one by one, and only where those before it are equal: updates differ in one of the first.
+
+    >>> rows = pa.table({"a": [1, None, 3, 1, 1, 3], "b": [1, 2, 3, 2, 2, 3]})
+    >>> shared_rows(rows, np.array([0, 1, 2]), np.array([3, 4, 5])).tolist()
     [False, False, True]
     """
-    same = np.ones(some.num_rows, np.bool_)
-    compared = True
-    for one, other in zip(some.columns, others.columns, strict=True):
-        if pa.types.is_nested(one.type):
-            compared = False
-            continue
-        equal = _true(pc.equal(one, other))
-        if one.null_count and other.null_count:
-            equal = equal | _true(pc.is_null(one)) & _true(pc.is_null(other))
-        if pa.types.is_floating(one.type):
-            equal = equal | _true(pc.is_nan(one)) & _true(pc.is_nan(other))
-        same &= equal
-    return same if compared or not same.any() else None
+    shared = np.arange(len(some))
+    plain = [column for column in table.columns if not pa.types.is_nested(column.type)]
+    for column in plain:
+        if len(shared):
+            one, other = (column.take(pa.array(numbers[shared])) for numbers in (some, others))
+            shared = shared[_equal(one, other)]
+    if len(shared) and len(plain) < table.num_columns:
+        return None
+    found = np.zeros(len(some), np.bool_)
+    found[shared] = True
+    return found
+
+
+def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """The mask of equal values, with NULL equal to NULL and NaN to NaN."""
+    equal = _true(pc.equal(one, other))
+    if one.null_count and other.null_count:
+        equal = equal | _true(pc.is_null(one)) & _true(pc.is_null(other))
+    if pa.types.is_floating(one.type):
+        equal = equal | _true(pc.is_nan(one)) & _true(pc.is_nan(other))
+    return equal
 
 
 def net_rows(change: ChangeSet) -> pa.Table:
