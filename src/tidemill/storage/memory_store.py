@@ -246,10 +246,14 @@ class MemoryStore:
             return tail.count(name) + history.changes > COMBINE_AT and came > max(COMPACT_AT, summed)
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
-        """Sum the epochs that time travel no longer distinguishes; returns the bytes freed."""
+        """Sum the epochs that time travel no longer distinguishes; returns the bytes freed.
+
+        With ``most``, segments of later epochs are left alone: each epoch keeps its own rows, so summing them gains
+        next to nothing.
+        """
         with self._lock:
             self._require_open()
-            return sum(self._compact(name, map_) for name, map_ in maps.items())
+            return sum(self._compact(name, map_, later=most is None) for name, map_ in maps.items())
 
     def trim(self, name: str, until: int, most: int | None = None) -> int:
         """Drop the epochs of a change log up to ``until``, and all but its newest ``most`` rows."""
@@ -296,19 +300,19 @@ class MemoryStore:
             self._now.tail.cut(self._now.epoch)
             self._unsure = False
 
-    def _compact(self, name: str, map_: Map) -> int:
+    def _compact(self, name: str, map_: Map, *, later: bool) -> int:
         now = self._now.settled(name)
         history = now.history(name)
-        live = [part for part in history.parts if part.ended is None]
-        if not live:
-            return 0
-        schema = stored_schema(map_fields(map_))
-        before = pa.concat_tables([part.load(schema) for part in live])
-        summed = consolidate(before, map_, now.oldest, whole=True, ordered=False)
-        after = [TableSegment(table, first, last) for table, first, last in summed]
-        parts = (*(part for part in history.parts if part.ended is not None), *after)
-        self._now = now.having(name, _MapHistory(parts, summed=sum(part.table.num_rows for part in after)))
-        return int(before.nbytes - sum(part.table.nbytes for part in after))
+
+        def is_due(part: TableSegment) -> bool:
+            return part.ended is None and (later or part.first <= now.oldest)
+
+        due = [part for part in history.parts if is_due(part)]
+        kept = [part for part in history.parts if not is_due(part)]
+        after = _summed(due, map_, now.oldest)
+        rows = sum(part.table.num_rows for part in (*kept, *after) if part.ended is None)
+        self._now = now.having(name, _MapHistory((*kept, *after), summed=rows))
+        return int(sum(part.table.nbytes for part in due) - sum(part.table.nbytes for part in after))
 
     def _forget(self, forgotten: ExpiredEntries) -> None:
         now = self._now.settled(forgotten.map)
@@ -334,6 +338,15 @@ class MemoryStore:
         run = RunFile(file, part.table.num_rows, file.stat().st_size, part.first, part.last)
         self._files.append((part, run))
         return run
+
+
+def _summed(parts: Sequence[TableSegment], map_: Map, oldest: int) -> list[TableSegment]:
+    """The same rows, with the epochs up to ``oldest`` as one."""
+    if not parts:
+        return []
+    schema = stored_schema(map_fields(map_))
+    whole = pa.concat_tables([part.load(schema) for part in parts])
+    return [TableSegment(*one) for one in consolidate(whole, map_, oldest, whole=True, ordered=False)]
 
 
 def _snapshot(now: _CommittedEpoch) -> StoreSnapshot:

@@ -165,10 +165,15 @@ class RecentEpochs:
         return result
 
 
+LARGE_CHANGE = 1024
+"""Average number of rows from which changes stay separate chunks of a table: to copy them into one gains nothing."""
+
+
 def _gather(numbers: Sequence[int], changes: Sequence[ArrowChange]) -> pa.Table:
     """All changes in one table, each row with the number of its epoch."""
     epochs = np.repeat(np.array(numbers, dtype=np.int64), [len(change) for change in changes])
-    return pa.concat_tables(_tables_of(changes)).append_column(EPOCH, pa.array(epochs)).combine_chunks()
+    table = pa.concat_tables(_tables_of(changes)).append_column(EPOCH, pa.array(epochs))
+    return table if table.num_rows >= LARGE_CHANGE * len(changes) else table.combine_chunks()
 
 
 def _tables_of(changes: Sequence[ArrowChange]) -> Iterator[pa.Table]:

@@ -36,7 +36,10 @@ BACKEND = os.environ.get("TIDEMILL_BACKEND", "auto")
 """The default back end."""
 
 COMPILE_AFTER_ROWS = 20_000
-"""Rows processed after which a stage is compiled."""
+"""Rows processed after which a stage is compiled, and the first table."""
+
+TABLE_AFTER_ROWS = 2_000
+"""Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
 
 
 MIRRORED_ROWS = 2_000_000
@@ -146,7 +149,8 @@ class Backends:
         if name in self._tables:
             return self._tables[name]
         self._table_work[name] = self._table_work.get(name, 0) + rows
-        if self.choice == "auto" and self._table_work[name] < COMPILE_AFTER_ROWS:
+        enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
+        if self.choice == "auto" and self._table_work[name] < enough:
             return None
         from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
         from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable

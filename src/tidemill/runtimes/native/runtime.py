@@ -156,12 +156,14 @@ class NativeRuntime:
 
     def check(self, table: Table, change: ChangeSet) -> ChangeSet:
         """Refuse to delete a row that does not exist or to insert a duplicate primary key; sum the change by row."""
-        if self._is_plain(table, change):
-            return change
+        plain = self._checked_quickly(table, change)
+        if plain is not None:
+            return plain
         net = net_rows(change.pairs())
         if table.primary_key or min(net.values(), default=0) < 0 or max(net.values(), default=0) > SAFE_WEIGHT:
             self._check_net(table, net)
-        checked = ChangeSet.of(net.items(), change.fields)
+        # Nothing was summed where the numbers of rows are equal: what came as columns goes on as columns.
+        checked = change if len(net) == len(change) else ChangeSet.of(net.items(), change.fields)
         self._backends.follow_table(table.name, checked)
         self._checked[table.name] = checked, net
         return checked
@@ -178,13 +180,13 @@ class NativeRuntime:
         if not adds_new_keys(table, net, contents):
             check_change(table, net, *rows_held(table, contents, net, self._near(table)))
 
-    def _is_plain(self, table: Table, change: ChangeSet) -> bool:
-        """True if a quick test shows that a change is valid and no row in it is both inserted and deleted."""
+    def _checked_quickly(self, table: Table, change: ChangeSet) -> ChangeSet | None:
+        """A change that a quick test shows to be valid, without rows that it leaves as they were; None for others."""
         if not table.primary_key:
-            return change.only_comes(SAFE_WEIGHT)
+            return change if change.only_comes(SAFE_WEIGHT) else None
         compiled = self._backends.table(table, len(change))
         if compiled is None:
-            return False
+            return None
         if not compiled.ready:
             self._state.release_rows(table.name)
         return compiled.take(change)

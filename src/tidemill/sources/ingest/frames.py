@@ -146,8 +146,16 @@ def _from_table(data: pa.Table, table: Table) -> ChangeSet:
     if _is_ready(data, table):
         return ChangeSet.of_arrow(data, table.fields)
     check_names(data.column_names, table)
-    columns = [_column(data, field, table) for field in (*table.fields, Field(WEIGHT, t.BIGINT, nullable=False))]
-    return ChangeSet.of_arrow(pa.Table.from_arrays(columns, schema=arrow_schema(table.fields)), table.fields)
+    places = {name.lower(): place for place, name in enumerate(data.column_names)}
+    schema = arrow_schema(table.fields)
+    columns = [
+        _column(data, places.get(field.name), field, target, table)
+        for field, target in zip((*table.fields, _WEIGHT_FIELD), schema.types, strict=True)
+    ]
+    return ChangeSet.of_arrow(pa.Table.from_arrays(columns, schema=schema), table.fields)
+
+
+_WEIGHT_FIELD = Field(WEIGHT, t.BIGINT, nullable=False)
 
 
 def _is_ready(data: pa.Table, table: Table) -> bool:
@@ -177,15 +185,17 @@ def _spelling(names: Iterable[str], wanted: str) -> str:
     return next((name for name in names if name.lower() == wanted), wanted)
 
 
-def _column(data: pa.Table, field: Field, table: Table) -> pa.ChunkedArray:
-    name = _spelling(data.column_names, field.name)
-    if name not in data.column_names:
+def _column(data: pa.Table, place: int | None, field: Field, target: pa.DataType, table: Table) -> pa.ChunkedArray:
+    """The column of ``field``, which ``data`` has at ``place``, in the Arrow type ``target``."""
+    if place is None:
         return _absent(data.num_rows, field, table)
-    column = data.column(name)
+    column = data.column(place)
     if not field.nullable and column.null_count:
         row = pc.index(pc.is_null(column), True).as_py() + 1
         raise NullViolation("NULL where a value is required", where=f"row {row}, {table.name}.{field.name}")
-    converted = _cast(column, field)
+    if column.type == target and field.length is None and not isinstance(field.type, _REMADE):
+        return column
+    converted = _cast(column, field, target)
     return _each(column, field, table) if converted is None else converted
 
 
@@ -199,11 +209,10 @@ def _absent(rows: int, field: Field, table: Table) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(rows, arrow_type(field.type))])
 
 
-def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray | None:
+def _cast(column: pa.ChunkedArray, field: Field, target: pa.DataType) -> pa.ChunkedArray | None:
     """The column in the field's Arrow type, or None if Arrow's cast fails or differs from ``coerce``."""
     if not _casts(column.type, field.type):
         return None
-    target = arrow_type(field.type)
     try:
         if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
             # Arrow first requires space for any 64-bit integer, and only then looks at the values.

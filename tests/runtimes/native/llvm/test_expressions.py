@@ -16,6 +16,7 @@ from tests.runtimes.native.test_expressions import CORNERS, DOMAINS, EXPRESSIONS
 from tidemill.algebra.evaluate import evaluate_scalar
 from tidemill.algebra.expressions.call import call
 from tidemill.algebra.expressions.scalars import Call, Cast, Column, Literal, Scalar
+from tidemill.algebra.functions.time_windows import WINDOW
 from tidemill.algebra.values.decimals import EXACT
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
@@ -134,6 +135,40 @@ def test_partitions_of_time() -> None:
     far = call("partition_start", Column("n", t.BIGINT, False), every)
     found = outcome(lambda: compiled([far], [Column("n", t.BIGINT, False)])([2**62]))
     assert found == outcome(lambda: evaluate_scalar(far, {"n": 2**62}))
+
+
+SECOND = 1_000_000
+MOMENTS = (
+    datetime.datetime.min,
+    datetime.datetime(1, 1, 1, 0, 0, 7),
+    datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999),
+    datetime.datetime(1970, 1, 1),
+    datetime.datetime(2024, 1, 1, 9, 1, 29, 1),
+    datetime.datetime.max,
+)
+
+
+@pytest.mark.parametrize("offset", [0, 3 * SECOND, -3 * SECOND, 25 * SECOND])
+def test_windows_of_time(offset: int) -> None:
+    column = Column("at", t.TIMESTAMP, True)
+    window = call("time_window", column, Literal(10 * SECOND, t.BIGINT), Literal(offset, t.BIGINT))
+    ends = [call("get_field", window, Literal(name, t.STRING)) for name in ("start", "end")]
+    compute = compiled(ends, [column])
+    for moment in (None, *MOMENTS):
+        expected = outcome(lambda moment=moment: [evaluate_scalar(scalar, {"at": moment}) for scalar in ends])
+        assert outcome(lambda moment=moment: compute([moment])) == expected, moment
+
+
+def test_windows_of_tables_may_lack_an_end() -> None:
+    column = Column("w", WINDOW, True)
+    scalars = [
+        *(call("get_field", column, Literal(name, t.STRING)) for name in ("start", "end")),
+        call("null_safe_eq", column, Literal((MOMENTS[0], MOMENTS[-1]), WINDOW)),
+    ]
+    compute = compiled(scalars, [column])
+    pairs = [(one, other) for one in (None, *MOMENTS) for other in (None, *MOMENTS)]
+    for value in (None, *pairs):
+        assert compute([value]) == [evaluate_scalar(scalar, {"w": value}) for scalar in scalars], value
 
 
 def test_infinity_and_nan_as_constants() -> None:

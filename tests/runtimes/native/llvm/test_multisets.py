@@ -53,6 +53,10 @@ VIEWS = {
       ROW_NUMBER() OVER (PARTITION BY name, flag ORDER BY x DESC NULLS LAST, price, day DESC) AS r
       FROM sales) t WHERE r <= 3 AND n + 1 IS NOT NULL""".replace("n + 1", "n"),
     "first ten": "SELECT n, at, wide, flag FROM sales ORDER BY wide DESC NULLS FIRST, flag LIMIT 10",
+    "windows": """SELECT window.start AS since, window.end AS until, MAX(n) AS m, COUNT(*) AS c
+      FROM sales GROUP BY window(at, '10 seconds')""",
+    "windows that overlap": """SELECT flag, window AS w, MIN(x) AS x0, SUM(n) AS s
+      FROM sales GROUP BY flag, window(at, '10 seconds', '4 seconds', '1 second')""",
     "by expression": "SELECT YEAR(day) AS y, MIN(at) AS a FROM sales WHERE n > -3 GROUP BY YEAR(day)",
 }
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtimes.native.llvm.map_harness import Lab, Shape
+from tidemill.algebra.functions.time_windows import WINDOW
 from tidemill.changes.arrow import NAN, canonical_double, from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
@@ -34,6 +35,7 @@ ALL_TYPES: dict[t.Type, st.SearchStrategy[Any]] = {
     t.DATE: st.dates(),
     t.TIMESTAMP: st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1)),
     t.Array(t.INT): st.lists(st.integers(0, 9) | st.none(), max_size=3).map(tuple),
+    WINDOW: st.tuples(*[st.datetimes(datetime.datetime.min, datetime.datetime.max) | st.none()] * 2),
     NESTED: st.tuples(st.integers(0, 9), st.lists(st.sampled_from("ab"), max_size=2).map(tuple)),
 }
 

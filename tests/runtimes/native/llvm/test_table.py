@@ -128,6 +128,33 @@ def test_inserts_updates_and_deletes_are_plain(columns: bool) -> None:
         model.rows.update_by(ZSet.summed(pairs))
 
 
+def test_rows_that_come_back_as_they_were_are_left_out() -> None:
+    fields = (Field("id", t.BIGINT, nullable=False), Field("name", t.STRING), Field("price", t.DOUBLE))
+    memory = Memory(None)
+    table = LlvmTable(
+        Table("items", fields, primary_key=("id",)),
+        lambda name: ChangeSet.of([((1, "a", 0.5), 1), ((2, None, None), 1), ((3, "c", 1.5), 1)], fields),
+        memory,
+        StringDictionary(memory),
+        set(),
+    )
+
+    def taken(*pairs: tuple[Row, int]) -> ZSet | None:
+        found = table.take(ChangeSet.of_arrow(to_arrow(pairs, fields), fields))
+        table.settle()
+        return None if found is None else found.zset()
+
+    same, null, changed = (1, "a", 0.5), (2, None, None), (3, "d", 1.5)
+    assert taken((same, -1), (null, -1), ((3, "c", 1.5), -1), (same, 1), (null, 1), (changed, 1)) == ZSet(
+        {(3, "c", 1.5): -1, changed: 1}
+    )
+    assert taken((same, -1), (same, 1)) == ZSet()
+    assert taken((same, -1), (same, 1), (same, 1)) is None, "its key comes twice"
+    assert taken((same, -1), (same, -1), (same, 1)) is None, "it leaves twice"
+    assert taken((same, -1), (same, 1), ((1, "b", 0.5), 1)) is None, "another row comes under its key"
+    assert taken((same, -1), ((1, "b", 0.5), 1)) == ZSet({same: -1, (1, "b", 0.5): 1})
+
+
 def test_two_changes_of_an_epoch_are_undone_together() -> None:
     model = Model()
     first, second = (1, 1, "a", 0.5, None), (1, 2, "a", 0.5, None)

@@ -12,16 +12,17 @@ from functools import partial
 
 from llvmlite import ir
 
-from tidemill.algebra.expressions.scalars import Scalar
+from tidemill.algebra.expressions.scalars import Call, Scalar
 from tidemill.model import types as t
 from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Type
 from tidemill.program.maps import Map, RingField
 from tidemill.program.reads import MapOrder, order_of
 from tidemill.program.stages import Stage
-from tidemill.program.statements import MapRead, MapSeek, Query, RangeBound, RelationLoop, Version
+from tidemill.program.statements import ArrayLoop, MapRead, MapSeek, Query, RangeBound, RelationLoop, Version
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
 from tidemill.runtimes.native.llvm.codegen.layout import (
+    I1,
     I32,
     I64,
     I128,
@@ -37,6 +38,7 @@ from tidemill.runtimes.native.llvm.scalars.comparisons import compare
 from tidemill.runtimes.native.llvm.scalars.conversions import as_key, from_stored, nearest_key, to_stored, value_type
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import any_of, from_cell
 from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions
+from tidemill.runtimes.native.llvm.scalars.time_windows import each_window
 from tidemill.runtimes.native.llvm.scalars.wide_integers import WideInteger
 
 WEIGHT_OVERFLOW = RowFault("a weight leaves 64 bits")
@@ -109,6 +111,8 @@ class QueryCode:
                 self._read(step, then)
             case MapSeek():
                 self._seek(step, then)
+            case ArrayLoop():
+                self._windows(step, then)
 
     def _where(self, conditions: Sequence[Scalar], then: Continue) -> None:
         """Go on where all conditions hold. Each is computed only where those before it do, as they may fail."""
@@ -310,6 +314,17 @@ class QueryCode:
         cell = NullableValue(self._builder.load(key, typ=kind), missing)
         self._cells[f"{step.alias}.{step.column.name}"] = from_stored(self._builder, cell, step.column.type)
         self._where(step.filters, then)
+
+    def _windows(self, step: ArrayLoop, then: Continue) -> None:
+        """The windows of time that an instant of the row is in; no other arrays have a native form."""
+        if step.outer or len(step.columns) > 1:
+            raise NotCompiled("the elements of an array with their positions")
+        array, (element,) = step.array, step.columns
+        instant = self._expressions.cell(array.arguments[0] if isinstance(array, Call) else array)
+        known = ir.Constant(I1, 1) if instant.is_null is None else self._builder.not_(instant.is_null)
+        with self._builder.if_then(known), each_window(self._builder, array, instant.value) as window:
+            self._cells[f"{step.alias}.{element.name}"] = self._expressions.settled(window, None)
+            self._where(step.filters, then)
 
     def _descend(
         self,

@@ -9,6 +9,7 @@ BIGINT, TIMESTAMP      i64
 DECIMAL(p <= 18)       i64, scaled
 wider DECIMAL          i128, scaled
 DOUBLE                 f64, one NaN and no -0.0
+window of time         i128, its start in the low half and its end in the high half
 STRING, ARRAY, STRUCT  i32, the id of an interned value
 =====================  ==========================================================
 
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
+from tidemill.algebra.functions.time_windows import WINDOW
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.program.maps import Map
@@ -73,6 +75,15 @@ RingValue = ir.Value | DoubleSum
 """A ring value: an i128, or the five numbers of a DOUBLE."""
 
 
+NO_INSTANT = -(1 << 63)
+"""Stands for NULL in the place of a start or an end of a window, far outside the calendar."""
+
+
+def is_window(type_: Type) -> bool:
+    """True of the struct that a window of time is, which has a cell of its own."""
+    return type_ == WINDOW
+
+
 def cell_type(type_: Type) -> ir.Type:
     """The LLVM type of a cell.
 
@@ -88,6 +99,8 @@ def cell_type(type_: Type) -> ir.Type:
             return I64 if precision <= 18 else I128
         case t.Double():
             return F64
+        case t.Struct() if is_window(type_):
+            return I128
     return I32
 
 

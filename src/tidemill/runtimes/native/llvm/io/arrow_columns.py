@@ -16,6 +16,7 @@ from tidemill.changes.arrow import arrow_type, from_arrow, to_arrow
 from tidemill.model import types as t
 from tidemill.model.errors import ArithmeticFault
 from tidemill.model.types import Field, Type
+from tidemill.runtimes.native.llvm.codegen.layout import NO_INSTANT, is_window
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 
 CellArray = npt.NDArray[Any]
@@ -52,6 +53,8 @@ def cells_of(column: pa.Array, type_: Type, strings: StringDictionary) -> CellAr
     match type_:
         case t.String():
             return strings.intern_column(column)
+        case t.Struct() if is_window(type_):
+            return _window_cells(column)
         case t.Array() | t.Struct():
             return _nested_cells(column, type_, strings)
         case t.Decimal(precision=precision):
@@ -76,6 +79,8 @@ def column_of(cells: CellArray, nulls: NullFlags | None, type_: Type, strings: S
     match type_:
         case t.String():
             found = strings.column(cells)
+        case t.Struct() if is_window(type_):
+            return _window_column(_pairs(cells), nulls, kind)
         case t.Array() | t.Struct():
             return _nested_column(cells, nulls, type_, strings)
         case t.Decimal(precision=precision):
@@ -186,6 +191,27 @@ def _pairs(cells: CellArray) -> CellArray:
 
 def _validity(nulls: NullFlags | None) -> pa.Buffer | None:
     return None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+
+
+def _window_cells(column: pa.StructArray) -> CellArray:
+    pairs = np.empty((len(column), 2), np.int64)
+    for half, moments in enumerate(column.flatten()):
+        numbers = moments.cast(arrow_type(t.TIMESTAMP)).view(pa.int64())
+        pairs[:, half] = pc.fill_null(numbers, NO_INSTANT).to_numpy(zero_copy_only=False)
+    nulls = nulls_of(column)
+    if nulls is not None:
+        pairs[nulls] = 0
+    return pairs.view("V16").ravel()
+
+
+def _window_column(pairs: CellArray, nulls: NullFlags | None, kind: pa.StructType) -> pa.Array:
+    halves = []
+    for half in range(2):
+        numbers = np.ascontiguousarray(pairs[:, half])
+        absent = numbers == NO_INSTANT
+        moments = pa.array(numbers, mask=absent) if absent.any() else pa.array(numbers)
+        halves.append(moments.view(arrow_type(t.TIMESTAMP)))
+    return pa.StructArray.from_arrays(halves, fields=list(kind), mask=None if nulls is None else pa.array(nulls))
 
 
 def _nested_cells(column: pa.Array, type_: Type, strings: StringDictionary) -> CellArray:

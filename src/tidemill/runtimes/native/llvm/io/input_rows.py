@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from llvmlite import ir
 
@@ -32,8 +31,9 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     StructLayout,
     at,
     cell_type,
+    is_window,
 )
-from tidemill.runtimes.native.llvm.io.arrow_columns import cells_of
+from tidemill.runtimes.native.llvm.io.arrow_columns import CellArray, cells_of
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.scalars.conversions import from_stored, inner_number, inner_value
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import canonical
@@ -124,7 +124,7 @@ class InputBatch:
         if isinstance(type_, t.String | t.Array | t.Struct):
             ids = cells_of(array, type_, strings)
             # Ids begin at the array's first row, its validity bits where the buffer does.
-            padded: npt.NDArray[np.int32] = np.concatenate([np.zeros(array.offset, np.int32), ids])
+            padded: CellArray = np.concatenate([np.zeros(array.offset, ids.dtype), ids])
             self._kept.append(padded)
             return int(padded.ctypes.data), valid, int(array.offset)
         values = array.buffers()[1]
@@ -228,7 +228,7 @@ def _slot_type(type_: Type) -> ir.Type:
 
 def _converter(type_: Type, strings: StringDictionary) -> Callable[[Any], Sequence[float]]:
     """From an inner value to the words of its cell; NULL becomes 0."""
-    if isinstance(type_, t.String | t.Array | t.Struct):
+    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
         return lambda value: (0 if value is None else strings.intern(value),)
     if cell_type(type_) == I128:
         return lambda value: (0, 0) if value is None else _halves(int(inner_number(value, type_)))

@@ -5,6 +5,7 @@
 - ``comparisons``: comparisons of values that are not NULL.
 - ``conversions``: casts, literals, and values of one type as keys of another.
 - ``dates``: parts of dates and timestamps, and calendar arithmetic.
+- ``time_windows``: the windows of time that an instant is in, as numbers.
 - ``exact_numbers``: INT, BIGINT, DATE, TIMESTAMP and DECIMAL as integers, and whether a result fits its type.
 - ``wide_integers``: integer arithmetic that cannot overflow.
 - ``double_sums``: sums of DOUBLE as double-doubles, in registers.

@@ -15,7 +15,7 @@ from tidemill.algebra.values.decimals import decimal_for
 from tidemill.model import types as t
 from tidemill.model.types import Type
 from tidemill.runtimes.native.llvm.codegen.frame import FunctionFrame, NotCompiled, RowFault
-from tidemill.runtimes.native.llvm.codegen.layout import F64, I1, I8, NullableValue, cell_type
+from tidemill.runtimes.native.llvm.codegen.layout import F64, I1, I8, NO_INSTANT, NullableValue, cell_type, is_window
 from tidemill.runtimes.native.llvm.scalars import wide_integers
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import (
     Outcome,
@@ -80,6 +80,9 @@ def inner_number(value: Any, type_: Type) -> int | float:
             return microseconds(value)
         case t.Double():
             return float(value)
+        case t.Struct() if is_window(type_):
+            start, end = (NO_INSTANT if moment is None else microseconds(moment) for moment in value)
+            return (end << 64) + start % 2**64
     return int(value)
 
 
@@ -103,6 +106,9 @@ def inner_value(number: int, type_: Type, text_of: Callable[[int], str]) -> Any:
             return timestamp_of(number)
         case t.String():
             return text_of(number)
+        case t.Struct() if is_window(type_):
+            halves = (number + 2**63) % 2**64 - 2**63, number >> 64
+            return tuple(None if moment == NO_INSTANT else timestamp_of(moment) for moment in halves)
     return number
 
 
@@ -110,7 +116,7 @@ def literal(frame: FunctionFrame, value: Any, type_: Type) -> NullableValue:
     """A constant as a cell; a text by its id, which is read when the code runs."""
     if value is None:
         return null_of(type_)
-    if isinstance(type_, t.String | t.Array | t.Struct):
+    if isinstance(type_, t.String | t.Array | t.Struct) and not is_window(type_):
         return NullableValue(frame.builder.load(frame.texts.place(value), typ=cell_type(type_)), None)
     return NullableValue(ir.Constant(value_type(type_), inner_number(value, type_)), None)
 

@@ -24,6 +24,7 @@ from tidemill.runtimes.native.llvm.scalars.comparisons import SYMBOLS, compare
 from tidemill.runtimes.native.llvm.scalars.conversions import convert, literal, null_of
 from tidemill.runtimes.native.llvm.scalars.dates import DATES, STEPS
 from tidemill.runtimes.native.llvm.scalars.exact_numbers import Outcome, any_of
+from tidemill.runtimes.native.llvm.scalars.time_windows import emit_field
 
 MAX_DEPTH = 256
 """Levels of operators within each other that are compiled; a thousand nested branches would take LLVM minutes."""
@@ -86,9 +87,9 @@ class LlvmExpressions:
             return null_of(cast.type)
         cell = self.cell(cast.input)
         found = convert(self._builder, cell.value, source, cast.type)
-        return self._lenient(found, cell.is_null) if cast.lenient else self._settled(found, cell.is_null)
+        return self._lenient(found, cell.is_null) if cast.lenient else self.settled(found, cell.is_null)
 
-    def _settled(self, found: Outcome, null: ir.Value | None) -> NullableValue:
+    def settled(self, found: Outcome, null: ir.Value | None) -> NullableValue:
         """A value that is computed: it may not have failed, unless it is NULL anyway."""
         if found.failed is not None:
             assert found.fault is not None
@@ -103,7 +104,7 @@ class LlvmExpressions:
     def _strict(self, call: Call) -> NullableValue:
         cells, null = self._arguments(call.arguments)
         found = self._apply(call, [cell.value for cell in cells])
-        return self._lenient(found, null) if call.function in TRY_OPERATORS else self._settled(found, null)
+        return self._lenient(found, null) if call.function in TRY_OPERATORS else self.settled(found, null)
 
     def _arguments(self, arguments: Sequence[Scalar]) -> tuple[list[NullableValue], ir.Value | None]:
         """The arguments of a strict function, and whether one is NULL; what comes after such a one does not fail."""
@@ -203,6 +204,9 @@ class LlvmExpressions:
         both = self._builder.and_(one.is_null or FALSE, other.is_null or FALSE)
         return NullableValue(self._builder.select(null, both, equal), None)
 
+    def _field(self, call: Call) -> NullableValue:
+        return emit_field(self._builder, call, self.cell(call.arguments[0]))
+
     def _in(self, call: Call) -> NullableValue:
         """IN: an equal value wins, then a NULL among the others makes it unknown."""
         value, *others = [self.cell(argument) for argument in call.arguments]
@@ -241,6 +245,7 @@ _FORMS: dict[str, Callable[[LlvmExpressions, Call], NullableValue]] = {
     "is_not_null": LlvmExpressions._is_not_null,
     "isnan": LlvmExpressions._is_nan,
     "null_safe_eq": LlvmExpressions._null_safe_equal,
+    "get_field": LlvmExpressions._field,
     "in": LlvmExpressions._in,
     "greatest": LlvmExpressions._extreme,
     "least": LlvmExpressions._extreme,

@@ -377,7 +377,7 @@ def _check_finish(stage: Stage) -> None:
         check_top_k(stage, stage.finish)
     elif stage.finish is not None:
         check_multisets(stage, stage.finish)
-    if any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
+    if stage.graphs and any(isinstance(step, ArrayLoop) for step in steps_of(stage)):
         raise NotCompiled("the elements of an array")
     if any(source.split is not None for source in sources_of(stage)):
         raise NotCompiled("a change that is parted by keys")

@@ -13,7 +13,7 @@ which nothing is left is gone. So the journal of an epoch is that of every map.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -60,12 +60,17 @@ class IndexCode:
     record: InputRecord
 
 
-@lru_cache(maxsize=64)
 def emit_index(key: tuple[Field, ...]) -> IndexCode:
     """The module of an index by these columns; raises ``NotCompiled`` where one of them has no native form."""
     for field in key:
         if isinstance(field.type, t.Void) or field.nullable:
             raise NotCompiled(f"a primary key of type {field.type}")
+    # Whatever they are called, keys of equal types have the same code.
+    return _emitted(tuple(replace(field, name=f"key{place}") for place, field in enumerate(key)))
+
+
+@lru_cache(maxsize=64)
+def _emitted(key: tuple[Field, ...]) -> IndexCode:
     return _IndexEmitter(key).emit()
 
 

@@ -1,8 +1,9 @@
 """A table with a primary key: changes are checked against its rows and taken in, batch by batch in machine code.
 
 What is plainly right is accepted: every row comes or goes once, those that go are there, those that come have a key
-that is free by then. Anything else may still be right, such as a row that comes and goes in one change. It is not
-taken in, and the caller sums the change and looks more closely.
+that is free by then. A row that goes and comes back as it was has not changed, and is left out. Anything else may still
+be right, such as a row that comes and goes again. It is not taken in, and the caller sums the change and looks more
+closely.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from tidemill.runtimes.native.llvm.codegen.memory import Memory
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.table.emit_index import ABSENT, emit_index
-from tidemill.runtimes.native.llvm.table.key_index import KeyIndex, RowNumbers
-from tidemill.runtimes.native.llvm.table.table_rows import TableRows, may_share_a_row, net_rows, same_rows
+from tidemill.runtimes.native.llvm.table.key_index import KeyIndex
+from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
 
 FEW_ROWS = 64
 """Up to so many rows that are Python's are looked at one by one."""
 
 MANY_LEFT = 1 << 17
-"""Rows that have left and are still here: from so many on, and if they are most, the table is read again."""
+"""Rows that have left and are still here: from so many on, and if they are most, the others are numbered anew."""
 
 
 class LlvmTable:
@@ -45,11 +46,12 @@ class LlvmTable:
         self.table = table
         self._places = table.key_positions
         self._key = tuple(table.fields[i] for i in self._places)
+        self._others = [f.name for f in table.fields if f not in self._key]
         emit_index(self._key)  # raises where there is no native form
         self._read, self._memory, self._strings, self._used = rows, memory, strings, used
         self._index: KeyIndex | None = None
         self._rows = TableRows(table.fields)
-        self._live = 0
+        self._gone: list[RowNumbers] = []
         self._settled = 0, 0
         self._since_begin = False
 
@@ -58,19 +60,23 @@ class LlvmTable:
         """True if the rows have been read."""
         return self._index is not None
 
-    def take(self, change: ChangeSet) -> bool:
-        """Take in a change that is plainly right. False where it is not, or there is no room for it."""
+    def take(self, change: ChangeSet) -> ChangeSet | None:
+        """Take in a change that is plainly right, and return it without rows that it leaves as they were.
+
+        None where it is not plainly right, or there is no room for it.
+        """
         self._used.add(self)
         index = self._index or self._load()
         untouched = not index.touched
-        few = change.is_python_only and len(change) <= FEW_ROWS
-        if self._take_rows(index, change.pairs()) if few else self._take_columns(index, change.arrow()):
-            return True
-        if untouched:
-            self.rollback()
+        if change.is_python_only and len(change) <= FEW_ROWS:
+            taken = change if self._take_rows(index, change.pairs()) else None
         else:
+            taken = self._take_columns(index, change)
+        if taken is None and untouched:
+            self.rollback()
+        elif taken is None:
             self.free()  # what this epoch did before must stay, and is in the contents that are read next
-        return False
+        return taken
 
     def find(self, keys: Collection[Row]) -> dict[Row, Row]:
         """The row under each of ``keys`` that is there; none of them has a NULL."""
@@ -87,38 +93,69 @@ class LlvmTable:
 
     # -- columns --------------------------------------------------------------------------------------------------
 
-    def _take_columns(self, index: KeyIndex, table: pa.Table) -> bool:
-        return all(self._take_batch(index, batch) for batch in table.combine_chunks().to_batches())
+    def _take_columns(self, index: KeyIndex, change: ChangeSet) -> ChangeSet | None:
+        given = change.arrow().combine_chunks().to_batches()
+        taken: list[pa.RecordBatch] = []
+        for batch in given:
+            net = self._take_batch(index, batch)
+            if net is None:
+                return None
+            taken.append(net)
+        if all(net is batch for net, batch in zip(taken, given, strict=True)):
+            return change
+        return ChangeSet.of_arrow(pa.Table.from_batches(taken), change.fields)
 
-    def _take_batch(self, index: KeyIndex, batch: pa.RecordBatch) -> bool:
+    def _take_batch(self, index: KeyIndex, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Take in a batch; returns what it changes, None where that is not plain."""
         weights = batch.column(WEIGHT).to_numpy()
         leaves, comes = weights == -1, weights == 1
         if not (leaves | comes).all():
-            return False
+            return None
         keys = index.keys_of(batch)
         found = index.find(keys)
         if leaves.any():
-            if not self._is_plain(pa.Table.from_batches([batch]).drop_columns([WEIGHT]), found, leaves):
-                return False
+            # The rows that were found have the keys by which they were.
+            back = self._unchanged(pa.Table.from_batches([batch]).select(self._others), found, leaves)
+            if back is None:
+                return None
+            if len(back):
+                changed = ~np.isin(found, back)
+                batch, found = batch.filter(pa.array(changed)), found[changed]
+                leaves, comes = leaves[changed], comes[changed]
+                keys = index.keys_of(batch)
         elif found.size and found.max() >= 0:
-            return False
+            return None
         if not index.move(keys, found, len(self._rows)):
-            return False
-        arrived = int(comes.sum())
-        self._live += 2 * arrived - batch.num_rows
-        self._rows.append(pa.Table.from_batches([batch if arrived == batch.num_rows else batch.filter(comes)]))
-        return True
+            return None
+        arrived = batch
+        if leaves.any():
+            self._gone.append(found[leaves])
+            arrived = batch.filter(pa.array(comes))
+        self._rows.append(pa.Table.from_batches([arrived]))
+        return batch
 
-    def _is_plain(self, rows: pa.Table, found: RowNumbers, leaves: npt.NDArray[np.bool_]) -> bool:
-        """True if all rows that leave are there, and no other row stays under a key or comes back as it was."""
-        left = found[leaves]
-        if left.min() < 0 or not same_rows(rows.filter(pa.array(leaves)), self._rows.take(left)):
-            return False
-        updates = ~leaves & (found >= 0)
-        kept = found[updates]
-        if not np.isin(kept, left).all():
-            return False
-        return not len(kept) or not may_share_a_row(rows.filter(pa.array(updates)), self._rows.take(kept))
+    def _unchanged(self, rows: pa.Table, found: RowNumbers, leaves: npt.NDArray[np.bool_]) -> RowNumbers | None:
+        """The numbers of rows that leave and come back as they were, each once.
+
+        None where a row leaves that is not there, or another row stays under a key that comes.
+        """
+        leaving, updates = np.flatnonzero(leaves), np.flatnonzero(~leaves & (found >= 0))
+        left, kept = found[leaving], found[updates]
+        if left.min() < 0:
+            return None
+        order, held = self._rows.take_by_part(left, rows.column_names)
+        if not same_rows(rows.take(pa.array(leaving[order])), held):
+            return None
+        sorter = np.argsort(left)
+        places = sorter[np.searchsorted(left, kept, sorter=sorter).clip(max=len(left) - 1)]
+        if not (left[places] == kept).all():
+            return None
+        shared = shared_rows(rows, updates, leaving[places])
+        if shared is None or not shared.any():
+            return None if shared is None else kept[:0]
+        back = kept[shared]
+        # One row of each sign under each of these keys: anything else is for the caller to sum.
+        return back if np.isin(found, back).sum() == 2 * len(np.unique(back)) == 2 * len(back) else None
 
     # -- a few rows -----------------------------------------------------------------------------------------------
 
@@ -136,9 +173,9 @@ class LlvmTable:
                 return False
         if not index.move_rows(packed, numbers, len(self._rows)):
             return False
-        arrived = [row for row, weight in pairs if weight == 1]
-        self._live += 2 * len(arrived) - len(pairs)
-        self._rows.append_rows(arrived)
+        if leaving:
+            self._gone.append(np.array(list(leaving)))
+        self._rows.append_rows([row for row, weight in pairs if weight == 1])
         return True
 
     # -- epochs ---------------------------------------------------------------------------------------------------
@@ -146,30 +183,42 @@ class LlvmTable:
     def _load(self) -> KeyIndex:
         # Whatever is read in the epoch under way includes changes that a rollback takes back.
         self._since_begin = True
-        index = KeyIndex(self._key, self._places, self._memory, self._strings)
+        return self._fill(net_rows(self._read(self.table.name)))
+
+    def _fill(self, rows: pa.Table) -> KeyIndex:
+        """Take these rows for the table, numbered from 0 on."""
+        index, held = KeyIndex(self._key, self._places, self._memory, self._strings), TableRows(self.table.fields)
         try:
-            for batch in net_rows(self._read(self.table.name)).combine_chunks().to_batches():
+            for batch in rows.combine_chunks().to_batches():
                 nowhere = np.empty(batch.num_rows, np.int64)
-                if not index.move(index.keys_of(batch), nowhere, len(self._rows)):
+                if not index.move(index.keys_of(batch), nowhere, len(held)):
                     raise out_of_memory(f'table "{self.table.name}"')
-                self._rows.append(pa.Table.from_batches([batch]))
+                held.append(pa.Table.from_batches([batch]))
         except BaseException:
             index.free()  # half a table must not be taken for one
-            self._rows = TableRows(self.table.fields)
             raise
         index.settle()
-        self._live = len(self._rows)
-        self._index = index
+        self._index, self._rows, self._gone = index, held, []
         return index
 
     def settle(self) -> None:
         """Take the rows as they are for those from which the next epoch starts."""
         self._since_begin = False
-        if self._index is not None and len(self._rows) - self._live > max(MANY_LEFT, self._live):
-            self.free()
-        elif self._index is not None:
+        if self._index is None:
+            return
+        gone = sum(map(len, self._gone))
+        if gone > max(MANY_LEFT, len(self._rows) - gone):
+            self._drop_gone()
+        else:
             self._index.settle()
-            self._settled = len(self._rows), self._live
+        self._settled = len(self._rows), len(self._gone)
+
+    def _drop_gone(self) -> None:
+        """Number the rows that are there anew, without those that have left."""
+        rows = self._rows.kept(np.concatenate(self._gone))
+        self.free()
+        with self._memory.unbounded():  # it takes less than it did
+            self._fill(rows)
 
     def rollback(self) -> None:
         """Undo the epoch."""
@@ -177,12 +226,13 @@ class LlvmTable:
             self.free()
         elif self._index is not None:
             self._index.rollback()
-            count, self._live = self._settled
+            count, gone = self._settled
             self._rows.truncate(count)
+            del self._gone[gone:]
 
     def free(self) -> None:
         """Give the memory back; the next change reads the rows again."""
         if self._index is not None:
             self._index.free()
         self._index = None
-        self._rows = TableRows(self.table.fields)
+        self._rows, self._gone = TableRows(self.table.fields), []

@@ -17,11 +17,16 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.runtimes.native.state.snapshot import hash_columns
 
+RowNumbers = npt.NDArray[np.int64]
+
 LOOSE_ROWS = 4096
 """Number of rows that are kept as Python rows before they become columns."""
 
 SMALL_PART = 1 << 16
-"""Row count below which adjacent chunks are joined, unless one is much smaller than the other."""
+"""Row count below which adjacent parts are joined, unless one is much smaller than the other."""
+
+MANY_PARTS = 1024
+"""Number of parts at which they are joined, though no row has been taken from them."""
 
 
 class TableRows:
@@ -41,6 +46,7 @@ class TableRows:
         self._parts: list[pa.Table] = []
         self._starts: list[int] = []
         self._loose: list[Row] = []
+        self._joined = 0
 
     def __len__(self) -> int:
         return self._columnar + len(self._loose)
@@ -67,6 +73,7 @@ class TableRows:
         del self._loose[max(count - self._columnar, 0) :]
         while self._parts and self._starts[-1] >= count:
             del self._parts[-1], self._starts[-1]
+        self._joined = min(self._joined, len(self._parts))
         if self._columnar > count:
             self._parts[-1] = self._parts[-1].slice(0, count - self._starts[-1])
 
@@ -77,18 +84,40 @@ class TableRows:
         part = bisect_right(self._starts, number) - 1
         return from_arrow(self._parts[part].slice(number - self._starts[part], 1), self._fields)[0][0]
 
-    def take(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
+    def take(self, numbers: RowNumbers) -> pa.Table:
         """Some rows, in the order in which they are asked for."""
+        order, table = self.take_by_part(numbers, self._schema.names)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return table.take(pa.array(back))
+
+    def take_by_part(self, numbers: RowNumbers, names: Sequence[str]) -> tuple[RowNumbers, pa.Table]:
+        """Columns of some rows in the order in which their parts lie, and for each row its place among ``numbers``.
+
+        To put them back in order would copy every column once more.
+        """
         if self._loose and len(numbers) and numbers.max() >= self._columnar:
             self._close()
-        places = np.searchsorted(self._starts, numbers, side="right") - 1
+        self._join()
+        # Numbers of parts have 16 bits: NumPy sorts these by counting.
+        places = (np.searchsorted(self._starts, numbers, side="right") - 1).astype(np.int16)
         order = np.argsort(places, kind="stable")
-        found = [self._schema.empty_table()]
-        for part in np.unique(places):
-            inside = numbers[order][places[order] == part] - self._starts[part]
-            found.append(self._parts[part].take(pa.array(inside)))
-        table = pa.concat_tables(found)
-        return table if len(found) == 2 else table.take(pa.array(np.argsort(order, kind="stable")))
+        counts = np.bincount(places, minlength=len(self._parts))
+        found, begin = [self._schema.empty_table().select(names)], 0
+        for part in np.flatnonzero(counts):
+            inside = numbers[order[begin : begin + counts[part]]] - self._starts[part]
+            found.append(self._parts[part].select(names).take(pa.array(inside)))
+            begin += counts[part]
+        return order, pa.concat_tables(found)
+
+    def kept(self, gone: RowNumbers) -> pa.Table:
+        """All rows but those with these numbers, as columns."""
+        if self._loose:
+            self._close()
+        there = np.ones(len(self), np.bool_)
+        there[gone] = False
+        table = pa.concat_tables([self._schema.empty_table(), *self._parts])
+        return table.filter(pa.array(there)).combine_chunks()
 
     def _close(self) -> None:
         loose, self._loose = self._loose, []
@@ -98,11 +127,27 @@ class TableRows:
         if table.num_rows:
             self._starts.append(self._columnar)
             self._parts.append(table)
-        # A part is looked for among few, and every row is copied only as often as parts double in size.
-        while len(self._parts) > 1 and self._parts[-2].num_rows < min(2 * self._parts[-1].num_rows, SMALL_PART):
-            last = self._parts.pop()
-            del self._starts[-1]
-            self._parts[-1] = pa.concat_tables([self._parts[-1], last]).combine_chunks()
+        if len(self._parts) - self._joined > MANY_PARTS:
+            self._join()
+
+    def _join(self) -> None:
+        """Join small parts that are neighbours, before rows are taken: a table that only grows is never copied.
+
+        Rows are then taken from few parts, and every row is copied only as often as parts grow by a quarter or more.
+        """
+        begin = self._joined
+        later = self._parts[begin:]
+        del self._parts[begin:], self._starts[begin:]
+        for part in later:
+            self._starts.append(self._columnar)
+            self._parts.append(part)
+            while len(self._parts) > 1 and self._parts[-2].num_rows < min(4 * self._parts[-1].num_rows, SMALL_PART):
+                last = self._parts.pop()
+                del self._starts[-1]
+                self._parts[-1] = pa.concat_tables([self._parts[-1], last])
+            begin = min(begin, len(self._parts) - 1)
+        self._parts[begin:] = [part.combine_chunks() for part in self._parts[begin:]]
+        self._joined = len(self._parts)
 
 
 def same_rows(some: pa.Table, others: pa.Table) -> bool:
@@ -114,20 +159,36 @@ def same_rows(some: pa.Table, others: pa.Table) -> bool:
     return all(one.equals(other) for one, other in zip(some.columns, others.columns, strict=True))
 
 
-def may_share_a_row(some: pa.Table, others: pa.Table) -> bool:
-    """False if rows of equal number differ, each in some column. Values that Arrow cannot compare count as equal.
+def shared_rows(table: pa.Table, some: RowNumbers, others: RowNumbers) -> npt.NDArray[np.bool_] | None:
+    """The mask of the rows ``some`` that equal those at the same place of ``others``; None if Arrow cannot compare.
 
-    >>> may_share_a_row(pa.table({"a": [1, None], "b": [1, 2]}), pa.table({"a": [1, 1], "b": [2, 2]}))
-    False
+    Columns are looked at one by one, and only where those before it are equal: updates differ in one of the first.
+
+    >>> rows = pa.table({"a": [1, None, 3, 1, 1, 3], "b": [1, 2, 3, 2, 2, 3]})
+    >>> shared_rows(rows, np.array([0, 1, 2]), np.array([3, 4, 5])).tolist()
+    [False, False, True]
     """
-    same = np.ones(some.num_rows, np.bool_)
-    for one, other in zip(some.columns, others.columns, strict=True):
-        if not pa.types.is_nested(one.type):
-            equal = _true(pc.equal(one, other)) | (_true(pc.is_null(one)) & _true(pc.is_null(other)))
-            if pa.types.is_floating(one.type):
-                equal |= _true(pc.is_nan(one)) & _true(pc.is_nan(other))
-            same &= equal
-    return bool(same.any())
+    shared = np.arange(len(some))
+    plain = [column for column in table.columns if not pa.types.is_nested(column.type)]
+    for column in plain:
+        if len(shared):
+            one, other = (column.take(pa.array(numbers[shared])) for numbers in (some, others))
+            shared = shared[_equal(one, other)]
+    if len(shared) and len(plain) < table.num_columns:
+        return None
+    found = np.zeros(len(some), np.bool_)
+    found[shared] = True
+    return found
+
+
+def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """The mask of equal values, with NULL equal to NULL and NaN to NaN."""
+    equal = _true(pc.equal(one, other))
+    if one.null_count and other.null_count:
+        equal = equal | _true(pc.is_null(one)) & _true(pc.is_null(other))
+    if pa.types.is_floating(one.type):
+        equal = equal | _true(pc.is_nan(one)) & _true(pc.is_nan(other))
+    return equal
 
 
 def net_rows(change: ChangeSet) -> pa.Table:
@@ -157,5 +218,5 @@ def net_rows(change: ChangeSet) -> pa.Table:
 
 
 def _true(flags: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy()
+    found: npt.NDArray[np.bool_] = (pc.fill_null(flags, False) if flags.null_count else flags).to_numpy()
     return found
