@@ -1,4 +1,4 @@
-"""DuckDB asked by way of the translation, over Z-sets; one connection for many questions, since opening takes longest."""
+"""DuckDB asked by way of the translation, over Z-sets; one connection for many questions, as opening takes longest."""
 
 from __future__ import annotations
 

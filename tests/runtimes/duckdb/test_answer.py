@@ -1,4 +1,4 @@
-"""Queries handed to DuckDB: weights, names that users chose, what is refused, and a connection that sees nothing else."""
+"""Queries handed to DuckDB: weights, names that users chose, refusals, and a connection that sees nothing else."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ raises ``NotAnswered``, and the caller asks a runtime, which also reports errors
 - ``aggregates``: the aggregates that have a translation.
 - ``expressions``: scalar expressions, subqueries included.
 - ``functions``: the functions and operators that have a translation.
-- ``text_functions`` and ``time_functions``: those of texts, and those of dates and timestamps.
+- ``text_functions``, ``time_functions``: those of texts, and those of dates and timestamps.
 - ``casts``: the conversions that have a translation.
 - ``decimals``: arithmetic on DECIMAL with Spark's types and rounding.
 - ``sql_text``: types, literals and checked expressions as SQL text.
