@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tidemill
+from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler.choose import COLUMN_WORK, NATIVE_WORK
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import ArithmeticFault, Unsupported
@@ -71,6 +73,20 @@ def test_a_join(wh: tidemill.Warehouse) -> None:
     assert sorted(found, key=str) == sorted(
         ((name, len(range(k, ROWS, 7))) for k, name in enumerate(["a", "b", "c", "d", None])), key=str
     )
+
+
+def test_of_a_query_with_a_limit_few_rows_come(wh: tidemill.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = []
+    ask = Placement.answer_in_columns
+
+    def counted(*arguments: Any) -> ChangeSet:
+        answered.append(ask(*arguments))
+        return answered[-1]
+
+    monkeypatch.setattr(Placement, "answer_in_columns", counted)
+    found = wh.sql("SELECT k, id FROM t ORDER BY k DESC, id LIMIT 2 OFFSET 1").rows()
+    assert found == [(6, 13), (6, 20)]
+    assert [len(one) for one in answered] == [3]
 
 
 def test_changed_rows_are_read_as_they_are_now(wh: tidemill.Warehouse) -> None:

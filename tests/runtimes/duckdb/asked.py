@@ -16,6 +16,7 @@ from tidemill.model.schema import WEIGHT
 from tidemill.model.types import Field
 from tidemill.runtimes.duckdb.answer import ask, connected
 from tidemill.runtimes.duckdb.relations import lower_query
+from tidemill.runtimes.runtime import NotAnswered
 
 _OPEN = connected()
 
@@ -33,4 +34,7 @@ def asked(relation: Relation, tables: Mapping[str, ZSet], fields: Mapping[str, S
         table = to_arrow(tables[name].items(), fields[name])
         return table.select([*(column.name for column in columns), WEIGHT])
 
-    return ask(connection(), lower_query(relation), read)
+    try:
+        return ask(connection(), lower_query(relation), read)
+    except duckdb.Error as error:
+        raise NotAnswered from error

@@ -69,8 +69,10 @@ class WarehouseReader:
             runtime = self._state.placement.scanning(self._state.pipeline[view.name].runtime, rows)
             return runtime.produce(stage)
 
-    def answer(self, relation: Relation) -> ChangeSet:
-        """The rows of a query over the current contents; equal rows may come several times."""
+    def answer(self, relation: Relation, first: Relation | None = None) -> ChangeSet:
+        """The rows of a query over the current contents; equal rows may come several times.
+
+        ``first`` has those that the caller will show of them: it may be answered instead."""
         self._flush()
         read = scans(relation)
         if not read:
@@ -82,7 +84,7 @@ class WarehouseReader:
             work = sum(store.rows(name) for name in read)
             if placement.answers_in_columns(work):
                 with suppress(NotAnswered):
-                    return placement.answer_in_columns(relation, self.columns)
+                    return placement.answer_in_columns(first or relation, self.columns)
             if made:
                 return placement.native.answer(program, made)
             needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))

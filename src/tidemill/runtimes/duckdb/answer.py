@@ -30,7 +30,6 @@ _SETTINGS = (
     "SET autoload_known_extensions = false",
     "SET python_enable_replacements = false",
     "SET enable_external_access = false",
-    "SET TimeZone = 'UTC'",
     "SET lock_configuration = true",
 )
 
@@ -41,8 +40,11 @@ def answer(relation: Relation, read: ReadTable) -> ChangeSet:
     Such an error may be Spark's as well, as an overflow is, or come from conditions that DuckDB tries in another order.
     """
     query = lower_query(relation)
-    with connected() as connection:
-        return ask(connection, query, read)
+    try:
+        with connected() as connection:
+            return ask(connection, query, read)
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise NotAnswered(str(error)) from error
 
 
 @contextmanager
@@ -56,12 +58,9 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def ask(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> ChangeSet:
     """The rows of a translated query; its tables are registered under their names in the text."""
-    try:
-        for name, table in query.tables.items():
-            _register(connection, table, read(name, tuple(table.fields.values())))
-        found = connection.sql(query.text).to_arrow_table()
-    except duckdb.Error as error:
-        raise NotAnswered(str(error)) from error
+    for name, table in query.tables.items():
+        _register(connection, table, read(name, tuple(table.fields.values())))
+    found = connection.sql(query.text).to_arrow_table()
     return ChangeSet.of_arrow(_weighted(found, query), query.fields)
 
 

@@ -38,6 +38,8 @@ class Expressions:
         match scalar:
             case Column(name=name, of=of):
                 type_sql(of)
+                if name not in names:
+                    raise NotLowered("a column from elsewhere")
                 return names[name]
             case Literal(value=value, of=of):
                 return literal_sql(value, of)

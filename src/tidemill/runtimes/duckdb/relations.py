@@ -52,7 +52,10 @@ class LoweredQuery:
 def lower_query(relation: Relation) -> LoweredQuery:
     """The translation of a query; raises ``NotLowered`` if some part of it has none."""
     lowering = _Lowering(columns_needed(relation))
-    text, names = lowering.relation(relation, {})
+    try:
+        text, names = lowering.relation(relation, {})
+    except RecursionError:
+        raise NotLowered("a query of such depth") from None
     columns = [cast_sql(names[f.name], f.type) for f in relation.fields]
     if not columns or WEIGHT in names:
         raise NotLowered("rows without columns, or with one of a reserved name")

@@ -70,8 +70,10 @@ def _over(node: Window, order: str, lower: Lower) -> str:
 
 def _offset(call: WindowCall, node: Window, names: Names, lower: Lower) -> str:
     value, distance, default = call.arguments
-    if not isinstance(distance, Literal) or distance.value is None or not isinstance(default, Literal):
+    if not isinstance(distance, Literal) or not isinstance(default, Literal):
         raise NotLowered(f"{call.function} with a computed distance or default")
+    if distance.value is None or distance.value < 0:
+        raise NotLowered(f"{call.function} in the other direction")
     if default.value is not None and default.type != value.type:
         raise NotLowered(f"{call.function} with a default of another type")
     filling = "NULL" if default.value is None else lower(default)
@@ -92,7 +94,8 @@ def _frame(frame: Frame, node: Window, names: Names, lower: Lower) -> str:
         return partition_sql(node, lower)
     if frame == RUNNING:
         running = "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-        return f"{_over(node, comma_list(order_sql(node.order, lower)), lower)} {running}" if node.order else ""
+        over = _over(node, comma_list(order_sql(node.order, lower)), lower)
+        return f"{over} {running}" if node.order else over
     if not frame.rows:
         raise NotLowered("a frame by values")
     bounds = f"ROWS BETWEEN {_bound(frame.start, 'PRECEDING')} AND {_bound(frame.end, 'FOLLOWING')}"
