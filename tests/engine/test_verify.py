@@ -77,10 +77,11 @@ def test_small_views_are_verified_by_the_evaluator(shop: tidemill.Warehouse) -> 
     assert str(shop.view("first").verify()) == "first: 2 rows, equal to recomputation by the evaluator"
 
 
-def test_there_are_two_oracles(shop: tidemill.Warehouse) -> None:
+def test_oracles_have_names(shop: tidemill.Warehouse) -> None:
     assert shop.view("sums").verify(against="evaluator").oracle == "the evaluator"
+    assert shop.view("first").verify(against="duckdb").oracle == "DuckDB, by the view's translation"
     with pytest.raises(SetupError, match="cannot be verified against"):
-        shop.view("sums").verify(against="duckdb")
+        shop.view("sums").verify(against="sqlite")
 
 
 @pytest.mark.spark

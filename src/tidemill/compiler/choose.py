@@ -22,6 +22,10 @@ NATIVE_ROWS = 50_000_000
 """Of a warehouse with more rows in its tables, this process cannot hold what changes may look up."""
 
 
+COLUMN_WORK = 10_000
+"""Of a one-off query over more rows DuckDB is asked first. Opening it takes some 30 ms, so smaller ones stay native."""
+
+
 ASKED = Reason("ASKED", "asked for")
 IN_MEMORY = Reason("IN_MEMORY", "an in-memory warehouse stays in this process")
 SMALL = Reason("SMALL", "the change is small enough for this process")
@@ -143,3 +147,15 @@ def choose_runtime(
     most = PARTITION_WORK if by_partitions else NATIVE_WORK
     name, reason = ("native", SMALL) if work <= most else ("spark", BULK)
     return name, f"{reason.text}: {work:,} of at most {most:,} rows"
+
+
+def scans_in_columns(option: str, *, work: int) -> bool:
+    """True if DuckDB is asked for a one-off query over ``work`` stored rows, before any runtime.
+
+    A warehouse or view that asks for Spark is obeyed. Otherwise rows that this process can hold are scanned here, since
+    no Spark job starts as fast as such a scan ends.
+
+    >>> [scans_in_columns("auto", work=work) for work in (100, 2_000_000, 100_000_000)]
+    [False, True, False]
+    """
+    return option != "spark" and COLUMN_WORK < work <= NATIVE_ROWS

@@ -104,8 +104,8 @@ class ViewHandle(LazyRows):
     def verify(self, against: str | None = None) -> Verification:
         """Compare the view with its recomputation from the base tables, in both directions, duplicates counted.
 
-        ``against="spark"`` runs the view's original text on Spark, if Spark accepts it; ``"evaluator"`` computes it in
-        this process. By default the size of the tables decides.
+        ``against="spark"`` runs the view's original text on Spark, if Spark accepts it. ``"duckdb"`` and
+        ``"evaluator"`` compute it in this process. By default the size of the tables decides.
         """
         return verify(self._engine, self.name, against)
 

@@ -10,4 +10,5 @@ holds what they share.
 - ``garbage_collection``: pauses Python's garbage collector while many rows are created.
 - ``native``: the runtime in this process.
 - ``spark``: the runtime on Spark.
+- ``duckdb``: one-off queries and recomputation in columns; no runtime, as it keeps no state.
 """

@@ -21,6 +21,14 @@ FieldsOf = Callable[[str], tuple[Field, ...]]
 """The columns of a relation or map, in the order in which its rows hold them."""
 
 
+ReadTable = Callable[[str, Sequence[Field]], pa.Table]
+"""From the name of a relation and some of its columns to these and their weights, which may not be summed."""
+
+
+class NotAnswered(Exception):
+    """DuckDB does not answer a query: it has no translation, or an error came up. Somebody else must be asked."""
+
+
 class MachineCode(Protocol):
     """A stage as machine code, to which whole events are passed directly; all maps are up to date after each event."""
 

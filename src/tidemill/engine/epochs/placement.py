@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidemill.algebra.node import Relation
+from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler import choose
 from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
 from tidemill.model.errors import SetupError
@@ -19,7 +21,7 @@ from tidemill.model.types import Field
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.native.runtime import NativeRuntime
-from tidemill.runtimes.runtime import RowLookup, Runtime
+from tidemill.runtimes.runtime import ReadTable, RowLookup, Runtime
 from tidemill.storage.store import AsOf, Store
 
 if TYPE_CHECKING:
@@ -62,12 +64,16 @@ class Placement:
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
-        wanted = check_runtime_name(needs.option) if needs.option != AUTO else self._wanted
+        wanted = self._option(needs)
         if needs.row_wise:
             return NATIVE, choose.ROW_WISE.text
         return choose.choose_runtime(
             wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=needs.by_partitions
         )
+
+    def _option(self, needs: RuntimeNeeds) -> str:
+        """The runtime that a view asks for, or else the warehouse."""
+        return check_runtime_name(needs.option) if needs.option != AUTO else self._wanted
 
     def runtime_for(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> Runtime:
         """The chosen runtime, started if necessary."""
@@ -81,6 +87,16 @@ class Placement:
         if name == SPARK and reason != choose.ASKED.text:
             self._spark_reason = reason
         return name == SPARK
+
+    def answers_in_columns(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
+        """True if DuckDB is asked first for a one-off query over this many stored rows."""
+        return choose.scans_in_columns(self._option(needs), work=work)
+
+    def answer_in_columns(self, relation: Relation, read: ReadTable) -> ChangeSet:
+        """The rows of a query by DuckDB, unsummed; raises ``NotAnswered`` if somebody else must be asked."""
+        from tidemill.runtimes.duckdb.answer import answer
+
+        return answer(relation, read)
 
     def scanning(self, runtime: Runtime, rows: int) -> Runtime:
         """The runtime that scans this many rows for ``runtime``.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
 
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
@@ -15,7 +18,9 @@ from tidemill.engine.epochs.commit import Settled
 from tidemill.engine.epochs.keyed_reads import answer_by_keys
 from tidemill.engine.epochs.state import EngineState
 from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Field
 from tidemill.program.reads import row_wise
+from tidemill.runtimes.runtime import NotAnswered
 
 __all__ = ["WarehouseReader"]
 
@@ -42,6 +47,17 @@ class WarehouseReader:
         table = store.read(name, fields, until=until)
         return ChangeSet.of_arrow(table.select([*(f.name for f in fields), WEIGHT]), fields)
 
+    def columns(self, name: str, fields: Sequence[Field], until: int | None = None) -> pa.Table:
+        """Some columns of a table or view with the weights of its rows, unsummed, now or as of an epoch.
+
+        They are read from the store, whatever runtime maintains the rows: the store has them in columns.
+        """
+        self._flush()
+        view = self._state.catalog.views.get(name)
+        if view is not None and view.computed_on_read:
+            return self._make(view, until).arrow().select([*(f.name for f in fields), WEIGHT])
+        return self._state.store.read(name, fields, until=until)
+
     def _make(self, view: View, until: int | None) -> ChangeSet:
         """The rows of a view that are not stored, computed from its maps, now or as of an epoch."""
         stage, store = view.program.stages[-1], self._state.store
@@ -54,8 +70,10 @@ class WarehouseReader:
             runtime = self._state.placement.scanning(self._state.pipeline[view.name].runtime, rows)
             return runtime.produce(stage)
 
-    def answer(self, relation: Relation) -> ChangeSet:
-        """The rows of a query over the current contents, summed."""
+    def answer(self, relation: Relation, first: Relation | None = None) -> ChangeSet:
+        """The rows of a query over the current contents; equal rows may come several times.
+
+        ``first`` has those that the caller will show of them: it may be answered instead."""
         self._flush()
         read = scans(relation)
         if not read:
@@ -67,10 +85,14 @@ class WarehouseReader:
             placement, store, views = self._state.placement, self._state.store, self._state.catalog.views
             program = compile_view("query", relation, self._state.catalog.tables, strategy="recompute")
             made = {name: self.contents(name) for name in read if name in views and views[name].computed_on_read}
+            work = sum(store.rows(name) for name in read)
+            if placement.answers_in_columns(work):
+                with suppress(NotAnswered):
+                    return placement.answer_in_columns(first or relation, self.columns)
             if made:
                 return placement.native.answer(program, made)
             needs = RuntimeNeeds(row_wise=any(map(row_wise, program.stages)))
-            return placement.runtime_for(sum(store.rows(name) for name in read), needs).answer(program)
+            return placement.runtime_for(work, needs).answer(program)
 
     def keys(self, table: Table) -> Iterator[Row]:
         """The primary keys that ``table`` holds."""

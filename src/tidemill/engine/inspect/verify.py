@@ -6,6 +6,8 @@ The recomputation is done by an *oracle*, which a ``Verification`` names:
   Tidemill, so it can detect that a text was misread.
 - Spark, with the translated algebra: if Spark does not accept the text (extensions, user-defined functions), or if SQL
   leaves open which rows are correct and Spark chose others.
+- DuckDB, in this process, with the translated algebra over the stored columns: if all of it has a translation that
+  gives Spark's answers. It shares no state and no operator with what maintains the view.
 - The evaluator, in this process: the definition of the algebra, and fast for small tables.
 """
 
@@ -14,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from tidemill.algebra.aggregates.registry import AGGREGATE_FUNCTIONS, function_of
 from tidemill.algebra.evaluate import evaluate
 from tidemill.algebra.node import Relation
 from tidemill.algebra.relational.match import Match
-from tidemill.algebra.relational.relations import Aggregate, TopK, Window
+from tidemill.algebra.relational.relations import Aggregate, TopK, Window, With
 from tidemill.algebra.relational.walk import walk_all
 from tidemill.algebra.relational.windows import OFFSETS, RANKINGS, VALUES, WindowCall
 from tidemill.algebra.user_functions import functions_in
@@ -38,13 +41,17 @@ from tidemill.model.types import Field
 from tidemill.program.joingraph import Serve
 from tidemill.program.reads import row_wise
 from tidemill.program.stages import Program, Stage
+from tidemill.runtimes.runtime import NotAnswered
 
-SPARK, EVALUATOR = "spark", "evaluator"
-ORACLES = (SPARK, EVALUATOR)
-"""The oracles a view can be verified against; by default small views use the evaluator and large ones Spark."""
+SPARK, DUCKDB, EVALUATOR = "spark", "duckdb", "evaluator"
+ORACLES = (SPARK, DUCKDB, EVALUATOR)
+"""The oracles a view can be verified against.
+
+By default small views use the evaluator, and larger ones DuckDB, or Spark where DuckDB has no translation."""
 
 OWN_TEXT = "Spark, by the view's own text"
 TRANSLATED = "Spark, by the view's translation"
+BY_DUCKDB = "DuckDB, by the view's translation"
 IN_PROCESS = "the evaluator"
 
 
@@ -63,15 +70,23 @@ def verify(engine: Engine, name: str, against: str | None = None) -> Verificatio
         raise SetupError(f'views cannot be verified against "{against}"', hint=f"Use one of {', '.join(ORACLES)}.")
     with engine.settled():
         view = engine.catalog.view(name)
-        actual = engine.contents(view.name).zset()
-        found = _compared(view, actual, _answer(engine, view, against))
+        expected = _answer(engine, view, against)
+        actual = _actual(engine, view, expected.oracle)
+        found = _compared(view, actual, expected)
         if not found.ok and found.oracle == OWN_TEXT and _is_open(engine, view):
             found = _compared(view, actual, _translated(engine, view))
         return found
 
 
+def _actual(engine: Engine, view: View, oracle: str) -> ZSet:
+    """The rows that a view shows. Beside DuckDB they are read from the store, so that Spark is not started for them."""
+    if oracle == BY_DUCKDB:
+        return ChangeSet.of_arrow(engine.reader.columns(view.name, view.fields), view.fields).zset()
+    return engine.contents(view.name).zset()
+
+
 def recompute(engine: Engine, name: str) -> ZSet:
-    """Recompute a view from the base tables alone, as of the epoch that it shows: by Spark or by the evaluator."""
+    """Recompute a view from the base tables alone, as of the epoch that it shows, by the oracle for its size."""
     with engine.settled():
         return _answer(engine, engine.catalog.view(name), None).rows
 
@@ -92,6 +107,11 @@ def _retyped(ours: Sequence[Field], theirs: Sequence[Field]) -> tuple[str, ...]:
 
 def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
     until = view.fresh if view.refresh.deferred else None
+    if against == DUCKDB:
+        return _by_duckdb(engine, view, until)
+    if against is None and engine.placement.answers_in_columns(*_work(engine, view)):
+        with suppress(Unsupported):
+            return _by_duckdb(engine, view, until)
     if against is None:
         quick = until is not None or _is_open(engine, view) or not _is_on_spark(engine, view)
         against = EVALUATOR if quick or _is_beyond_spark(engine, view) else SPARK
@@ -102,6 +122,32 @@ def _answer(engine: Engine, view: View, against: str | None) -> Recomputation:
             answer = engine.placement.dataframes.recompute(view.query, _definitions(engine, view, until))
             return Recomputation(answer.zset(), OWN_TEXT, answer.fields)
     return _translated(engine, view)
+
+
+def _by_duckdb(engine: Engine, view: View, until: int | None) -> Recomputation:
+    """The view computed by DuckDB from the translated algebra, over the stored columns of the base tables."""
+    below = tuple(_relations_below(engine, view).items())
+    relation = With(below, view.relation) if below else view.relation
+    try:
+        answer = engine.placement.answer_in_columns(relation, partial(engine.reader.columns, until=until))
+    except NotAnswered as error:
+        raise Unsupported(
+            f'view "{view.name}" cannot be verified against DuckDB',
+            detail=f"It is not certain to answer as Spark does: {error}.",
+            hint='Use "spark" or "evaluator".',
+        ) from error
+    return Recomputation(answer.zset(), BY_DUCKDB)
+
+
+def _relations_below(engine: Engine, view: View) -> dict[str, Relation]:
+    """The definitions of the views that a view reads, lowest first; deferred ones are read as they are stored."""
+    found: dict[str, Relation] = {}
+    for name in view.inputs:
+        below = _below(engine, name, view)
+        if below is not None and not below.refresh.deferred:
+            found |= _relations_below(engine, below)
+            found[name] = below.relation
+    return found
 
 
 def _translated(engine: Engine, view: View) -> Recomputation:
@@ -173,8 +219,13 @@ def _counts_rows(call: WindowCall) -> bool:
 
 
 def _is_on_spark(engine: Engine, view: View) -> bool:
-    work = sum(engine.store.rows(name) for name in _definitions(engine, view, None))
-    return engine.placement.is_on_spark(work, RuntimeNeeds(view.runtime_needs.option))
+    return engine.placement.is_on_spark(*_work(engine, view))
+
+
+def _work(engine: Engine, view: View) -> tuple[int, RuntimeNeeds]:
+    """The number of stored rows that a view is recomputed from, and the runtime that it asks for."""
+    rows = sum(engine.store.rows(name) for name in _definitions(engine, view, None))
+    return rows, RuntimeNeeds(view.runtime_needs.option)
 
 
 def _evaluated(engine: Engine, view: View, until: int | None) -> ZSet:

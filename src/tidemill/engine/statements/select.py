@@ -6,6 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tidemill.algebra.evaluate import evaluate
+from tidemill.algebra.expressions.ordering import SortOrder
+from tidemill.algebra.expressions.scalars import column
+from tidemill.algebra.node import Relation
+from tidemill.algebra.relational.relations import TopK
 from tidemill.algebra.relational.walk import scans
 from tidemill.changes.zset import Row
 from tidemill.compiler.frontends.script.statements import OqlText
@@ -22,7 +26,8 @@ def select(engine: Engine, query: str | ParsedText, *, until: int | None = None)
     """The rows of a SELECT over the present contents, or over those of epoch ``until``."""
     translated = translate(query, engine.catalog.relations, functions=engine.registry.keys)
     if until is None:
-        return _shown(engine, translated, engine.answer(translated.relation).zset().expand())
+        found = engine.answer(translated.relation, _first_rows(translated))
+        return _shown(engine, translated, found.zset().expand())
     tables = {name: engine.contents(name, until).zset() for name in scans(translated.relation)}
     return _shown(engine, translated, evaluate(translated.relation, tables).expand())
 
@@ -38,6 +43,15 @@ def select_oql(engine: Engine, query: OqlText) -> Result:
         raise ParseError("one query was expected", where=query.name, hint="A view is made by define().")
     asked = TranslatedQuery(found[0].relation, found[0].visible, found[0].order)
     return _shown(engine, asked, engine.answer(asked.relation).zset().expand())
+
+
+def _first_rows(query: TranslatedQuery) -> Relation | None:
+    """The rows that LIMIT leaves, and those before its OFFSET; None if the query has no limit."""
+    if query.limit is None:
+        return None
+    fields = query.relation.fields
+    order = tuple(SortOrder(column(fields[position]), *how) for position, *how in query.order)
+    return TopK(query.relation, (), order, query.limit + (query.offset or 0))
 
 
 def _shown(engine: Engine, query: TranslatedQuery, rows: Iterable[Row]) -> Result:

@@ -35,6 +35,7 @@ class OracleName(StrEnum):
     """Who recomputes a view that is verified."""
 
     spark = "spark"
+    duckdb = "duckdb"
     evaluator = "evaluator"
 
 

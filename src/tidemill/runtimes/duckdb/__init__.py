@@ -1,0 +1,17 @@
+"""DuckDB as an engine for one-off queries and recomputation: whole relations, in columns, in this process.
+
+It keeps no state and runs no stage, so it is no ``Runtime``: it answers queries over Arrow tables that the caller has.
+A query is translated only if each of its parts is declared here and Spark's answers to the corpus confirm it. All else
+raises ``NotAnswered``, and the caller asks a runtime, which also reports errors such as an overflow.
+
+- ``answer``: the rows of a query: its translation, run on a private connection over the given tables.
+- ``relations``: relational nodes as SQL text.
+- ``windows``: window functions, and the order of rows in a partition.
+- ``aggregates``: the aggregates that have a translation.
+- ``expressions``: scalar expressions, subqueries included.
+- ``functions``: the functions and operators that have a translation.
+- ``text_functions``, ``time_functions``: those of texts, and those of dates and timestamps.
+- ``casts``: the conversions that have a translation.
+- ``decimals``: arithmetic on DECIMAL with Spark's types and rounding.
+- ``sql_text``: types, literals and checked expressions as SQL text.
+"""

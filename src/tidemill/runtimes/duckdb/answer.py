@@ -1,0 +1,131 @@
+"""The rows of a query by DuckDB: its translation, run on a private connection over Arrow tables.
+
+A connection lives for one query. It sees nothing but the tables that are registered with it: no files, no network, no
+extensions, no variables of this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.algebra.node import Relation
+from tidemill.changes.arrow import arrow_schema
+from tidemill.changes.changeset import ChangeSet
+from tidemill.model.schema import WEIGHT
+from tidemill.runtimes.duckdb.relations import LoweredQuery, ScannedTable, lower_query
+from tidemill.runtimes.duckdb.sql_text import comma_list
+from tidemill.runtimes.runtime import NotAnswered, ReadTable
+
+THREADS = 2
+
+_SETTINGS = (
+    f"SET threads = {THREADS}",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+def answer(relation: Relation, read: ReadTable) -> ChangeSet:
+    """The rows of a query, unsummed; raises ``NotAnswered`` if it has no translation, or if DuckDB reports an error.
+
+    Such an error may be Spark's as well, as an overflow is, or come from conditions that DuckDB tries in another order.
+    """
+    query = lower_query(relation)
+    try:
+        with connected() as connection:
+            return ask(connection, query, read)
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise NotAnswered(str(error)) from error
+
+
+@contextmanager
+def connected() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to an empty database in memory, whose settings nothing can change."""
+    with duckdb.connect(":memory:") as connection:
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        yield connection
+
+
+def ask(connection: duckdb.DuckDBPyConnection, query: LoweredQuery, read: ReadTable) -> ChangeSet:
+    """The rows of a translated query; its tables are registered under their names in the text."""
+    for name, table in query.tables.items():
+        _register(connection, table, read(name, tuple(table.fields.values())))
+    found = connection.sql(query.text).to_arrow_table()
+    return ChangeSet.of_arrow(_weighted(found, query), query.fields)
+
+
+def _register(connection: duckdb.DuckDBPyConnection, table: ScannedTable, rows: pa.Table) -> None:
+    """Rows under the names of the translation, each as often as its weight says."""
+    columns = [_plain(rows.column(name)) for name in table.columns]
+    given = pa.table([*columns, rows.column(WEIGHT)], names=[*table.columns.values(), "w"])
+    least = pc.min(given.column("w")).as_py()
+    if least is not None and least < 0:
+        given = _remaining(connection, given) if columns else _count(given)
+    connection.register(table.name, _repeated(given))
+
+
+def _remaining(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> pa.Table:
+    """Rows of which some have been deleted: those that remain, with the sums of their weights.
+
+    Only rows that may be equal to a deleted one are grouped, which are few as a rule.
+    """
+    touched = _may_be_deleted(rows)
+    connection.register("touched", rows.filter(touched))
+    names = comma_list(rows.column_names[:-1])
+    summed = connection.sql(
+        f"SELECT {names}, CAST(sum(w) AS BIGINT) AS w FROM touched GROUP BY {names} HAVING sum(w) > 0"
+    ).to_arrow_table()
+    connection.unregister("touched")
+    return pa.concat_tables([rows.filter(pc.invert(touched)), summed.cast(rows.schema)])
+
+
+def _may_be_deleted(rows: pa.Table) -> pa.ChunkedArray:
+    """For each row true if each of its columns has a value of some deleted row; only then it can be one of them."""
+    deleted = rows.filter(pc.less(rows.column("w"), 0))
+    mask = pa.chunked_array([pa.array(np.ones(rows.num_rows, dtype=bool))])
+    for name in rows.column_names[:-1]:
+        # NaN is equal to itself here and not in Arrow, and nested values are not looked up at all.
+        if not (pa.types.is_floating(rows.column(name).type) or pa.types.is_nested(rows.column(name).type)):
+            mask = pc.and_(mask, pc.is_in(rows.column(name), deleted.column(name).combine_chunks()))
+            if 100 * pc.sum(mask).as_py() < rows.num_rows:
+                break
+    return mask
+
+
+def _count(rows: pa.Table) -> pa.Table:
+    """The number of rows alone, where no column of them is read."""
+    return pa.table({"w": [pc.sum(rows.column("w")).as_py()]})
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as DuckDB reads it: instants without their zone, which is UTC, and no negative zero."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us"))
+    if pa.types.is_floating(column.type):
+        return pc.add(column, 0.0)
+    return column
+
+
+def _repeated(rows: pa.Table) -> pa.Table:
+    """Each row as often as its weight ``w``."""
+    weights = rows.column("w").to_numpy()
+    if not len(weights) or weights.max() == 1:
+        return rows
+    return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+
+
+def _weighted(found: pa.Table, query: LoweredQuery) -> pa.Table:
+    """The answer as weighted rows of the query's columns, each of weight 1."""
+    schema = arrow_schema(query.fields)
+    weights = pa.array(np.ones(found.num_rows, dtype=np.int64))
+    return pa.table([*found.columns, weights], names=schema.names).cast(schema)
