@@ -193,7 +193,7 @@ class Pipeline:
         runtimes: list[Runtime],
     ) -> None:
         """Announce an epoch to the runtimes that batch lookups; the first checks tables and enforces constraints."""
-        if not any([runtime.batches_lookups for runtime in runtimes]):
+        if not any(runtime.batches_lookups for runtime in runtimes):
             return
         reading = {id(r.stage): r for name in changes for r in self.readers(name) if not r.placed.deferred}
         ordered = sorted(reading.values(), key=lambda reader: reader.place)

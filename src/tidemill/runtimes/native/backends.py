@@ -169,7 +169,7 @@ class Backends:
     def follow_table(self, name: str, change: ChangeSet) -> None:
         """Add a change of a table that was checked elsewhere; the rows are read again later if that fails."""
         table = self.ready_table(name)
-        if table is not None and not table.take(change):
+        if table is not None and table.take(change) is None:
             table.free()
 
     def _memory(self) -> tuple[Memory, StringDictionary]:
