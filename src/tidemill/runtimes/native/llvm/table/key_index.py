@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.changes.zset import Row
@@ -19,8 +18,7 @@ from tidemill.runtimes.native.llvm.io.input_rows import InputBatch
 from tidemill.runtimes.native.llvm.io.native_map import NativeMap
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
 from tidemill.runtimes.native.llvm.table.emit_index import emit_index
-
-RowNumbers = npt.NDArray[np.int64]
+from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 
 
 class KeyIndex:
