@@ -149,13 +149,12 @@ def choose_runtime(
     return name, f"{reason.text}: {work:,} of at most {most:,} rows"
 
 
-def scans_in_columns(option: str, *, work: int) -> bool:
+def scans_in_columns(work: int) -> bool:
     """True if DuckDB is asked for a one-off query over ``work`` stored rows, before any runtime.
 
-    A warehouse or view that asks for Spark is obeyed. Otherwise rows that this process can hold are scanned here, since
-    no Spark job starts as fast as such a scan ends.
+    Rows that this process can hold are scanned here, since no Spark job starts as fast as such a scan ends.
 
-    >>> [scans_in_columns("auto", work=work) for work in (100, 2_000_000, 100_000_000)]
+    >>> [scans_in_columns(work) for work in (100, 2_000_000, 100_000_000)]
     [False, True, False]
     """
-    return option != "spark" and COLUMN_WORK < work <= NATIVE_ROWS
+    return COLUMN_WORK < work <= NATIVE_ROWS

@@ -90,7 +90,7 @@ class Placement:
 
     def answers_in_columns(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> bool:
         """True if DuckDB is asked first for a one-off query over this many stored rows."""
-        return choose.scans_in_columns(self._option(needs), work=work)
+        return self._option(needs) != SPARK and choose.scans_in_columns(work)
 
     def answer_in_columns(self, relation: Relation, read: ReadTable) -> ChangeSet:
         """The rows of a query by DuckDB, unsummed; raises ``NotAnswered`` if somebody else must be asked."""
