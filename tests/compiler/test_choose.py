@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.compiler.shop import program_of
-from tidemill.compiler.choose import NATIVE_ROWS, NATIVE_WORK, PARTITION_WORK, choose_runtime, reason_for
+from tidemill.compiler.choose import LOOKUP_WORK, NATIVE_ROW_BYTES, NATIVE_ROWS, NATIVE_WORK, choose_runtime, reason_for
 from tidemill.compiler.strategies.recompute import AGAIN
 from tidemill.compiler.strategies.strategy import COUNTS, LINEAR, SUMS, Reason
 from tidemill.model.errors import Unsupported
@@ -63,6 +63,15 @@ def test_runtime(option: str, work: int, rows: int, in_memory: bool, runtime: st
     assert choose_runtime(option, work=work, rows=rows, in_memory=in_memory)[0] == runtime
 
 
-def test_partitions_stay_in_this_process_for_longer() -> None:
-    for work, runtime in ((NATIVE_WORK + 1, "native"), (PARTITION_WORK + 1, "spark")):
-        assert choose_runtime("auto", work=work, rows=0, in_memory=False, by_partitions=True)[0] == runtime
+@pytest.mark.parametrize(
+    ("room", "work", "runtime"),
+    [
+        (LOOKUP_WORK * NATIVE_ROW_BYTES * 2, LOOKUP_WORK * 2, "native"),
+        (LOOKUP_WORK * NATIVE_ROW_BYTES * 2, LOOKUP_WORK * 2 + 1, "spark"),
+        (0, LOOKUP_WORK, "native"),
+        (0, LOOKUP_WORK + 1, "spark"),
+        (1 << 60, NATIVE_WORK + 1, "spark"),
+    ],
+)
+def test_a_memory_budget_sends_large_work_to_spark(room: int, work: int, runtime: str) -> None:
+    assert choose_runtime("auto", work=work, rows=0, in_memory=False, room=room)[0] == runtime

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 import tidemill
 from tidemill.changes.changeset import ChangeSet
-from tidemill.compiler.choose import COLUMN_WORK, NATIVE_WORK
+from tidemill.compiler.choose import COLUMN_WORK
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import ArithmeticFault, Unsupported
 from tidemill.serving.cli.app import app
 
-ROWS = NATIVE_WORK + 10_000
-"""So many rows that the runtime would be Spark, where the size of the work chooses it."""
+ROWS = 210_000
+"""So many rows that the runtime would be Spark, where the size of the work chooses it (see ``no_spark``)."""
 
 BY_DUCKDB = "DuckDB, by the view's translation"
 
@@ -36,6 +36,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise SparkStarted
 
     monkeypatch.setattr(Placement, "session", property(started))
+    monkeypatch.setattr("tidemill.compiler.choose.NATIVE_WORK", ROWS - 1)
 
 
 @pytest.fixture

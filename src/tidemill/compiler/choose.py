@@ -12,11 +12,17 @@ from tidemill.program.stages import Stage
 
 AUTO = "auto"
 
-NATIVE_WORK = 200_000
-"""Work on more rows at once, a large change or the filling of a view, goes to Spark."""
+NATIVE_WORK = 2_000_000
+"""Row count up to which work at once, a large change or the filling of a view, stays in this process.
 
-PARTITION_WORK = 2_000_000
-"""Of views by partitions more stays in this process: on Spark each partition that reads another one is a job."""
+Machine code takes in a million rows a second and generated Python some 50,000, so the worst case ends when Spark would.
+"""
+
+NATIVE_ROW_BYTES = 600
+"""Bytes that a row of such work takes, at the most: in a dictionary of Python rows."""
+
+LOOKUP_WORK = 200_000
+"""Row count up to which rows that a change meets are looked up one by one rather than scanned for."""
 
 NATIVE_ROWS = 50_000_000
 """Of a warehouse with more rows in its tables, this process cannot hold what changes may look up."""
@@ -121,22 +127,20 @@ def reason_for(stage: Stage) -> Reason:
     return STRATEGIES[stage.strategy].reason(stage)
 
 
-def choose_runtime(
-    option: str, *, work: int, rows: int, in_memory: bool, by_partitions: bool = False
-) -> tuple[str, str]:
+def choose_runtime(option: str, *, work: int, rows: int, in_memory: bool, room: int | None = None) -> tuple[str, str]:
     """The runtime for a piece of work, and why.
 
     ``work`` are the rows that must be gone through: those of a change, or those of its inputs where a view is filled.
-    ``rows`` are the rows that the warehouse stores in tables.
+    ``rows`` are the rows that the warehouse stores in tables, ``room`` the bytes that a memory budget leaves.
 
     1. An ``option`` other than ``auto`` is obeyed.
     2. An in-memory warehouse runs native: there is no disk to spare and no JVM to wait for.
     3. Work on up to ``NATIVE_WORK`` rows runs native, in a warehouse of up to ``NATIVE_ROWS``: a lookup in this process
-       takes microseconds, the smallest Spark job 0.1 s. Where partitions are made, it is up to ``PARTITION_WORK``.
+       takes microseconds, the smallest Spark job 0.1 s. Under a memory budget it is what certainly fits.
     4. Everything larger runs on Spark, which is built for scans.
 
     >>> choose_runtime("auto", work=1_000, rows=6_000_000, in_memory=False)
-    ('native', 'the change is small enough for this process: 1,000 of at most 200,000 rows')
+    ('native', 'the change is small enough for this process: 1,000 of at most 2,000,000 rows')
     """
     if option != "auto":
         return option, ASKED.text
@@ -144,9 +148,20 @@ def choose_runtime(
         return "native", IN_MEMORY.text
     if rows > NATIVE_ROWS:
         return "spark", f"{LARGE.text}: {rows:,} of at most {NATIVE_ROWS:,} rows"
-    most = PARTITION_WORK if by_partitions else NATIVE_WORK
+    most = most_native_work(room)
     name, reason = ("native", SMALL) if work <= most else ("spark", BULK)
     return name, f"{reason.text}: {work:,} of at most {most:,} rows"
+
+
+def most_native_work(room: int | None) -> int:
+    """The number of rows up to which work stays in this process, where a memory budget leaves ``room`` bytes.
+
+    A budget that is all but used up does not send single rows to Spark: they are refused if they do not fit.
+
+    >>> most_native_work(None), most_native_work(600_000_000), most_native_work(0)
+    (2000000, 1000000, 200000)
+    """
+    return NATIVE_WORK if room is None else min(NATIVE_WORK, max(room // NATIVE_ROW_BYTES, LOOKUP_WORK))
 
 
 def scans_in_columns(work: int) -> bool:

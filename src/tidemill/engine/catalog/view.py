@@ -30,7 +30,6 @@ class RuntimeNeeds(NamedTuple):
 
     option: str = "auto"
     row_wise: bool = False
-    by_partitions: bool = False
 
 
 ANY_RUNTIME = RuntimeNeeds()
@@ -132,7 +131,7 @@ class View:
         It is row-wise if some stage takes one row at a time.
         """
         by_row = any(map(row_wise, self.program.stages))
-        return RuntimeNeeds(self.options.get("runtime", "auto"), by_row, self.partitioning is not None)
+        return RuntimeNeeds(self.options.get("runtime", "auto"), by_row)
 
     @property
     def map_names(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidemill.runtimes.spark.driver_runtime import DriverRuntime
     from tidemill.runtimes.spark.execution.spark_types import DataFrame, SparkSession
 
-DRIVER_WORK = choose.NATIVE_WORK
+DRIVER_WORK = choose.LOOKUP_WORK
 """Number of rows up to which, on Spark, work is done by the driver, over rows that Spark looks up for it."""
 
 AUTO, NATIVE, SPARK = RUNTIMES = ("auto", "native", "spark")
@@ -59,8 +59,8 @@ class Placement:
 
     def work_class(self, work: int) -> tuple[bool, ...]:
         """Everything that the choice of a runtime depends on beside the needs of a view, for this many rows of work."""
-        large = self.rows > choose.NATIVE_ROWS
-        return large, work > choose.NATIVE_WORK, work > choose.PARTITION_WORK, work > DRIVER_WORK
+        most = choose.most_native_work(self._room_for(work))
+        return self.rows > choose.NATIVE_ROWS, work > most, work > DRIVER_WORK
 
     def choose(self, work: int, needs: RuntimeNeeds = ANY_RUNTIME) -> tuple[str, str]:
         """The name of the runtime for this many rows of work and a view with these needs, and the reason."""
@@ -68,8 +68,12 @@ class Placement:
         if needs.row_wise:
             return NATIVE, choose.ROW_WISE.text
         return choose.choose_runtime(
-            wanted, work=work, rows=self.rows, in_memory=self._in_memory, by_partitions=needs.by_partitions
+            wanted, work=work, rows=self.rows, in_memory=self._in_memory, room=self._room_for(work)
         )
+
+    def _room_for(self, work: int) -> int | None:
+        """The bytes that a memory budget leaves, for work so large that it may matter where it is done."""
+        return self.room() if work > choose.LOOKUP_WORK else None
 
     def _option(self, needs: RuntimeNeeds) -> str:
         """The runtime that a view asks for, or else the warehouse."""

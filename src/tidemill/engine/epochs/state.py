@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tidemill.algebra.user_functions import Registry
 from tidemill.engine.catalog.catalog import Catalog
 from tidemill.engine.catalog.serialization import catalog_from_json
-from tidemill.engine.catalog.view import RuntimeNeeds, View
+from tidemill.engine.catalog.view import View
 from tidemill.engine.epochs.memory_budget import MemoryBudget
 from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.engine.epochs.placement import Placement
@@ -77,8 +77,7 @@ class EngineState:
             chosen = {needs: self.placement.runtime_for(work, needs) for needs in self.catalog.view_index.runtime_needs}
             for view in views.values():
                 self.pipeline.place(view.program, chosen[view.runtime_needs], deferred=view.refresh.deferred)
-            by_partitions = bool(chosen) and all(needs.by_partitions for needs in chosen)
-            self._checking = self.placement.runtime_for(work, RuntimeNeeds(by_partitions=by_partitions))
+            self._checking = self.placement.runtime_for(work)
             self._placed_views, self._placed_for = views, kind
         assert self._checking is not None
         return self._checking

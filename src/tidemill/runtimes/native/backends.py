@@ -42,7 +42,7 @@ TABLE_AFTER_ROWS = 2_000
 """Rows after which other tables are: LLVM is loaded by then, and the index of a key takes a hundredth of a second."""
 
 
-MIRRORED_ROWS = 2_000_000
+MIRRORED_ROWS = 4_000_000
 """Size of a relation above which compiled stages keep no copy unless configured: Python fetches the rows it needs."""
 
 
