@@ -14,7 +14,7 @@ Lower = Callable[[Scalar], str]
 """From an expression over the rows of a group to its text."""
 
 Over = str
-"""What follows each call of a function: its FILTER, and OVER for a window."""
+"""The text after each call of a function: its FILTER, and OVER for a window."""
 
 
 def aggregate_sql(call: AggregateCall, lower: Lower, over: Over = "") -> str:

@@ -58,7 +58,7 @@ def unscaled_sql(text: str, of: Decimal) -> str:
 
 
 def scaled_sql(digits: str, of: Decimal) -> str:
-    """So many last digits as a DECIMAL: 1234 is 12.34."""
+    """A number of units in the last place as a DECIMAL: 1234 is 12.34."""
     if not of.scale:
         return cast_sql(digits, of)
     unit = cast_sql(f"'0.{'1':>0{of.scale}}'", Decimal(of.scale, of.scale))
