@@ -49,8 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """What shares a process where there are several: golden files on Spark, Spark's other tests, golden files of a
-    group in this process, else the tests of a module.
+    """Group tests that share a process where there are several: golden files on Spark, Spark's other tests, native
+    golden files of a group, else the tests of a module.
 
     The longest come first, so that nobody waits for them at the end. A wrapper, because xdist itself looks early.
     """

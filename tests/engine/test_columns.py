@@ -19,7 +19,7 @@ from tidemill.model.errors import ArithmeticFault, Unsupported
 from tidemill.serving.cli.app import app
 
 ROWS = 210_000
-"""So many rows that the runtime would be Spark, where the size of the work chooses it (see ``no_spark``)."""
+"""Row count for which the runtime would be Spark, where the size of the work chooses it (see ``no_spark``)."""
 
 BY_DUCKDB = "DuckDB, by the view's translation"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FILES = sorted((Path(__file__).parents[1] / "golden").glob("*.test"))
 TOGETHER = 50
-"""So many files share a warehouse: few enough to find a failure, and enough to be many views in one epoch."""
+"""Number of files that share a warehouse: few enough to find a failure, and many views in one epoch."""
 
 
 @dataclass(frozen=True)

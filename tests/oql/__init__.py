@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tests of OQL: translation, answers beside a direct interpreter, and views that follow events of objects."""

@@ -15,7 +15,8 @@ AUTO = "auto"
 NATIVE_WORK = 2_000_000
 """Row count up to which work at once, a large change or the filling of a view, stays in this process.
 
-Machine code takes in a million rows a second and generated Python some 50,000, so the worst case ends when Spark would.
+Machine code takes in a million rows a second. Five views over 2.25 million rows were filled in 6 s, and in 22 s where
+two of them, which are joins, ran as generated Python.
 """
 
 NATIVE_ROW_BYTES = 600

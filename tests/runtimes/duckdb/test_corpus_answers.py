@@ -26,7 +26,7 @@ from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import NotAnswered
 
 LEAST_ACCEPTED = 1_900
-"""So many questions are answered by DuckDB, at least: the number may only rise."""
+"""Least number of questions that DuckDB answers: it may only rise."""
 
 
 @cache

@@ -24,7 +24,7 @@ from tidemill.runtimes.duckdb.sql_text import NotLowered
 from tidemill.runtimes.runtime import NotAnswered
 
 LEAST_ACCEPTED = 280
-"""So many views of golden files have a translation, at least: the number may only rise."""
+"""Least number of views of golden files that have a translation: it may only rise."""
 
 GENERATED = 200
 """Views that are drawn by a seed over one history."""
