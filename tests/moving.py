@@ -79,7 +79,7 @@ def moving(pattern: Sequence[int] = TURNS, backends: tuple[str, str] = BACKENDS)
     turns = Turns(pattern)
 
     def made(self: Placement, backend: str) -> NativeRuntime:
-        return NativeRuntime(self._store, self.fields_of, backend=backend, room=self.room)
+        return NativeRuntime(self._store, self.fields_of, backend=backend, room=self.room, table_of=self.table_of)
 
     def first(self: Placement) -> NativeRuntime:
         self._native = self._native or made(self, backends[0])

@@ -46,12 +46,12 @@ def _compile(name: str, relation: Relation, tables: Any, strategy: str = "auto",
     return program
 
 
-def _emitted(stage: Stage, fields: Any) -> Any:
+def _emitted(stage: Stage, fields: Any, shared: frozenset[str]) -> Any:
     """As in the product, but all stages are remembered: hundreds share a warehouse, and strategies have many in common.
 
     Nothing in machine code depends on which strategy a stage is from.
     """
-    return _emit(_anonymous(stage), fields)
+    return _emit(_anonymous(stage), fields, shared)
 
 
 @cache

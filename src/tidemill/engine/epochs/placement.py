@@ -17,6 +17,7 @@ from tidemill.changes.changeset import ChangeSet
 from tidemill.compiler import choose
 from tidemill.engine.catalog.view import ANY_RUNTIME, RuntimeNeeds
 from tidemill.model.errors import SetupError
+from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.program.stages import Stage
 from tidemill.program.state_expiry import ExpiredEntries
@@ -55,6 +56,7 @@ class Placement:
         """Called with the reason before a session is started that nobody asked for."""
         self.rows = 0
         self.fields_of: Callable[[str], tuple[Field, ...]] = lambda name: ()
+        self.table_of: Callable[[str], Table | None] = lambda name: None
         self.room: Callable[[], int | None] = lambda: None
 
     def work_class(self, work: int) -> tuple[bool, ...]:
@@ -122,7 +124,9 @@ class Placement:
     def native(self) -> NativeRuntime:
         """The runtime in this process."""
         if self._native is None:
-            self._native = NativeRuntime(self._store, self.fields_of, backend=self._backend, room=self.room)
+            self._native = NativeRuntime(
+                self._store, self.fields_of, backend=self._backend, room=self.room, table_of=self.table_of
+            )
         return self._native
 
     @property

@@ -13,6 +13,7 @@ from tidemill.engine.epochs.memory_budget import MemoryBudget
 from tidemill.engine.epochs.pipeline import Pipeline
 from tidemill.engine.epochs.placement import Placement
 from tidemill.model.errors import StorageError
+from tidemill.model.schema import Table
 from tidemill.model.types import Field
 from tidemill.runtimes.runtime import Runtime
 from tidemill.storage.store import Store
@@ -31,6 +32,7 @@ class EngineState:
         self.store = store
         self.placement = placement
         self.placement.fields_of = self.fields_of
+        self.placement.table_of = self.table_of
         self.placement.room = budget.room
         budget.release = placement.release_paused
         self.budget = budget
@@ -48,6 +50,10 @@ class EngineState:
         """The columns of a table, a view or a stage."""
         known = self.catalog.fields_of(relation)
         return known if known is not None else self.pipeline.fields_of(relation)
+
+    def table_of(self, name: str) -> Table | None:
+        """The table or stream of a name, None if it is a view or a stage."""
+        return self.catalog.tables.get(name)
 
     def reload(self) -> list[View]:
         """Rebuild the in-memory state from the store; returns the views whose stored state has an outdated layout."""

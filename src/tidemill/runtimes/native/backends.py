@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidemill.changes.arrow import arrow_schema
 from tidemill.changes.changeset import ChangeSet
 from tidemill.model.errors import SetupError
 from tidemill.model.schema import EPOCH, Table
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
     from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
     from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
+
+TableOf = Callable[[str], Table | None]
+"""Gives the table of a name; None of a view."""
 
 BACKENDS = ("auto", "python", "llvm")
 
@@ -73,6 +77,16 @@ class StoredState:
         bit."""
         return _in_order(self._store.read(map_.name, map_fields(map_)), map_)
 
+    def missed_rows(self, table: Table, since: int) -> ChangeSet | None:
+        """The changes of a table after epoch ``since``; None if loading it again is cheaper."""
+        found = read_missed(self._store, since, {table.name: table.fields})
+        if found is None or self._changing(table.name):
+            return None
+        rows = found[table.name]
+        if not is_cheaper_to_add(rows.num_rows, self._store.rows(table.name)):
+            return None
+        return ChangeSet.of_arrow(rows.select(arrow_schema(table.fields).names), table.fields)
+
     def missed(self, since: int, maps: Sequence[Map], mirrors: Sequence[Map]) -> dict[str, pa.Table] | None:
         """The changes of maps and copied relations after epoch ``since``; None if loading them again is cheaper."""
         if any(self._changing(mirror.name) for mirror in mirrors):
@@ -98,6 +112,7 @@ class Backends:
         state: StoredState,
         fields_of: Callable[[str], tuple[Field, ...]],
         room: Callable[[], int | None] = lambda: None,
+        table_of: TableOf = lambda name: None,
     ) -> None:
         """``room`` gives the number of bytes that the maps may still take, None for no limit."""
         if choice not in BACKENDS:
@@ -106,6 +121,7 @@ class Backends:
         self._state = state
         self._fields_of = fields_of
         self._room = room
+        self._table_of = table_of
         self._runners: dict[str, LlvmStage] = {}
         self._tables: dict[str, LlvmTable | None] = {}
         self._used: set[LlvmStage] = set()
@@ -147,24 +163,50 @@ class Backends:
         if self.choice == "python" or not table.primary_key:
             return None
         if name in self._tables:
-            return self._tables[name]
+            return self._current(name)
         self._table_work[name] = self._table_work.get(name, 0) + rows
         enough = COMPILE_AFTER_ROWS if self._shared is None else TABLE_AFTER_ROWS
         if self.choice == "auto" and self._table_work[name] < enough:
             return None
+        return self._compile_table(table)
+
+    def _compile_table(self, table: Table) -> LlvmTable | None:
         from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
         from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 
         try:
-            self._tables[name] = LlvmTable(table, self._state.rows, *self._memory(), self._used_tables)
+            compiled = LlvmTable(table, self._state.rows, *self._memory(), self._used_tables)
         except NotCompiled:
-            self._tables[name] = None
-        return self._tables[name]
+            compiled = None
+        self._tables[table.name] = compiled
+        return compiled
+
+    def _shared_table(self, name: str) -> LlvmTable | None:
+        """The table in which stages look rows of a relation up; None if each must have its own copy."""
+        if name in self._tables:
+            return self._current(name)
+        table = self._table_of(name)
+        if table is None or not table.primary_key or not table.kept or table.forgets:
+            return None
+        return self._compile_table(table)
+
+    def _current(self, name: str) -> LlvmTable | None:
+        """A compiled table with all epochs that others have committed."""
+        table = self._tables.get(name)
+        if table is not None and table.shows is not None:
+            table.catch_up(self._state.missed_rows(table.table, table.shows))
+        return table
 
     def ready_table(self, name: str) -> LlvmTable | None:
         """The compiled rows and index of a table, if they have been read."""
-        table = self._tables.get(name)
+        table = self._current(name)
         return table if table is not None and table.ready else None
+
+    def show(self, name: str, change: ChangeSet) -> None:
+        """Let stages see a change of a table, after they have been fired with it."""
+        table = self.ready_table(name)
+        if table is not None:
+            table.show(change)
 
     def follow_table(self, name: str, change: ChangeSet) -> None:
         """Add a change of a table that was checked elsewhere; the rows are read again later if that fails."""
@@ -189,14 +231,16 @@ class Backends:
         from tidemill.runtimes.native.llvm.stage.llvm_stage import LlvmStage
 
         try:
-            code = emit_stage(compiled.stage, self._fields_of)
+            code = emit_stage(compiled.stage, self._fields_of, lambda name: self._shared_table(name) is not None)
         except NotCompiled as reason:
             self._reasons[compiled.stage.name] = f"there is no native form of {reason}"
             return
         if self.choice == "auto" and sum(map(self._state.size, code.mirrors)) > MIRRORED_ROWS:
             self._reasons[compiled.stage.name] = "what it looks rows up in is too large to be copied"
             return
-        self._runners[compiled.stage.name] = LlvmStage(code, compiled.finish, self._state, *self._memory(), self._used)
+        self._runners[compiled.stage.name] = LlvmStage(
+            code, compiled.finish, self._state, *self._memory(), self._used, self._shared_table
+        )
 
     def explain(self, stage: Stage) -> str:
         """The back end of a stage, and why."""
@@ -220,7 +264,7 @@ class Backends:
     def forget(self, relation: str) -> None:
         """Release what stages hold of a relation that others have changed, and the stage of that name."""
         for name, runner in self._runners.items():
-            if name == relation or relation in runner.code.mirrors:
+            if name == relation or relation in runner.code.mirrors or relation in runner.code.tables:
                 runner.free()
         table = self._tables.pop(relation, None)
         if table is not None:
@@ -237,12 +281,15 @@ class Backends:
         for runner in self._runners.values():
             if runner.is_paused:
                 runner.free()
+        for table in self._tables.values():
+            if table is not None and table.shows is not None:
+                table.free()
 
     def miss_epoch(self) -> None:
-        """Note that the next epoch is committed without this state. Columns of tables are cheap to read again."""
+        """Note that the next epoch is committed without this state: tables show the last one until they are used."""
         for table in self._tables.values():
             if table is not None:
-                table.free()
+                table.pause(self._state.epoch)
 
     def free(self) -> None:
         """Release the memory of all stages; they read their state again when they next need it."""

@@ -16,7 +16,7 @@ from tidemill.program.stages import Program, Stage
 from tidemill.program.state_expiry import ExpiredEntries
 from tidemill.runtimes.integrity import SAFE_WEIGHT, check_change, check_foreign_key
 from tidemill.runtimes.native import backends, runtime_state
-from tidemill.runtimes.native.backends import Backends, StoredState
+from tidemill.runtimes.native.backends import Backends, StoredState, TableOf
 from tidemill.runtimes.native.executor import PlannedLookup, PythonExecutor, exact_evaluation
 from tidemill.runtimes.native.python.check_conditions import check_rows
 from tidemill.runtimes.native.python.compile import CompiledStage, compile_query, compile_stage
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 class NativeRuntime:
     """Runs stages in this process. Everything costs O(|change|) once the state that it needs is in memory.
 
-    ``fields_of`` gives the columns of tables, streams, views and stages by name, ``snapshot_of`` the stored rows of
-    those with more than ``resident`` rows. ``backend`` selects generated Python or compiled code for stages (see
-    ``backends``), ``room`` gives the number of bytes that the maps of the latter may still take. After ``commit`` an
-    epoch can still be rolled back until the next ``begin``.
+    ``fields_of`` gives the columns of tables, streams, views and stages by name, ``table_of`` the tables by name,
+    ``snapshot_of`` the stored rows of those with more than ``resident`` rows. ``backend`` selects generated Python or
+    compiled code for stages (see ``backends``), ``room`` gives the number of bytes that the maps of the latter may still
+    take. After ``commit`` an epoch can still be rolled back until the next ``begin``.
     """
 
     name = "native"
@@ -53,6 +53,7 @@ class NativeRuntime:
         resident: int | None = None,
         backend: str | None = None,
         room: Callable[[], int | None] = lambda: None,
+        table_of: TableOf = lambda name: None,
     ) -> None:
         if resident is None:
             resident = runtime_state.RESIDENT_ROWS
@@ -62,7 +63,8 @@ class NativeRuntime:
         )
         # Compiled code holds all that it reads in this process, so it cannot run on snapshots held elsewhere.
         wanted = "python" if elsewhere else backend or backends.BACKEND
-        self._backends = Backends(wanted, StoredState(store, self._state.whole, self._state.absorbs), fields_of, room)
+        stored = StoredState(store, self._state.whole, self._state.absorbs)
+        self._backends = Backends(wanted, stored, fields_of, room, table_of)
         self._fields_of = fields_of
         self._compiled: dict[str, CompiledStage] = {}
         self._running = PythonExecutor(self._state, fields_of)
@@ -288,6 +290,7 @@ class NativeRuntime:
     def absorb(self, relation: str, change: ChangeSet) -> None:
         """Add the change to the contents of ``relation``."""
         checked, net = self._checked.get(relation, (None, None))
+        self._backends.show(relation, change)
         self._state.absorb(relation, change, net if change is checked else None)
 
     def emit(self, stage: Stage) -> ChangeSet:

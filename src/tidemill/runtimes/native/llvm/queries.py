@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from llvmlite import ir
 
@@ -33,6 +34,7 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     cell_type,
 )
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode, RangeLimit
+from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal
 from tidemill.runtimes.native.llvm.scalars import double_sums, wide_integers
 from tidemill.runtimes.native.llvm.scalars.comparisons import compare
 from tidemill.runtimes.native.llvm.scalars.conversions import as_key, from_stored, nearest_key, to_stored, value_type
@@ -63,6 +65,7 @@ class MapGlobal:
 
 
 ModuleMaps = Mapping[str, MapGlobal]
+ModuleTables = Mapping[str, TableGlobal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +77,21 @@ class ChangeRow:
 
 
 class QueryCode:
-    """Emits one query; ``row`` is what its change sources bind."""
+    """Emits one query; ``row`` is what its change sources bind, ``tables`` are those that stages share."""
 
     def __init__(
-        self, frame: FunctionFrame, stage: Stage, maps: ModuleMaps, query: Query, row: ChangeRow | None
+        self,
+        frame: FunctionFrame,
+        stage: Stage,
+        maps: ModuleMaps,
+        query: Query,
+        row: ChangeRow | None,
+        tables: ModuleTables = MappingProxyType({}),
     ) -> None:
         self._frame = frame
         self._stage = stage
         self._maps = maps
+        self._tables = tables
         self._query = query
         self._row = row
         self._cells: dict[str, NullableValue] = {}
@@ -149,7 +159,10 @@ class QueryCode:
             self._equal(pairs[1:], filters, then)
 
     def _loop(self, source: RelationLoop, then: Continue) -> None:
-        """The entries of a map or mirror: one by its whole key, those of a slice, or all."""
+        """The entries of a map or mirror: one by its whole key, those of a slice, or all; or the rows of a table."""
+        if source.relation in self._tables:
+            self._table_rows(self._tables[source.relation], source, then)
+            return
         held = self._maps[source.relation]
         index = index_of(source, held.map)
         if len(index) == len(held.map.keys):
@@ -157,9 +170,29 @@ class QueryCode:
             return
         self._looked_up(held, index, source.lookup, partial(self._find_all, held, source, index, then))
 
+    def _table_rows(self, table: TableGlobal, source: RelationLoop, then: Continue) -> None:
+        """The rows of a shared table under the keys of a lookup, or all of them."""
+        columns, builder = index_of(source, table.map), self._builder
+
+        def found(keys: Sequence[NullableValue]) -> None:
+            handle = table.handle(builder)
+            table.code.loop(builder, handle, columns, keys, partial(self._bind_row, table, source, then, handle))
+
+        self._looked_up(table, columns, source.lookup, found)
+
+    def _bind_row(
+        self, table: TableGlobal, source: RelationLoop, then: Continue, handle: ir.Value, row: ir.Value
+    ) -> None:
+        places = {f.name: place for place, f in enumerate(table.map.keys)}
+        for f in source.columns:
+            cell = table.code.key(self._builder, handle, row, places[f.name])
+            self._cells[f"{source.alias}.{f.name}"] = from_stored(self._builder, cell, f.type)
+        self._cells[f"{source.alias}.{WEIGHT}"] = NullableValue(ir.Constant(I64, 1))
+        self._where(source.filters, then)
+
     def _looked_up(
         self,
-        held: MapGlobal,
+        held: MapGlobal | TableGlobal,
         columns: Sequence[str],
         lookup: Sequence[tuple[str, Scalar]],
         then: Callable[[Sequence[NullableValue]], None],

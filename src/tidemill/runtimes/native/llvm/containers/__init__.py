@@ -1,6 +1,7 @@
 """Data structures of emitted code.
 
 - ``hash_table``: open addressing with linear probing.
+- ``chained_index``: hash indexes over rows of columns.
 - ``key_cells``: keys as arguments, as hashes and as conditions on a record.
 - ``sort_keys``: values as unsigned integers in the same order.
 - ``btree``: B+trees of running sums; ``btree_nodes``: their nodes.

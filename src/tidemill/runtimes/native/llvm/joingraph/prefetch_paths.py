@@ -103,6 +103,7 @@ def _query_paths(query: Query, maps: Mapping[str, MapGlobal]) -> Iterator[Prefet
 def _has_lists(source: RelationLoop, maps: Mapping[str, MapGlobal]) -> bool:
     return (
         bool(source.lookup)
+        and source.relation in maps
         and maps[source.relation].code.lists(index_of(source, maps[source.relation].map)) is not None
     )
 

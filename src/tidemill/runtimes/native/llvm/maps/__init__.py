@@ -1,4 +1,4 @@
-"""One map of a program as code.
+"""One map of a program as code, and the tables that stages share.
 
 - ``map_code``: the functions that find, add and sum; what queries use.
 - ``journal``: the exported functions of an epoch: begin, restore, changes, rollback.
@@ -11,5 +11,6 @@
 - ``clustered_store``: records next to each other by their leading columns.
 - ``adjacency_store``: records of a join graph's member, with adjacency lists.
 - ``record_items``: records as items of ordered groups.
+- ``table_reader``: looks rows up in a table that stages share.
 - ``ring_values``: the weight and the ring values of an entry.
 """

@@ -28,7 +28,8 @@ from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, load_cell
 from tidemill.runtimes.native.llvm.joingraph.liveness import Liveness
 from tidemill.runtimes.native.llvm.joingraph.prefetch_paths import revival_paths, walk_paths
-from tidemill.runtimes.native.llvm.queries import MapGlobal
+from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal
+from tidemill.runtimes.native.llvm.queries import MapGlobal, ModuleTables
 from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
 from tidemill.runtimes.native.llvm.scalars.expressions import LlvmExpressions, may_fail
 from tidemill.runtimes.native.llvm.stage.stage_code import StageInput
@@ -44,13 +45,15 @@ def emit_prefetch(
     begin: Callable[[], FunctionFrame],
     inputs: Sequence[StageInput],
     maps: Mapping[str, MapGlobal],
+    tables: ModuleTables,
     liveness: Liveness | None,
 ) -> ir.Function | None:
     """``ahead(start, stop, order, tables)``: prefetch for rows that will be taken in; None where nothing is known.
 
     ``begin`` begins that function. ``liveness`` knows the dead items of the stage's walks, which rows may revive.
     """
-    known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, maps)))) for input_ in inputs}
+    held: Mapping[str, MapGlobal | TableGlobal] = {**maps, **tables}
+    known = {input_.number: _largest(list(dict.fromkeys(_accesses(input_.trigger, held)))) for input_ in inputs}
     if not any(known.values()):
         return None
     paths = {input_.number: walk_paths(input_.trigger, maps) for input_ in inputs}
@@ -60,11 +63,11 @@ def emit_prefetch(
     frame = begin()
     frame.function.attributes.add("noinline")
     builder, arguments = frame.builder, frame.function.args
-    most = max(sum(maps[name].code.pointers for name, _ in accesses) for accesses in known.values())
+    most = max(sum(held[name].code.pointers for name, _ in accesses) for accesses in known.values())
     prefetcher = Prefetcher(builder, PREFETCH_ROWS * most)
 
     def prefetch_row(input_: StageInput, columns: IRValue, row: IRValue) -> None:
-        _prefetch_row(frame, input_, known[input_.number], columns, row, maps, prefetcher)
+        _prefetch_row(frame, input_, known[input_.number], columns, row, held, prefetcher)
 
     _each_event(builder, arguments, inputs, prefetch_row)
     prefetcher.request_pointees()
@@ -110,7 +113,7 @@ def _prefetch_row(
     accesses: Sequence[tuple[str, KnownKeys]],
     columns: IRValue,
     row: IRValue,
-    maps: Mapping[str, MapGlobal],
+    maps: Mapping[str, MapGlobal | TableGlobal],
     prefetcher: Prefetcher,
 ) -> None:
     builder = frame.builder
@@ -152,7 +155,7 @@ def _largest(accesses: Sequence[tuple[str, KnownKeys]]) -> list[tuple[str, Known
     ]
 
 
-def _accesses(trigger: Trigger, maps: Mapping[str, MapGlobal]) -> Iterator[tuple[str, KnownKeys]]:
+def _accesses(trigger: Trigger, maps: Mapping[str, MapGlobal | TableGlobal]) -> Iterator[tuple[str, KnownKeys]]:
     """The maps that a row of a change reaches by its own columns, and what it says of their keys."""
     for statement in trigger.statements:
         if not isinstance(statement, Add):
@@ -172,8 +175,9 @@ def _accesses(trigger: Trigger, maps: Mapping[str, MapGlobal]) -> Iterator[tuple
         yield from _access(
             statement.target, list(zip((f.name for f in target.keys), outputs, strict=True)), changed, maps
         )
-    if trigger.relation in maps:
-        keys = maps[trigger.relation].map.keys
+    mirror = maps.get(trigger.relation)
+    if isinstance(mirror, MapGlobal):  # the row itself is added to it
+        keys = mirror.map.keys
         yield trigger.relation, tuple((f.name, column(f)) for f in keys)
 
 
@@ -187,7 +191,10 @@ def _columns_of_change(query: Query) -> dict[str, Scalar] | None:
 
 
 def _access(
-    name: str, keys: Sequence[tuple[str, Scalar]], changed: Mapping[str, Scalar], maps: Mapping[str, MapGlobal]
+    name: str,
+    keys: Sequence[tuple[str, Scalar]],
+    changed: Mapping[str, Scalar],
+    maps: Mapping[str, MapGlobal | TableGlobal],
 ) -> Iterator[tuple[str, KnownKeys]]:
     types = {f.name: f.type for f in maps[name].map.keys}
     pairs = [

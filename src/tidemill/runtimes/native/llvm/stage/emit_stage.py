@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -24,7 +24,7 @@ from llvmlite import ir
 from tidemill.model import types as t
 from tidemill.model.types import Field
 from tidemill.program.maps import Map
-from tidemill.program.reads import guards, orders, sources_of, steps_of
+from tidemill.program.reads import guards, orders, queries_of, sources_of, steps_of
 from tidemill.program.stages import GroupEmission, IterationEmission, PartitionEmission, Stage, TimePartitionEmission
 from tidemill.program.statements import Add, ArrayLoop, RelationLoop, Replace, Trigger, Version
 from tidemill.runtimes.native.llvm.codegen.control_flow import count_up, in_blocks, on_stack
@@ -34,6 +34,7 @@ from tidemill.runtimes.native.llvm.codegen.memory import fill
 from tidemill.runtimes.native.llvm.io.input_rows import INPUT_TABLE, InputRecord, load_cells, load_weight
 from tidemill.runtimes.native.llvm.joingraph.graph_code import GraphCode, appends_output
 from tidemill.runtimes.native.llvm.maps.map_code import MapCode
+from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal, TableReader
 from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, index_of
 from tidemill.runtimes.native.llvm.scalars.conversions import value_type
 from tidemill.runtimes.native.llvm.stage.emit_prefetch import PREFETCH_ROWS, emit_prefetch
@@ -54,26 +55,32 @@ MAX_COLUMNS = 64
 """Columns that have a bit in a record's mask of NULLs."""
 
 
-def emit_stage(stage: Stage, fields_of: FieldsOf) -> StageCode:
-    """The module of ``stage``, not yet compiled; raises ``NotCompiled`` where something in it has no native form."""
-    return _emitted(stage, tuple((name, fields_of(name)) for name in stage.inputs))
+def emit_stage(stage: Stage, fields_of: FieldsOf, shared: Callable[[str], bool] = lambda name: False) -> StageCode:
+    """The module of ``stage``, not yet compiled; raises ``NotCompiled`` where something in it has no native form.
+
+    Rows of relations that are ``shared`` are looked up in the table that all stages share, those of others in a mirror.
+    """
+    tables = frozenset(name for name in stage.inputs if shared(name))
+    return _emitted(stage, tuple((name, fields_of(name)) for name in stage.inputs), tables)
 
 
 @lru_cache(maxsize=64)
-def _emitted(stage: Stage, fields: tuple[tuple[str, tuple[Field, ...]], ...]) -> StageCode:
+def _emitted(stage: Stage, fields: tuple[tuple[str, tuple[Field, ...]], ...], shared: frozenset[str]) -> StageCode:
     # A view that is rebuilt, or opened again in the same process, has the same stages.
-    return _StageEmitter(stage, dict(fields).__getitem__).emit()
+    return _StageEmitter(stage, dict(fields).__getitem__, shared).emit()
 
 
 class _StageEmitter:
-    def __init__(self, stage: Stage, fields_of: FieldsOf) -> None:
+    def __init__(self, stage: Stage, fields_of: FieldsOf, shared: frozenset[str]) -> None:
         self._stage = stage
+        self._shared = frozenset() if stage.graphs else shared - _reading_themselves(stage)
         self._module = ir.Module("stage")
         self._faults = FaultTable()
         self._texts = TextConstants(self._module)
         self._fields_of = fields_of
         self._own = {map_.name: map_ for map_ in stage.maps}
         self._maps: dict[str, MapGlobal] = {}
+        self._tables: dict[str, TableGlobal] = {}
         self._replaces = _replaces_of(stage)
         self._graph = GraphCode(self._module, stage, self._maps)
 
@@ -83,11 +90,15 @@ class _StageEmitter:
             _check_finish(self._stage.reader)
             _check_reader(self._stage.reader)
         _check_replaces(self._stage, self._replaces)
-        mirrors = self._mirrors()
+        copied = self._columns_read()
+        mirrors = {name: columns for name, columns in copied.items() if name not in self._shared}
         for map_ in self._stage.maps:
             self._hold(map_)
         for mirror in mirrors.values():
             self._hold(mirror)
+        for columns in copied.values():
+            if columns.name not in mirrors:
+                self._share(columns)
         if self._stage.finish is None and self._graph.output is None:
             self._hold(Map(self._stage.name, self._stage.output), journaled=False)
         for statement in self._replaces:
@@ -114,6 +125,7 @@ class _StageEmitter:
             self._texts,
             self._maps,
             tuple(mirrors),
+            self._tables,
             inputs,
             self._replaces,
             self._graph.output,
@@ -123,7 +135,7 @@ class _StageEmitter:
 
     # -- what there is ------------------------------------------------------------------------------------------
 
-    def _mirrors(self) -> dict[str, Map]:
+    def _columns_read(self) -> dict[str, Map]:
         """For each relation whose contents loops read: a map of the columns that they use."""
         used: dict[str, set[str]] = {}
         for source in self._state_sources():
@@ -140,29 +152,36 @@ class _StageEmitter:
             yield from (step for step in query.sources if isinstance(step, RelationLoop))
 
     def _hold(self, map_: Map, journaled: bool = True, bare: bool = False) -> None:
-        for key in map_.keys:
-            if isinstance(key.type, t.Void):
-                raise NotCompiled(f"a column of type {key.type}")
-        if len(map_.keys) > MAX_COLUMNS:
-            raise NotCompiled(f"more than {MAX_COLUMNS} columns")
-        indexes: set[tuple[str, ...]] = set()
-        for source in self._state_sources():
-            if source.relation == map_.name and not bare:
-                index = index_of(source, map_)
-                indexes |= {index} if 0 < len(index) < len(map_.keys) else set()
+        _check_columns(map_)
+        indexes = [] if bare else [index for index in self._lookups(map_) if len(index) < len(map_.keys)]
         code = MapCode(
             self._module,
             map_,
-            sorted(indexes),
+            indexes,
             () if bare else sorted(orders(self._stage).get(map_.name, ())),
             () if bare else sorted(guards(self._stage).get(map_.name, ())),
             journaled,
             self._graph.entered(map_.name),
             None if bare else multiset_order(self._stage, map_) or top_k_order(self._stage, map_),
         )
-        place = ir.GlobalVariable(self._module, PTR, f"handle.{len(self._maps)}")
+        self._maps[map_.name] = MapGlobal(map_, code, self._pointer(f"handle.{len(self._maps)}"))
+
+    def _share(self, columns: Map) -> None:
+        """Read a table that stages share."""
+        _check_columns(columns)
+        place = self._pointer(f"table.{len(self._tables)}")
+        self._tables[columns.name] = TableGlobal(TableReader(columns, self._lookups(columns)), place)
+
+    def _lookups(self, map_: Map) -> list[tuple[str, ...]]:
+        """The key columns by which loops look entries of a map up, in each way that there is."""
+        found = {index_of(source, map_) for source in self._state_sources() if source.relation == map_.name}
+        return sorted(found - {()})
+
+    def _pointer(self, name: str) -> ir.GlobalVariable:
+        """A global that holds an address."""
+        place = ir.GlobalVariable(self._module, PTR, name)
         place.initializer = NULL_POINTER
-        self._maps[map_.name] = MapGlobal(map_, code, place)
+        return place
 
     def _input(self, number: int, trigger: Trigger, mirrors: dict[str, Map]) -> StageInput:
         relation = trigger.relation
@@ -200,7 +219,7 @@ class _StageEmitter:
     def _emit_prefetch(self, inputs: Sequence[StageInput]) -> ir.Function | None:
         lookahead = self._graph.lookahead
         begin = partial(self._function, "ahead", [I64, I64, PTR, PTR], exported=False)
-        return emit_prefetch(begin, inputs, self._maps, None if lookahead is None else lookahead.liveness)
+        return emit_prefetch(begin, inputs, self._maps, self._tables, None if lookahead is None else lookahead.liveness)
 
     def _emit_input(self, input_: StageInput, inputs: int, prefetch: ir.Function | None) -> None:
         row = self._emit_row(input_)
@@ -223,7 +242,9 @@ class _StageEmitter:
         weight, *rest = frame.function.args
         places = iter(rest)
         cells = {f.name: NullableValue(next(places), next(places) if f.nullable else None) for f in input_.fields}
-        statements = StatementCode(frame, self._stage, self._maps, self._graph.lookahead, self._graph.output)
+        statements = StatementCode(
+            frame, self._stage, self._maps, self._graph.lookahead, self._graph.output, self._tables
+        )
         for statement in input_.trigger.statements:
             if isinstance(statement, Add):
                 statements.add(statement, ChangeRow(cells, weight))
@@ -359,6 +380,27 @@ def fills_by_firing(stage: Stage) -> bool:
     read = [[s.relation for s in statement.query.sources if isinstance(s, RelationLoop)] for statement in stage.load]
     expected = {trigger.relation for trigger in stage.triggers if trigger.statements}
     return all(names and set(names) <= expected for names in read)
+
+
+def _check_columns(map_: Map) -> None:
+    """Refuse columns that have no native form."""
+    for key in map_.keys:
+        if isinstance(key.type, t.Void):
+            raise NotCompiled(f"a column of type {key.type}")
+    if len(map_.keys) > MAX_COLUMNS:
+        raise NotCompiled(f"more than {MAX_COLUMNS} columns")
+
+
+def _reading_themselves(stage: Stage) -> set[str]:
+    """The relations whose contents the triggers of their own changes read: these must follow row by row."""
+    return {
+        step.relation
+        for trigger in stage.triggers
+        for statement in trigger.statements
+        for query in queries_of(statement)
+        for step in query.sources
+        if isinstance(step, RelationLoop) and step.version is Version.STATE and step.relation == trigger.relation
+    }
 
 
 def _replaces_of(stage: Stage) -> tuple[Replace, ...]:

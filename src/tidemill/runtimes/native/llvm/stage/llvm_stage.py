@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import decimal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -43,6 +43,8 @@ from tidemill.runtimes.native.llvm.stage.emit_stage import (
 )
 from tidemill.runtimes.native.llvm.stage.multiset_groups import READ_GROUPS, end_of, multiset_maps
 from tidemill.runtimes.native.llvm.stage.stage_code import StageCode, StageInput
+from tidemill.runtimes.native.llvm.table.column_store import TableHandle
+from tidemill.runtimes.native.llvm.table.llvm_table import LlvmTable
 from tidemill.runtimes.native.operators.groups import OutputOperator
 from tidemill.runtimes.native.operators.multisets import MultisetGroupOutput, TouchedGroup
 from tidemill.runtimes.native.python.compile import compile_stage
@@ -91,8 +93,9 @@ class LlvmStage:
         memory: Memory,
         strings: StringDictionary,
         used: set[LlvmStage] | None = None,
+        table_of: Callable[[str], LlvmTable | None] = lambda name: None,
     ) -> None:
-        """``used`` gets this stage whenever its state may be about to change."""
+        """``used`` gets this stage whenever its state may be about to change; ``table_of`` gives shared tables."""
         self.code = code
         self._used = set() if used is None else used
         self.stage = code.stage
@@ -102,7 +105,12 @@ class LlvmStage:
         self.strings = strings
         self._library = load(code.module)
         self._functions = _StageFunctions(self._library)
+        self._table_of = table_of
+        self._handles = {name: TableHandle(table.code) for name, table in code.tables.items()}
+        for name, handle in self._handles.items():
+            self._point(code.tables[name].place.name, handle.address)
         self._maps: dict[str, NativeMap] = {}
+        self._ready = False
         self._journaled: list[NativeMap] = []
         self._outputs: dict[str, OutputBuffers] = {}
         self._packers: dict[str, Any] = {}
@@ -118,7 +126,7 @@ class LlvmStage:
     @property
     def ready(self) -> bool:
         """True if the stage holds its state."""
-        return bool(self._maps)
+        return self._ready
 
     @property
     def size(self) -> int:
@@ -154,10 +162,12 @@ class LlvmStage:
         self._used.add(self)
         if self._shows is not None:
             self._catch_up(self._shows)
-        if self._maps:
+        if self._ready:
+            self._show_tables(self._handles)
             return
         try:
             self._create()
+            self._show_tables(self._handles)
             for map_ in self.stage.maps:
                 self._maps[map_.name].restore(self._contents.stored(map_))
             for name in self.code.mirrors:
@@ -166,9 +176,16 @@ class LlvmStage:
             self.free()  # half a state must not be taken for one
             raise
 
+    def _show_tables(self, names: Iterable[str]) -> None:
+        """Let the stage see the rows of shared tables."""
+        for name in names:
+            table, handle = self._table_of(name), self._handles[name]
+            assert table is not None, f'"{name}" is no table any more'
+            handle.show(table.share(handle.reader))
+
     def pause(self) -> None:
         """The next epochs run the stage elsewhere: its maps show the last one until they are used again."""
-        if self._maps and self._shows is None:
+        if self._ready and self._shows is None:
             self._shows = self._contents.epoch
 
     @property
@@ -196,6 +213,7 @@ class LlvmStage:
         # Whatever was read in the epoch under way includes changes that a rollback takes back: it starts again then.
         self._since_begin = True
         self._used.add(self)
+        self._ready = True
         passing = dict(self._passing())
         for name, held in self.code.maps.items():
             if name not in passing:
@@ -206,7 +224,7 @@ class LlvmStage:
             if declared is not None:
                 output = self._outputs[declared.place.name] = OutputBuffers(declared, self.memory, self.strings)
                 for place, address in output.addresses.items():
-                    ctypes.c_void_p.from_address(self._library.address(place)).value = address
+                    self._point(place, address)
 
     def free(self) -> None:
         """Give all memory back; the next change reads the state again."""
@@ -214,6 +232,7 @@ class LlvmStage:
             held.free()
         for output in self._outputs.values():
             output.free()
+        self._ready = False
         self._maps.clear()
         self._journaled.clear()
         self._outputs.clear()
@@ -334,11 +353,14 @@ class LlvmStage:
         """
         self.free()
         self._create()
+        for handle in self._handles.values():
+            handle.show_nothing()
         for relation, input_ in self.code.inputs.items():
             rows = self._contents.rows(relation)
             # Where sums are read on the way, a row that has come and gone must not be met.
             whole = ChangeSet.of(rows.zset().items(), rows.fields) if row_wise(self.stage) else rows
             self._take(input_, whole)
+            self._show_tables([relation] if relation in self._handles else ())
         return self._output(self._all_rows)
 
     def _changed_rows(self, finish: OutputOperator) -> Mapping[Row, int]:
@@ -397,8 +419,12 @@ class LlvmStage:
     def _make(self, held: MapGlobal) -> NativeMap:
         """An empty map, which emitted code finds in its place."""
         native = NativeMap(held.code, self._library, self.memory, self.strings)
-        ctypes.c_void_p.from_address(self._library.address(held.place.name)).value = native.address
+        self._point(held.place.name, native.address)
         return native
+
+    def _point(self, place: str, address: int) -> None:
+        """Let a global of the module hold an address."""
+        ctypes.c_void_p.from_address(self._library.address(place)).value = address
 
     def changes(self) -> Iterator[tuple[str, ChangeSet]]:
         """The change of each map, in the form in which it is stored."""
@@ -422,7 +448,7 @@ class LlvmStage:
         with self.memory.unbounded():
             for held in self._journaled:
                 held.rollback()
-            if self._maps:
+            if self._ready:
                 for name in drained_maps(self.stage, self.code.replaces):
                     self._clear(name)
             for output in self._outputs.values():

@@ -12,6 +12,7 @@ from tidemill.program.statements import Replace, Trigger
 from tidemill.runtimes.native.llvm.codegen.frame import FaultTable, TextConstants
 from tidemill.runtimes.native.llvm.io.input_rows import InputRecord
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
+from tidemill.runtimes.native.llvm.maps.table_reader import TableGlobal
 from tidemill.runtimes.native.llvm.queries import MapGlobal
 
 
@@ -33,7 +34,10 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class StageCode:
-    """A module and what is in it."""
+    """A module and what is in it.
+
+    ``mirrors`` are relations that the stage keeps a copy of, ``tables`` those that it reads where all stages do.
+    """
 
     stage: Stage
     module: ir.Module
@@ -41,6 +45,7 @@ class StageCode:
     texts: TextConstants
     maps: dict[str, MapGlobal]
     mirrors: tuple[str, ...]
+    tables: dict[str, TableGlobal]
     inputs: dict[str, StageInput]
     replaces: tuple[Replace, ...]
     output: OutputGlobal | None

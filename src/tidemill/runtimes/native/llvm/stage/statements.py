@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from types import MappingProxyType
 
 from llvmlite import ir
 
@@ -20,12 +21,14 @@ from tidemill.runtimes.native.llvm.codegen.layout import I64, I128, NullableValu
 from tidemill.runtimes.native.llvm.io.output_code import OutputGlobal
 from tidemill.runtimes.native.llvm.joingraph.lookups import LookupColumns, LookupResult
 from tidemill.runtimes.native.llvm.joingraph.walks import WalkCode, WalkLookAhead
-from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, ModuleMaps, QueryCode
+from tidemill.runtimes.native.llvm.queries import ChangeRow, MapGlobal, ModuleMaps, ModuleTables, QueryCode
 from tidemill.runtimes.native.llvm.scalars.conversions import to_stored
 
 
 class StatementCode:
     """Emits the statements of ``stage`` into ``frame``. ``maps`` has its maps, its mirrors and its output.
+
+    ``tables`` are those that stages share.
 
     Where the stage is a join graph its queries are walks, with that ``lookahead``; its rows may go to an ``output``.
     """
@@ -37,8 +40,10 @@ class StatementCode:
         maps: ModuleMaps,
         lookahead: WalkLookAhead | None = None,
         output: OutputGlobal | None = None,
+        tables: ModuleTables = MappingProxyType({}),
     ) -> None:
         self._frame = frame
+        self._tables = tables
         self._stage = stage
         self._maps = maps
         self._lookahead = lookahead
@@ -59,7 +64,7 @@ class StatementCode:
 
     def _query(self, query: Query, row: ChangeRow | None, output: OutputGlobal | None) -> QueryCode:
         if self._lookahead is None:
-            return QueryCode(self._frame, self._stage, self._maps, query, row)
+            return QueryCode(self._frame, self._stage, self._maps, query, row, self._tables)
         return WalkCode(self._frame, self._stage, self._maps, query, row, self._lookahead, output, self._known)
 
     def _post(self, keys: Sequence[NullableValue], weight: ir.Value, _: Sequence[RingValue]) -> None:

@@ -1,7 +1,6 @@
-"""Tables with a primary key: their rows as columns, an index of their keys as machine code, and the check of changes.
+"""Tables with a primary key: their rows, found by key to check changes, and by other columns for stages.
 
-- ``llvm_table``: checks a change against a table and takes it in.
-- ``key_index``: primary keys and the numbers of their rows, at run time.
-- ``emit_index``: the module of such an index.
-- ``table_rows``: the rows by number: columns, and the last few as they came.
+- ``llvm_table``: checks a change against a table, takes it in, and shows it to stages.
+- ``column_store``: columns of cells by row number with hash indexes, shared by stages.
+- ``table_rows``: the whole rows by number: columns as they came, and the last few as Python has them.
 """

@@ -4,6 +4,9 @@ What is plainly right is accepted: every row comes or goes once, those that go a
 that is free by then. A row that goes and comes back as it was has not changed, and is left out. Anything else may still
 be right, such as a row that comes and goes again. It is not taken in, and the caller sums the change and looks more
 closely.
+
+Stages look rows up in columns that they share (``column_store``). They see a change only once it is *shown*: after all
+stages have been fired with it.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ import pyarrow as pa
 from tidemill.changes.changeset import ChangeSet
 from tidemill.changes.zset import Row
 from tidemill.model.schema import WEIGHT, Table
+from tidemill.model.types import Void
+from tidemill.runtimes.native.llvm.codegen.frame import NotCompiled
 from tidemill.runtimes.native.llvm.codegen.memory import Memory
+from tidemill.runtimes.native.llvm.containers.chained_index import ABSENT
 from tidemill.runtimes.native.llvm.io.native_map import out_of_memory
 from tidemill.runtimes.native.llvm.io.string_dictionary import StringDictionary
-from tidemill.runtimes.native.llvm.table.emit_index import ABSENT, emit_index
-from tidemill.runtimes.native.llvm.table.key_index import KeyIndex
+from tidemill.runtimes.native.llvm.maps.table_reader import TableReader
+from tidemill.runtimes.native.llvm.table.column_store import ColumnStore
 from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers, TableRows, net_rows, same_rows, shared_rows
 
 FEW_ROWS = 64
@@ -45,20 +51,26 @@ class LlvmTable:
         """``rows`` gives the table as it is now; ``used`` gets this one whenever it may be about to change."""
         self.table = table
         self._places = table.key_positions
-        self._key = tuple(table.fields[i] for i in self._places)
-        self._others = [f.name for f in table.fields if f not in self._key]
-        emit_index(self._key)  # raises where there is no native form
+        key = [table.fields[i] for i in self._places]
+        for field in key:
+            if isinstance(field.type, Void) or field.nullable:
+                raise NotCompiled(f"a primary key of type {field.type}")
+        self._others = [f.name for f in table.fields if f not in key]
         self._read, self._memory, self._strings, self._used = rows, memory, strings, used
-        self._index: KeyIndex | None = None
+        self._store: ColumnStore | None = None
         self._rows = TableRows(table.fields)
         self._gone: list[RowNumbers] = []
         self._settled = 0, 0
+        self._shown = 0, 0
+        self._taken: list[ChangeSet] = []
         self._since_begin = False
+        self.shows: int | None = None
+        """The epoch that a table shows which has missed some."""
 
     @property
     def ready(self) -> bool:
         """True if the rows have been read."""
-        return self._index is not None
+        return self._store is not None
 
     def take(self, change: ChangeSet) -> ChangeSet | None:
         """Take in a change that is plainly right, and return it without rows that it leaves as they were.
@@ -66,38 +78,39 @@ class LlvmTable:
         None where it is not plainly right, or there is no room for it.
         """
         self._used.add(self)
-        index = self._index or self._load()
-        untouched = not index.touched
+        store = self._store or self._load()
+        untouched = self._now == self._settled
         if change.is_python_only and len(change) <= FEW_ROWS:
-            taken = change if self._take_rows(index, change.pairs()) else None
+            taken = change if self._take_rows(store, change.pairs()) else None
         else:
-            taken = self._take_columns(index, change)
-        if taken is None and untouched:
+            taken = self._take_columns(store, change)
+        if taken is not None:
+            self._taken += [change, taken]
+        elif untouched:
             self.rollback()
-        elif taken is None:
+        else:
             self.free()  # what this epoch did before must stay, and is in the contents that are read next
         return taken
 
+    @property
+    def _now(self) -> tuple[int, int]:
+        """The number of rows and that of batches of deleted rows."""
+        return len(self._rows), len(self._gone)
+
     def find(self, keys: Collection[Row]) -> dict[Row, Row]:
         """The row under each of ``keys`` that is there; none of them has a NULL."""
-        assert self._index is not None
-        rows = []
-        for key in keys:
-            row = [None] * len(self.table.fields)
-            for place, value in zip(self._places, key, strict=True):
-                row[place] = value
-            rows.append((tuple(row), 1))
-        _, numbers = self._index.find_rows(rows)
-        found = zip(keys, numbers.tolist(), strict=True)
+        assert self._store is not None
+        numbers = self._store.find(self._store.cells_of_keys(list(keys))).tolist() if keys else []
+        found = zip(keys, numbers, strict=True)
         return {key: self._rows.row(number) for key, number in found if number != ABSENT}
 
     # -- columns --------------------------------------------------------------------------------------------------
 
-    def _take_columns(self, index: KeyIndex, change: ChangeSet) -> ChangeSet | None:
+    def _take_columns(self, store: ColumnStore, change: ChangeSet) -> ChangeSet | None:
         given = change.arrow().combine_chunks().to_batches()
         taken: list[pa.RecordBatch] = []
         for batch in given:
-            net = self._take_batch(index, batch)
+            net = self._take_batch(store, batch)
             if net is None:
                 return None
             taken.append(net)
@@ -105,16 +118,16 @@ class LlvmTable:
             return change
         return ChangeSet.of_arrow(pa.Table.from_batches(taken), change.fields)
 
-    def _take_batch(self, index: KeyIndex, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _take_batch(self, store: ColumnStore, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Take in a batch; returns what it changes, None where that is not plain."""
         weights = batch.column(WEIGHT).to_numpy()
         leaves, comes = weights == -1, weights == 1
         if not (leaves | comes).all():
             return None
-        keys = index.keys_of(batch)
-        found = index.find(keys)
+        arrived = batch
         if leaves.any():
-            # The rows that were found have the keys by which they were.
+            # The rows that are found have the keys by which they are.
+            found = store.find(store.keys_of(pa.Table.from_batches([batch])))
             back = self._unchanged(pa.Table.from_batches([batch]).select(self._others), found, leaves)
             if back is None:
                 return None
@@ -122,22 +135,19 @@ class LlvmTable:
                 changed = ~np.isin(found, back)
                 batch, found = batch.filter(pa.array(changed)), found[changed]
                 leaves, comes = leaves[changed], comes[changed]
-                keys = index.keys_of(batch)
-        elif found.size and found.max() >= 0:
-            return None
-        if not index.move(keys, found, len(self._rows)):
-            return None
-        arrived = batch
-        if leaves.any():
             self._gone.append(found[leaves])
+            store.delete(found[leaves])
             arrived = batch.filter(pa.array(comes))
-        self._rows.append(pa.Table.from_batches([arrived]))
-        return batch
+        return batch if self._append(store, pa.Table.from_batches([arrived])) else None
+
+    def _append(self, store: ColumnStore, rows: pa.Table) -> bool:
+        self._rows.append(rows)
+        return store.append(rows)
 
     def _unchanged(self, rows: pa.Table, found: RowNumbers, leaves: npt.NDArray[np.bool_]) -> RowNumbers | None:
         """The numbers of rows that leave and come back as they were, each once.
 
-        None where a row leaves that is not there, or another row stays under a key that comes.
+        None where a row leaves that is not there or twice, or another row stays under a key that comes.
         """
         leaving, updates = np.flatnonzero(leaves), np.flatnonzero(~leaves & (found >= 0))
         left, kept = found[leaving], found[updates]
@@ -147,7 +157,10 @@ class LlvmTable:
         if not same_rows(rows.take(pa.array(leaving[order])), held):
             return None
         sorter = np.argsort(left)
-        places = sorter[np.searchsorted(left, kept, sorter=sorter).clip(max=len(left) - 1)]
+        ascending = left[sorter]
+        if (ascending[1:] == ascending[:-1]).any():
+            return None
+        places = sorter[np.searchsorted(ascending, kept).clip(max=len(left) - 1)]
         if not (left[places] == kept).all():
             return None
         shared = shared_rows(rows, updates, leaving[places])
@@ -159,59 +172,121 @@ class LlvmTable:
 
     # -- a few rows -----------------------------------------------------------------------------------------------
 
-    def _take_rows(self, index: KeyIndex, pairs: Sequence[tuple[Row, int]]) -> bool:
-        packed, numbers = index.find_rows(pairs)
-        found = numbers.tolist()
-        leaving = {}
+    def _take_rows(self, store: ColumnStore, pairs: Sequence[tuple[Row, int]]) -> bool:
+        keys = [tuple([row[place] for place in self._places]) for row, _ in pairs]
+        found = store.find(store.cells_of_keys(keys)).tolist()
+        leaving: dict[int, Row] = {}
         for (row, weight), number in zip(pairs, found, strict=True):
-            if weight == -1 and number >= 0 and self._rows.row(number) == row:
+            if weight == -1 and number >= 0 and number not in leaving and self._rows.row(number) == row:
                 leaving[number] = row
             elif weight != 1:
                 return False
         for (row, weight), number in zip(pairs, found, strict=True):
             if weight == 1 and number >= 0 and (number not in leaving or leaving[number] == row):
                 return False
-        if not index.move_rows(packed, numbers, len(self._rows)):
-            return False
         if leaving:
             self._gone.append(np.array(list(leaving)))
-        self._rows.append_rows([row for row, weight in pairs if weight == 1])
-        return True
+            store.delete(self._gone[-1])
+        arrived = [row for row, weight in pairs if weight == 1]
+        self._rows.append_rows(arrived)
+        return store.append(arrived)
+
+    # -- what stages see ------------------------------------------------------------------------------------------
+
+    def share(self, reader: TableReader) -> ColumnStore:
+        """The rows that stages see, with all columns and indexes that ``reader`` needs."""
+        store = self._store
+        if store is not None and store.serves(reader):
+            return store
+        self._used.add(self)
+        store = store or self._load()
+        if not store.serve(reader, lambda: self._rows.first(len(store))):
+            self.free()
+            raise out_of_memory(f'table "{self.table.name}"')
+        return store
+
+    def show(self, change: ChangeSet) -> None:
+        """Let stages see a change that was taken in, or its deletes or its inserts alone; others are taken in first.
+
+        Where a change cannot be told from what was taken in, the rows are read again when they are next needed.
+        """
+        if not self._taken:
+            if self.take(ChangeSet.of_arrow(net_rows(change), change.fields)) is None:
+                self.free()
+                return
+        elif not any(change is taken for taken in self._taken):
+            self._show_part(*change.signed())
+            return
+        self._show()
+
+    def _show_part(self, deletes: ChangeSet, inserts: ChangeSet) -> None:
+        rows, gone = self._shown
+        if not len(inserts) and len(deletes) == sum(map(len, self._gone[gone:])):
+            self._show(inserts=False)
+        elif not len(deletes) and len(inserts) == len(self._rows) - rows:
+            self._show(deletes=False)
+        else:
+            self.free()
+
+    def _show(self, *, deletes: bool = True, inserts: bool = True) -> None:
+        assert self._store is not None
+        rows, gone = self._now
+        shown, hidden = self._shown
+        self._shown = rows if inserts else shown, gone if deletes else hidden
+        self._store.show(self._shown[0], self._gone[hidden : self._shown[1]])
+        if self._shown == (rows, gone):
+            self._taken.clear()
+
+    # -- missed epochs --------------------------------------------------------------------------------------------
+
+    def pause(self, epoch: int) -> None:
+        """Note that the next epochs are committed without the table: it shows ``epoch`` until it catches up."""
+        if self._store is not None and self.shows is None:
+            self.shows = epoch
+
+    def catch_up(self, missed: ChangeSet | None) -> None:
+        """Take in what the table has missed; without it, the rows are read again when they are next needed."""
+        self.shows = None
+        if missed is None:
+            self.free()
+            return
+        self.settle()
+        self.show(missed)
+        self.settle()
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
-    def _load(self) -> KeyIndex:
+    def _load(self) -> ColumnStore:
         # Whatever is read in the epoch under way includes changes that a rollback takes back.
         self._since_begin = True
         return self._fill(net_rows(self._read(self.table.name)))
 
-    def _fill(self, rows: pa.Table) -> KeyIndex:
+    def _fill(self, rows: pa.Table) -> ColumnStore:
         """Take these rows for the table, numbered from 0 on."""
-        index, held = KeyIndex(self._key, self._places, self._memory, self._strings), TableRows(self.table.fields)
+        store, held = ColumnStore(self.table, self._memory, self._strings), TableRows(self.table.fields)
         try:
-            for batch in rows.combine_chunks().to_batches():
-                nowhere = np.empty(batch.num_rows, np.int64)
-                if not index.move(index.keys_of(batch), nowhere, len(held)):
-                    raise out_of_memory(f'table "{self.table.name}"')
-                held.append(pa.Table.from_batches([batch]))
+            held.append(rows.combine_chunks())
+            if not store.append(held.first(len(held))):
+                raise out_of_memory(f'table "{self.table.name}"')
+            store.show(len(held), ())
         except BaseException:
-            index.free()  # half a table must not be taken for one
+            store.free()  # half a table must not be taken for one
             raise
-        index.settle()
-        self._index, self._rows, self._gone = index, held, []
-        return index
+        self._store, self._rows, self._gone = store, held, []
+        self._settled = self._shown = self._now
+        return store
 
     def settle(self) -> None:
         """Take the rows as they are for those from which the next epoch starts."""
         self._since_begin = False
-        if self._index is None:
+        if self._store is None:
             return
+        if self._taken:
+            self._show()
         gone = sum(map(len, self._gone))
         if gone > max(MANY_LEFT, len(self._rows) - gone):
             self._drop_gone()
-        else:
-            self._index.settle()
-        self._settled = len(self._rows), len(self._gone)
+        self._settled = self._now
 
     def _drop_gone(self) -> None:
         """Number the rows that are there anew, without those that have left."""
@@ -222,17 +297,23 @@ class LlvmTable:
 
     def rollback(self) -> None:
         """Undo the epoch."""
-        if self._since_begin:
+        if self._store is None:
+            return
+        count, gone = self._settled
+        if self._since_begin or not self._store.undo(count, self._gone[gone:]):
             self.free()
-        elif self._index is not None:
-            self._index.rollback()
-            count, gone = self._settled
-            self._rows.truncate(count)
-            del self._gone[gone:]
+            return
+        self._rows.truncate(count)
+        del self._gone[gone:]
+        self._taken.clear()
+        self._shown = self._settled
 
     def free(self) -> None:
         """Give the memory back; the next change reads the rows again."""
-        if self._index is not None:
-            self._index.free()
-        self._index = None
+        if self._store is not None:
+            self._store.free()
+        self._store = None
         self._rows, self._gone = TableRows(self.table.fields), []
+        self._taken.clear()
+        self._settled = self._shown = 0, 0
+        self.shows = None

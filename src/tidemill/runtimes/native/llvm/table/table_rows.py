@@ -68,6 +68,21 @@ class TableRows:
         if len(self._loose) >= LOOSE_ROWS:
             self._close()
 
+    def first(self, count: int) -> pa.Table:
+        """The first ``count`` rows, as columns."""
+        return self._columns().slice(0, count)
+
+    def since(self, number: int) -> pa.Table | list[Row]:
+        """The rows from ``number`` on, as they came where they are few."""
+        if number >= self._columnar:
+            return self._loose[number - self._columnar :]
+        return self._columns().slice(number)
+
+    def _columns(self) -> pa.Table:
+        if self._loose:
+            self._close()
+        return pa.concat_tables([self._schema.empty_table(), *self._parts])
+
     def truncate(self, count: int) -> None:
         """Forget all but the first ``count`` rows."""
         del self._loose[max(count - self._columnar, 0) :]
@@ -112,12 +127,9 @@ class TableRows:
 
     def kept(self, gone: RowNumbers) -> pa.Table:
         """All rows but those with these numbers, as columns."""
-        if self._loose:
-            self._close()
         there = np.ones(len(self), np.bool_)
         there[gone] = False
-        table = pa.concat_tables([self._schema.empty_table(), *self._parts])
-        return table.filter(pa.array(there)).combine_chunks()
+        return self._columns().filter(pa.array(there)).combine_chunks()
 
     def _close(self) -> None:
         loose, self._loose = self._loose, []
@@ -192,7 +204,7 @@ def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_
 
 
 def net_rows(change: ChangeSet) -> pa.Table:
-    """The rows of a table with a primary key, each once, from weighted rows of which some have gone again.
+    """The rows of a change of a table with a primary key, each once: of rows that come and go the rest is left.
 
     Rows with equal hashes are taken for equal only once they have been compared.
 
@@ -203,7 +215,7 @@ def net_rows(change: ChangeSet) -> pa.Table:
     """
     table = change.arrow()
     weights = table.column(WEIGHT).to_numpy()
-    if (weights == 1).all():
+    if (weights == 1).all():  # the table had a primary key at all times, so no row came twice
         return table
     rows = table.drop_columns([WEIGHT])
     order = np.argsort(hashes := hash_columns(rows.columns), kind="stable")
@@ -211,10 +223,11 @@ def net_rows(change: ChangeSet) -> pa.Table:
     totals = np.add.reduceat(weights[order], first)
     like = np.repeat(order[first], np.diff(first, append=len(order)))
     distinct = order != like
-    if not np.isin(totals, (0, 1)).all() or not same_rows(rows.take(order[distinct]), rows.take(like[distinct])):
+    if not np.isin(totals, (-1, 0, 1)).all() or not same_rows(rows.take(order[distinct]), rows.take(like[distinct])):
         return to_arrow(change.zset().items(), change.fields)
-    there = rows.take(np.sort(order[first[totals == 1]]))
-    return there.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), there.num_rows))
+    left = np.flatnonzero(totals)
+    left = left[np.argsort(order[first[left]])]
+    return rows.take(order[first[left]]).append_column(WEIGHT, pa.array(totals[left]))
 
 
 def _true(flags: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
