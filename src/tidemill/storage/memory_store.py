@@ -240,10 +240,11 @@ class MemoryStore:
         """True if the map has so many small changes that summing them pays. There are no files that could be left as
         they are, so ``most`` has no effect here."""
         with self._lock:
-            history, tail = self._now.history(name), self._now.tail
+            history, tail, rows = self._now.history(name), self._now.tail, self.rows(name)
+            if tail.count(name) + history.changes <= COMBINE_AT or rows <= COMPACT_AT:
+                return False
             summed = max(history.summed, tail.largest(name))
-            came = self.rows(name) - summed
-            return tail.count(name) + history.changes > COMBINE_AT and came > max(COMPACT_AT, summed)
+            return rows - summed > max(COMPACT_AT, summed)
 
     def compact(self, maps: Mapping[str, Map], most: int | None = None) -> int:
         """Sum the epochs that time travel no longer distinguishes; returns the bytes freed.

@@ -37,8 +37,8 @@ class NativeRuntime:
 
     ``fields_of`` gives the columns of tables, streams, views and stages by name, ``table_of`` the tables by name,
     ``snapshot_of`` the stored rows of those with more than ``resident`` rows. ``backend`` selects generated Python or
-    compiled code for stages (see ``backends``), ``room`` gives the number of bytes that the maps of the latter may still
-    take. After ``commit`` an epoch can still be rolled back until the next ``begin``.
+    compiled code for stages (see ``backends``), ``room`` gives the bytes that the maps of the latter may still take.
+    After ``commit`` an epoch can still be rolled back until the next ``begin``.
     """
 
     name = "native"

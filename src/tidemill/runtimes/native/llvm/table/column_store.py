@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,8 @@ from tidemill.runtimes.native.llvm.table.table_rows import RowNumbers
 FIRST_ROWS = 64
 """The number of rows that there is room for at first."""
 
+_DELETED = np.uint32(DELETED)
+
 _versions = itertools.count()
 
 Keys = list[CellArray]
@@ -52,7 +53,7 @@ class ColumnStore:
         self._places = {f.name: place for place, f in enumerate(table.fields)}
         self._room = FIRST_ROWS
         self._rows = 0
-        self._shown = np.zeros(1, np.int64)
+        self._shown = ctypes.c_int64(0)
         self._deleted = np.zeros(FIRST_ROWS, np.uint8)
         self._columns = {name: _Column(self._fields[name], FIRST_ROWS, strings) for name in table.primary_key}
         self._key = dict(self._columns)
@@ -91,35 +92,38 @@ class ColumnStore:
 
     def append(self, rows: pa.Table | list[Row]) -> bool:
         """Append rows, which are not shown yet. False where a key is there already, or where memory is refused."""
-        first, count = self._rows, len(rows)
-        with self._changing():
-            if not self._reserve(first + count):
-                return False
-            for name, column in self._columns.items():
-                if isinstance(rows, list):
-                    place = self._places[name]
-                    column.write_values(first, [row[place] for row in rows])
-                else:
-                    column.write(first, rows.column(name))
-            self._rows = self._key_index.link_unique(first, first + count)
-        return self._rows == first + count
+        first, last = self._rows, self._rows + len(rows)
+        self._whole = False
+        if not self._reserve(last):
+            self._whole = True
+            return False
+        for name, column in self._columns.items():
+            if isinstance(rows, list):
+                place = self._places[name]
+                column.write_values(first, [row[place] for row in rows])
+            else:
+                column.write(first, rows.column(name))
+        self._rows = self._key_index.link_unique(first, last)
+        self._whole = True
+        return self._rows == last
 
     def delete(self, numbers: RowNumbers) -> None:
         """Delete rows, which stay shown."""
-        with self._changing():
-            self._key_index.links[numbers] |= np.uint32(DELETED)
+        self._whole = False
+        self._key_index.mark(numbers)
+        self._whole = True
 
     def show(self, rows: int, deleted: Sequence[RowNumbers]) -> None:
         """Show the first ``rows`` rows, without those that were ``deleted``."""
-        with self._changing():
-            shown = int(self._shown[0])
+        self._whole = False
+        for index in self._indexes.values():
+            index.link(self._shown.value, rows)
+        self._shown.value = rows
+        for numbers in deleted:
+            self._deleted[numbers] = 1
             for index in self._indexes.values():
-                index.link(shown, rows)
-            self._shown[0] = rows
-            for numbers in deleted:
-                self._deleted[numbers] = 1
-                for index in self._indexes.values():
-                    index.links[numbers] |= np.uint32(DELETED)
+                index.mark(numbers)
+        self._whole = True
 
     def undo(self, rows: int, deleted: Sequence[RowNumbers]) -> bool:
         """Forget all but the first ``rows`` rows, and what was ``deleted`` since.
@@ -128,18 +132,18 @@ class ColumnStore:
         """
         if not self._whole:
             return False
-        with self._changing():
-            self._key_index.unlink(rows, self._rows)
-            shown = int(self._shown[0])
-            for index in self._indexes.values():
-                index.unlink(rows, shown)
-            self._deleted[rows : self._rows] = 0
-            self._rows, self._shown[0] = rows, min(rows, shown)
-            for numbers in deleted:
-                there = numbers[numbers < rows]
-                self._deleted[there] = 0
-                for index in (self._key_index, *self._indexes.values()):
-                    index.links[there] &= np.uint32(DELETED - 1)
+        self._whole = False
+        self._key_index.unlink(rows, self._rows)
+        for index in self._indexes.values():
+            index.unlink(rows, self._shown.value)
+        self._deleted[rows : self._rows] = 0
+        self._rows, self._shown.value = rows, min(rows, self._shown.value)
+        for numbers in deleted:
+            there = numbers[numbers < rows]
+            self._deleted[there] = 0
+            for index in (self._key_index, *self._indexes.values()):
+                index.unmark(there)
+        self._whole = True
         return True
 
     # -- readers --------------------------------------------------------------------------------------------------
@@ -150,26 +154,25 @@ class ColumnStore:
 
     def serve(self, reader: TableReader, rows: Callable[[], pa.Table]) -> bool:
         """Add the columns and indexes that a reader needs; ``rows`` gives all rows. False where memory is refused."""
-        with self._changing():
-            lacking = [f for f in reader.map.keys if f.name not in self._columns]
-            if lacking:
-                table = rows()
-                for f in lacking:
-                    column = _Column(self._fields[f.name], self._room, self._strings)
-                    column.write(0, table.column(f.name))
-                    self._columns[f.name] = column
-            for columns in reader.indexes:
-                if columns not in self._indexes:
-                    index = _Index([self._columns[name] for name in columns])
-                    index.rebuild(self._room, int(self._shown[0]), self._deleted)
-                    self._indexes[columns] = index
-            self._moved()
-            self._readers.add(reader)
+        self._whole = False
+        if lacking := [f.name for f in reader.map.keys if f.name not in self._columns]:
+            for name, values in zip(lacking, rows().select(lacking).columns, strict=True):
+                column = _Column(self._fields[name], self._room, self._strings)
+                column.write(0, values)
+                self._columns[name] = column
+        for columns in reader.indexes:
+            if columns not in self._indexes:
+                index = _Index([self._columns[name] for name in columns])
+                index.rebuild(self._room, self._shown.value, self._deleted)
+                self._indexes[columns] = index
+        self._moved()
+        self._readers.add(reader)
+        self._whole = True
         return self._memory.used <= self._memory.budget
 
     def handle(self, reader: TableReader) -> list[int]:
         """The words of the handle of a reader, which are good until ``version`` changes."""
-        words = [_address(self._shown), _address(self._deleted)]
+        words = [ctypes.addressof(self._shown), _address(self._deleted)]
         for f in reader.map.keys:
             column = self._columns[f.name]
             words += [_address(column.cells), _address(column.nulls)]
@@ -196,7 +199,7 @@ class ColumnStore:
             column.resize(room)
         self._key_index.resize(room, self._rows, self._key_index.links >> 31)
         for index in self._indexes.values():
-            index.resize(room, int(self._shown[0]), deleted)
+            index.resize(room, self._shown.value, deleted)
         self._room = room
         self._moved()
         return True
@@ -208,12 +211,6 @@ class ColumnStore:
         self._memory.charge(bytes_ - self._bytes)
         self._bytes = bytes_
         self.version = next(_versions)
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        self._whole = False
-        yield
-        self._whole = True
 
 
 class _Column:
@@ -279,62 +276,68 @@ class _Index:
         self._unlink = self._function("unlink", *rows, ctypes.c_void_p, *index)
         self._find = self._function("find", ctypes.c_int64, *[ctypes.c_void_p] * 3, *index)
         self._bits = 1
-        self.heads = np.zeros(2, np.uint32)
+        self._heads = np.zeros(2, np.uint32)
         self.links = np.zeros(0, np.uint32)
+        """For each row the one before it in its chain, and whether it is deleted."""
+        self._locate()
 
     def _function(self, name: str, *arguments: Any) -> Any:
         """A function whose last arguments are the arrays of the index and the shift."""
         return ctypes.CFUNCTYPE(ctypes.c_int64, *arguments, ctypes.c_int64)(self._library.address(name))
 
+    def _locate(self) -> None:
+        """Note the addresses of all arrays, which are arguments of every call."""
+        self.words = [_address(self._heads), _address(self.links), 64 - self._bits]
+        self._cells = _addresses([column.cells for column in self._columns])
+        self._nulls = _addresses([column.nulls for column in self._columns])
+
     @property
     def bytes(self) -> int:
-        return self.heads.nbytes + self.links.nbytes
-
-    @property
-    def words(self) -> list[int]:
-        """The words of the index in a handle."""
-        return [_address(self.heads), _address(self.links), 64 - self._bits]
+        return self._heads.nbytes + self.links.nbytes
 
     def resize(self, room: int, count: int, deleted: npt.NDArray[Any]) -> None:
-        """Have room for so many rows; with too few heads for them the rows are linked again."""
-        if room > len(self.heads):
+        """Have room for so many rows, as the columns have; with too few heads for them the rows are linked again."""
+        if room > len(self._heads):
             self.rebuild(room, count, deleted)
         else:
             self.links = _resized(self.links, room)
+            self._locate()
 
     def rebuild(self, room: int, count: int, deleted: npt.NDArray[Any]) -> None:
         """Link the first ``count`` rows, with room for more; ``deleted`` flags those that are hidden."""
         self._bits = max(room.bit_length(), 1)
-        self.heads, self.links = np.zeros(1 << self._bits, np.uint32), np.zeros(room, np.uint32)
+        self._heads, self.links = np.zeros(1 << self._bits, np.uint32), np.zeros(room, np.uint32)
         self.links[:count][deleted[:count] != 0] = DELETED
+        self._locate()
         self.link(0, count)
 
     def link(self, start: int, stop: int) -> None:
         """Link rows."""
-        self._link(start, stop, _addresses(self._cells), _addresses(self._nulls), *self.words)
+        if start < stop:
+            self._link(start, stop, self._cells, self._nulls, *self.words)
 
     def link_unique(self, start: int, stop: int) -> int:
         """Link rows until one has the key of another; returns how far it came."""
-        return int(self._link_unique(start, stop, _addresses(self._cells), *self.words))
+        return int(self._link_unique(start, stop, self._cells, *self.words)) if start < stop else stop
 
     def unlink(self, start: int, stop: int) -> None:
         """Unlink the last rows."""
         if start < stop:
-            self._unlink(start, stop, _addresses(self._cells), _addresses(self._nulls), *self.words)
+            self._unlink(start, stop, self._cells, self._nulls, *self.words)
+
+    def mark(self, numbers: RowNumbers) -> None:
+        """Mark rows as deleted."""
+        self.links[numbers] |= _DELETED
+
+    def unmark(self, numbers: RowNumbers) -> None:
+        """Take such marks away."""
+        self.links[numbers] &= ~_DELETED
 
     def find(self, keys: Keys) -> RowNumbers:
         """The number of a row under each key, -1 where there is none."""
         numbers = np.empty(len(keys[0]), np.int64)
-        self._find(len(numbers), _addresses(keys), _addresses(self._cells), _address(numbers), *self.words)
+        self._find(len(numbers), _addresses(keys), self._cells, _address(numbers), *self.words)
         return numbers
-
-    @property
-    def _cells(self) -> Keys:
-        return [column.cells for column in self._columns]
-
-    @property
-    def _nulls(self) -> list[npt.NDArray[np.uint8]]:
-        return [column.nulls for column in self._columns]
 
 
 class TableHandle:

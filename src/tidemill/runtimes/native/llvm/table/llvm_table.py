@@ -60,6 +60,8 @@ class LlvmTable:
         self._store: ColumnStore | None = None
         self._rows = TableRows(table.fields)
         self._gone: list[RowNumbers] = []
+        self._gone_rows = 0
+        """The number of rows that had gone when the epoch began."""
         self._settled = 0, 0
         self._shown = 0, 0
         self._taken: list[ChangeSet] = []
@@ -272,7 +274,7 @@ class LlvmTable:
         except BaseException:
             store.free()  # half a table must not be taken for one
             raise
-        self._store, self._rows, self._gone = store, held, []
+        self._store, self._rows, self._gone, self._gone_rows = store, held, [], 0
         self._settled = self._shown = self._now
         return store
 
@@ -283,8 +285,8 @@ class LlvmTable:
             return
         if self._taken:
             self._show()
-        gone = sum(map(len, self._gone))
-        if gone > max(MANY_LEFT, len(self._rows) - gone):
+        self._gone_rows += sum(map(len, self._gone[self._settled[1] :]))
+        if self._gone_rows > max(MANY_LEFT, len(self._rows) - self._gone_rows):
             self._drop_gone()
         self._settled = self._now
 
@@ -313,7 +315,7 @@ class LlvmTable:
         if self._store is not None:
             self._store.free()
         self._store = None
-        self._rows, self._gone = TableRows(self.table.fields), []
+        self._rows, self._gone, self._gone_rows = TableRows(self.table.fields), [], 0
         self._taken.clear()
         self._settled = self._shown = 0, 0
         self.shows = None
